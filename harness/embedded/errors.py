@@ -125,6 +125,7 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     2627: "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'.",
     2705: "Column names in each table must be unique. Column name '%s' in table '%s' is specified more than once.",
     2714: "There is already an object named '%s' in the database.",
+    2732: "Error number %s is invalid. The number must be from %s through %s and it cannot be 50000.",
     2744: "Multiple identity columns specified for table '%s'. Only one identity column per table is allowed.",
     2749: (
         "Identity column '%s' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale "
@@ -451,6 +452,8 @@ class SqlServerError(Exception):
         self.state = state
         self.line = line
         self.procedure = procedure
+
+    frame: object | None = None  # of T-SQL, in which the error occurred
 
     @property
     def text(self) -> str:

@@ -18,6 +18,7 @@ SYNTAX_ERRORS: dict[int, str] = {  # severity 15
 
 TEXTS: dict[int, str] = {
     108: "The ORDER BY position number %s is out of range of the number of items in the select list.",
+    145: "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.",
     157: "An aggregate may not appear in the set list of an UPDATE statement.",
     220: "Arithmetic overflow error for data type %s, value = %s.",
     232: "Arithmetic overflow error for type %s, value = %s.",
@@ -26,9 +27,14 @@ TEXTS: dict[int, str] = {
     244: ("The conversion of the %s value '%s' overflowed an %s column. Use a larger integer column."),
     245: "Conversion failed when converting the varchar value '%s' to data type %s.",
     248: "The conversion of the %s value '%s' overflowed an int column.",
+    257: ("Implicit conversion from data type %s to %s is not allowed. Use the CONVERT function to run this query."),
     281: "%s is not a valid style number when converting from %s to a character string.",
     402: "The data types %s and %s are incompatible in the %s operator.",
     408: "A constant expression was encountered in the ORDER BY list, position %s.",
+    512: (
+        "Subquery returned more than 1 value. This is not permitted when the subquery follows =, !=, <, <= , >, >= or "
+        "when the subquery is used as an expression."
+    ),
     506: 'The invalid escape character "%s" was specified in a LIKE predicate.',
     517: "Adding a value to a '%s' column caused an overflow.",
     529: "Explicit conversion from data type %s to %s is not allowed.",
@@ -40,6 +46,7 @@ TEXTS: dict[int, str] = {
     701: "There is insufficient system memory in resource pool '%s' to run this query.",
     536: "Invalid length parameter passed to the %s function.",
     1014: "A TOP or FETCH clause contains an invalid value.",
+    4112: "The function '%s' must have an OVER clause with ORDER BY.",
     2716: "Column, parameter, or variable #%s: Cannot specify a column width on data type %s.",
     2750: "Column or parameter #%s: Specified column precision %s is greater than the maximum precision of %s.",
     10709: "The number of columns for each row in a table value constructor must be the same.",
@@ -47,6 +54,18 @@ TEXTS: dict[int, str] = {
     8115: "Arithmetic overflow error converting expression to data type %s.",
     8116: "Argument data type %s is invalid for an argument of %s function.",
     8117: "Operand data type %s is invalid for %s operator.",
+    8120: (
+        "Column '%s' is invalid in the select list because it is not contained in either an aggregate function or the "
+        "GROUP BY clause."
+    ),
+    8121: (
+        "Column '%s' is invalid in the HAVING clause because it is not contained in either an aggregate function or "
+        "the GROUP BY clause."
+    ),
+    8127: (
+        'Column "%s" is invalid in the ORDER BY clause because it is not contained in either an aggregate function '
+        "or the GROUP BY clause."
+    ),
     8134: "Divide by zero error encountered.",
     8152: "String or binary data would be truncated.",
     8169: "Conversion failed when converting from a character string to uniqueidentifier.",

@@ -36,8 +36,7 @@ implies which.
 Differences from SQL Server. READ COMMITTED is that of row versions: a reader never waits, and sees the rows as they are
 committed (`storage.tables.committed`); a change waits for the transaction that has changed the row. Cursors are STATIC.
 There are no temporary tables, indexes, FOR XML, MERGE or APPLY, and users define no triggers, functions or views: all
-these are errors. Decimals have 15 digits. Text compares without regard to case but with regard to accents,
-whatever COLLATE a column declares.
+these are errors. Decimals have 15 digits. Text in columns compares without regard to case but with regard to accents.
 
 Statements, by how they begin:
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from harness.embedded.tsql.catalog import INFORMATION_SCHEMA, VIEWS
@@ -64,8 +66,8 @@ def test_keys_are_constraints_with_indexes_and_columns(catalog):
     assert catalog.rows(keys) == [
         ("PK_people", "PK", "PK_people", 1, "CLUSTERED", "id", 1),
         ("UQ_people", "UQ", "UQ_people", 2, "NONCLUSTERED", "name", 1),
-        ("UQ_people", "UQ", "UQ_people", 2, "NONCLUSTERED", "born", 2),
         ("UQ_people_1", "UQ", "UQ_people_1", 3, "NONCLUSTERED", "name", 1),
+        ("UQ_people_1", "UQ", "UQ_people_1", 3, "NONCLUSTERED", "born", 2),
     ]
     assert catalog.rows(
         "SELECT tc.constraint_type, kcu.column_name, kcu.ordinal_position FROM INFORMATION_SCHEMA.TABLE_CONSTRAINTS tc JOIN INFORMATION_SCHEMA.KEY_COLUMN_USAGE kcu ON kcu.constraint_name = tc.constraint_name AND kcu.table_schema = tc.table_schema WHERE tc.table_name = 'people' AND tc.constraint_type = 'PRIMARY KEY'"
@@ -115,3 +117,24 @@ def test_procedures_show_their_parameters_and_text(catalog):
 def test_the_version_names_its_number_where_clients_look_for_it(catalog):
     [(version,)] = catalog.rows("SELECT @@VERSION")
     assert version == "Microsoft SQL Server 2022, imitated by the Embedded Service Broker - 16.0.1000.6"
+
+
+def test_constraints_keep_their_names(side):
+    side.run(
+        "CREATE TABLE dbo.named (a int CONSTRAINT DF_a DEFAULT 3, b int CONSTRAINT UQ_b UNIQUE, c int UNIQUE, d int DEFAULT 4, CONSTRAINT UQ_ac UNIQUE (a, c))"
+    )
+    side.crash()
+    defaults = (
+        "SELECT name, is_system_named FROM sys.default_constraints WHERE parent_object_id = OBJECT_ID('dbo.named')"
+    )
+    assert side.rows(f"USE db; {defaults}") == [("DF_a", 0), ("DF_named_d", 1)]
+    keys = "SELECT name, is_system_named FROM sys.key_constraints WHERE parent_object_id = OBJECT_ID('dbo.named')"
+    assert side.rows(keys) == [("UQ_b", 0), ("UQ_named_1", 1), ("UQ_ac", 0)]
+    side.run("INSERT dbo.named (b, c) VALUES (1, 1)")
+    assert "'UQ_b'" in side.error("INSERT dbo.named (b, c) VALUES (1, 2)").text
+    assert "'UQ_ac'" in side.error("INSERT dbo.named (b, c) VALUES (2, 1)").text
+
+
+def test_output_has_the_values_of_its_types(side):
+    text = "DECLARE @t TABLE (a decimal(5, 2), b char(4)); INSERT @t OUTPUT inserted.a, inserted.b VALUES (1.5, 'a')"
+    assert side.rows(text) == [(Decimal("1.50"), "a   ")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.embedded.errors import SqlServerError
 
 
@@ -85,3 +87,58 @@ def test_an_error_under_a_procedures_own_xact_abort_leaves_no_transaction_open(s
     side.run("CREATE PROCEDURE dbo.fails AS SET XACT_ABORT ON; BEGIN TRANSACTION; INSERT dbo.t (n) VALUES (NULL);")
     assert [error.number for error in side.results("EXEC dbo.fails").errors] == [515]
     assert side.value("SELECT @@TRANCOUNT") == 0
+
+
+def test_a_condition_resets_error_and_rowcount(side):
+    """ "Conditional statements, such as the IF statement, reset @@ERROR." """
+    text = "SELECT 1; RAISERROR('x', 16, 1); IF @@ERROR = 50000 SELECT @@ERROR, @@ROWCOUNT"
+    assert side.results(text).sets[1][1] == [(0, 0)]
+    text = "RAISERROR('x', 16, 1); WHILE @@ERROR = 50000 SELECT @@ERROR"
+    assert side.results(text).sets[0][1] == [(0,)]
+    assert side.rows("DECLARE @i int; SELECT @i = 1; RAISERROR('x', 1, 1); SELECT @@ROWCOUNT") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("'%04d|%6s|%-4d|', 10, 1, 5, 'ab', 7", "0005|    ab|7   |"),
+        ("'%I64d %I64u', 10, 1, 2147483647, -1", "2147483647 18446744073709551615"),
+        ("'%x %X %u %o', 10, 1, -1, 255, -1, 8", "ffffffff FF 4294967295 10"),
+        ("'%ld %hd', 10, 1, 64, 6", "64 6"),
+        ("'', 10, 1", ""),
+    ],
+)
+def test_raiserror_formats_as_the_manual_says(side, arguments, text):
+    assert side.run(f"RAISERROR({arguments})").messages[0].text == text
+
+
+def test_raiserror_without_a_text_or_with_a_long_one(side):
+    assert not side.run("DECLARE @m nvarchar(10); RAISERROR(@m, 10, 1)").messages[0].text
+    assert side.error("DECLARE @m nvarchar(4000) = REPLICATE('a', 2048); THROW 50000, @m, 1").text == "a" * 2044 + "..."
+    assert side.error("RAISERROR(50000, 16, 1)").number == side.error("RAISERROR(500, 16, 1)").number == 2732
+    assert side.error("RAISERROR(50001, 16, 1)").number == 18054
+
+
+def test_a_name_that_is_not_found_is_not_caught_at_its_own_level(side):
+    catches = "BEGIN TRY {} END TRY BEGIN CATCH PRINT ERROR_NUMBER() END CATCH; PRINT 'after'"
+    results = side.results(catches.format("SELECT * FROM dbo.missing"))
+    assert ([one.number for one in results.errors], results.prints) == ([208], [])
+    assert side.run(catches.format("EXEC ('SELECT * FROM dbo.missing')")).prints == ["208", "after"]
+    side.run("CREATE PROCEDURE dbo.reads AS SELECT * FROM dbo.missing")
+    assert side.run(catches.format("EXEC dbo.reads")).prints == ["208", "after"]
+    again = "BEGIN TRY EXEC dbo.reads END TRY BEGIN CATCH THROW END CATCH"
+    assert side.run(catches.format(again)).prints == ["208", "after"]
+
+
+def test_scope_identity_is_that_of_the_scope(side):
+    side.run("CREATE PROCEDURE dbo.inserts AS SELECT SCOPE_IDENTITY(); INSERT dbo.t (n) VALUES (2)")
+    side.run("CREATE TABLE dbo.plain (n int)")
+    text = "INSERT dbo.t (n) VALUES (1); EXEC dbo.inserts; SELECT SCOPE_IDENTITY(), @@IDENTITY"
+    assert [rows for _, rows in side.run(text).sets] == [[(None,)], [(1, 2)]]
+    assert side.rows("SELECT SCOPE_IDENTITY()") == [(1,)]
+    assert side.rows("INSERT dbo.plain VALUES (1); SELECT SCOPE_IDENTITY(), @@IDENTITY") == [(1, None)]
+
+
+def test_the_state_of_a_caught_error_may_be_zero(side):
+    caught = "BEGIN TRY THROW 50000, '', 0 END TRY BEGIN CATCH SELECT ERROR_STATE(), ERROR_MESSAGE(), ERROR_PROCEDURE() END CATCH"
+    assert side.rows(caught) == [(0, "", None)]

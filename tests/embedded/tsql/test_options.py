@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def test_a_procedures_set_options_end_with_it(side):
     side.run("CREATE PROCEDURE dbo.quiet AS SET NOCOUNT ON; INSERT dbo.t (n) VALUES (1)")
@@ -13,3 +15,42 @@ def test_the_isolation_level_is_shown_and_changes_nothing(side):
     query = "SELECT transaction_isolation_level FROM sys.dm_exec_sessions WHERE session_id = @@SPID"
     for name, level in levels.items():
         assert side.value(f"SET TRANSACTION ISOLATION LEVEL {name}; {query}") == level
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("DATEFORMAT dmy", "DATEFORMAT 'ydm'", "LANGUAGE French", "LANGUAGE N'Deutsch'", "DATEFIRST 8"),
+        *("CURSOR_CLOSE_ON_COMMIT ON", "ANSI_DEFAULTS ON", "ANSI_NULL_DFLT_OFF ON", "ANSI_NULL_DFLT_ON OFF"),
+    ],
+)
+def test_a_value_that_would_change_what_statements_mean_is_refused(side, option):
+    assert side.error(f"SET {option}").number == 50001
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "DATEFORMAT mdy",
+        "DATEFORMAT 'ymd'",
+        "LANGUAGE us_english",
+        "LANGUAGE 'English'",
+        "DATEFIRST 7",
+        "TEXTSIZE 2147483647",
+    ],
+)
+def test_a_value_that_drivers_send_is_accepted(side, option):
+    assert side.run(f"SELECT 1 SET {option} SELECT @@ROWCOUNT").sets[1][1] == [(0,)]
+
+
+def test_textsize_cuts_values_of_max_types(side):
+    query = "SELECT CAST('abcdef' AS {}(max)), CAST('abcdef' AS {}(6))"
+    for type_, cut, whole in (
+        ("varchar", "abc", "abcdef"),
+        ("nvarchar", "a", "abcdef"),
+        ("varbinary", b"abc", b"abcdef"),
+    ):
+        assert side.rows(f"SET TEXTSIZE 3; {query.format(type_, type_)}") == [(cut, whole)]
+    [[row]] = side.rows("SET TEXTSIZE 0; SELECT REPLICATE(CAST('a' AS varchar(max)), 5000)")
+    assert len(row) == 4096
+    assert side.value("SET TEXTSIZE -1; SELECT CAST('abcdef' AS varchar(max))") == "abcdef"

@@ -11,7 +11,7 @@ import pytest
     ("expression", "type_name", "value"),
     [
         ("1", "int", 1),
-        ("3000000000", "bigint", 3000000000),
+        ("3000000000", "decimal", 3000000000),
         ("1.50", "decimal", Decimal("1.50")),
         ("1e0", "float", 1.0),
         ("N'x'", "nvarchar", "x"),

@@ -45,8 +45,13 @@ def keys(table: Table) -> list[Constraint]:
         )
     for number, (name, names) in enumerate(table.unique_keys(), start=2):
         places = tuple(map(table.place, names))
+        given, _ = table.unique[number - 2]
         found.append(
-            Constraint(table, table.object_id + number, name, "UQ", "UNIQUE_CONSTRAINT", places, index_id=number)
+            Constraint(
+                *(table, table.object_id + number, name, "UQ", "UNIQUE_CONSTRAINT", places),
+                index_id=number,
+                is_system_named=not given,
+            )
         )
     return found
 
@@ -57,9 +62,14 @@ def defaults(table: Table) -> list[Constraint]:
     found = []
     for place, definition in enumerate(table.definitions):
         if definition.default is not None:
-            name = f"DF_{table.name}_{definition.name}"
-            text = _in_parentheses(definition.default)
-            found.append(Constraint(table, first + place, name, "D", "DEFAULT_CONSTRAINT", (place,), definition=text))
+            found.append(
+                Constraint(
+                    *(table, first + place, definition.default_name or f"DF_{table.name}_{definition.name}"),
+                    *("D", "DEFAULT_CONSTRAINT", (place,)),
+                    definition=_in_parentheses(definition.default),
+                    is_system_named=not definition.default_name,
+                )
+            )
     return found
 
 

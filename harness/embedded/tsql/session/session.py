@@ -41,6 +41,7 @@ class Options:
     noexec: bool = False
     fmtonly: bool = False
     lock_timeout_ms: int = -1
+    text_size_bytes: int = -1  # of values of (max) types in results; -1: all
     isolation_level: int = (
         2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...; above, as READ COMMITTED
     )
@@ -102,7 +103,8 @@ class Session:
         self.row_count = 0
         self.error_number = 0
         self.fetch_status = -1
-        self.identity: int | None = None  # SCOPE_IDENTITY()
+        self.identity: int | None = None  # @@IDENTITY
+        self.batch_identity: int | None = None  # SCOPE_IDENTITY() outside procedures
         self.try_depth = 0
         self.caught: list[SqlServerError] = []
         self.cursors: dict[str, Cursor] = {}  # global ones
@@ -125,7 +127,7 @@ class Session:
         self.cursors.clear()
         self.row_count = self.error_number = 0
         self.fetch_status = -1
-        self.identity = None
+        self.identity = self.batch_identity = None
 
     def close(self) -> None:
         """End the session; its open transaction is rolled back."""
@@ -238,6 +240,7 @@ class Frame:
         "database",
         "declared",
         "depth",
+        "identity",
         "instance",
         "procedure",
         "return_value",
@@ -256,6 +259,7 @@ class Frame:
         self.sink = sink
         self.procedure = procedure  # its name for error messages; "" in a batch
         self.depth = depth  # 0 in a batch
+        self.identity = session.batch_identity if depth == 0 else None  # SCOPE_IDENTITY()
         self.variables: dict[str, Any] = {}
         self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite
         self.cursors: dict[str, Cursor] = {}
@@ -292,22 +296,33 @@ class Frame:
         for name in list(self.tables):
             self.empty_table(name)
 
+    def identified(self, number: int | None) -> None:
+        """An INSERT has given its last row this number; None: "if the statement did not affect any tables with identity
+        columns, @@IDENTITY returns NULL"."""
+        self.session.identity = number
+        if number is None:
+            return
+        self.identity = number
+        if self.depth == 0:
+            self.session.batch_identity = number
+
     # -- results -------------------------------------------------------------------------------------------------------
 
     def send(self, columns: Sequence[Column], rows: Rows, more: Pieces | None = None) -> None:
         """Send a result set: rows, and pieces of those that follow."""
         session, sink = self.session, self.sink
         columns = typed(columns, rows)
+        text_size = session.options.text_size_bytes
         if session.options.fmtonly:
             rows = ()
         count = len(rows)
         sink.columns(columns)
         if rows:
-            sink.rows(shaped(columns, rows))
+            sink.rows(shaped(columns, rows, text_size))
         if more is not None:
             with closing(more):
                 for piece in more:
-                    sink.rows(shaped(columns, piece))
+                    sink.rows(shaped(columns, piece, text_size))
                     count += len(piece)
         session.row_count = count
         sink.done(None if session.options.nocount else count, in_procedure=self.depth > 0)
@@ -325,6 +340,8 @@ class Frame:
         session = self.session
         if error.line == 0:
             error.line = line
+        if error.frame is None:
+            error.frame = self
         if not error.procedure:
             error.procedure = self.procedure
         session.error_number = error.number

@@ -19,6 +19,7 @@ from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
+from harness.embedded.tsql.storage.conversion import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table
 from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
@@ -271,7 +272,7 @@ def send_output(  # noqa: PLR0917
         made += [tuple(rows[number][place] for rows, place in picks) for number in numbers]
     if output.into is None:
         frame.sink.columns(columns)
-        frame.sink.rows(made)
+        frame.sink.rows(shaped(columns, made, frame.session.options.text_size_bytes))
         return
     if not isinstance(output.into, str):
         raise UnsupportedSyntax("OUTPUT INTO anything but a table variable", output.items.line)

@@ -28,16 +28,17 @@ from harness.embedded.tsql.statements.definitions import (
     register_drop,
 )
 from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
+from harness.embedded.tsql.statements.tables import collation
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 
 
 @define("CREATE DATABASE")
 def create_database(parser: Parser) -> Definition:
-    """`CREATE DATABASE name [ COLLATE collation ]`; the collation has no effect."""
+    """`CREATE DATABASE name [ COLLATE collation ]`"""
     name = parser.tokens.name()
     if parser.tokens.accept("COLLATE"):
-        parser.tokens.name()
+        collation(parser)
 
     def check(frame: Frame, guard: Guard) -> None:
         if not guard.allows_on_server("CREATE ANY DATABASE"):

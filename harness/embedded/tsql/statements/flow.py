@@ -11,9 +11,10 @@ from harness.embedded.errors import RaisedError, SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
 from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
-from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.session import SCOPE_ERRORS, Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
 from harness.embedded.tsql.storage.conversion import convert as convert_value
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, ticks
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end
@@ -23,6 +24,10 @@ from harness.embedded.tsql.translation.fragments import NVARCHAR
 LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks in virtual time
 PRINT_MAX = 4000
 MESSAGE_MAX = 2047  # characters of an error's text
+RAISED = 50000  # the number of an error that RAISERROR makes of a text
+NUMBER_MIN = 13000  # of a message that RAISERROR finds by its number
+# Names that are not found when a statement is compiled
+NAME_ERRORS = SCOPE_ERRORS - {916}
 SEVERITY_MAX, STATE_MAX = 25, 255
 
 
@@ -67,7 +72,8 @@ def compile_if(node: If, scope: Scope) -> Step:
 
     def run(frame: Frame) -> Any:
         holds = test(frame)
-        frame.session.row_count = 0
+        session = frame.session
+        session.row_count = session.error_number = 0  # "conditional statements, such as IF, reset @@ERROR"
         if holds:
             return then_run(frame)
         return None if else_run is None else else_run(frame)
@@ -98,7 +104,9 @@ def compile_while(node: While, scope: Scope) -> Step:
 
     def run(frame: Frame) -> Waiting[Signal | None]:
         rounds = 0
+        session = frame.session
         while test(frame):
+            session.row_count = session.error_number = 0
             signal: Signal | None = (yield from body_run(frame)) if body_waits else body_run(frame)
             if signal is Signal.BREAK:
                 break
@@ -226,7 +234,10 @@ def compile_try(node: TryCatch, scope: Scope) -> Step:
             signal: Signal | None = (yield from body_run(frame)) if body_waits else body_run(frame)
             return signal
         except SqlServerError as error:
-            if error.severity >= 20:
+            # "Errors that occur during statement-level recompilation, such as object name resolution errors", are not
+            # handled at the level where they occur.
+            is_name_error = error.number in NAME_ERRORS and not isinstance(error, RaisedError)
+            if error.severity >= 20 or (is_name_error and error.frame is frame):
                 raise
             caught = error
         finally:
@@ -269,7 +280,7 @@ def compile_throw(node: Throw, scope: Scope) -> Step:
             raise RaisedError.again(frame.session.caught[-1])
 
         return plain(again)
-    types = (BIGINT, SqlType("nvarchar", length=MESSAGE_MAX + 1), TINYINT)
+    types = (BIGINT, NVARCHAR, TINYINT)
     number, text, state = (
         scalar(argument, scope, type_) for argument, type_ in zip(node.arguments, types, strict=True)
     )
@@ -278,7 +289,7 @@ def compile_throw(node: Throw, scope: Scope) -> Step:
         code = number(frame) or 0
         if not 50000 <= code <= 2147483647:
             raise SqlServerError(35100, code)
-        raise RaisedError(code, 16, (text(frame) or "")[:MESSAGE_MAX], state(frame) or 0, ends_batch=True)
+        raise RaisedError(code, 16, _shortened(text(frame) or ""), state(frame) or 0, ends_batch=True)
 
     return plain(run)
 
@@ -309,12 +320,15 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
     arguments = [scalar(argument, scope) for argument in node.arguments[3:]]
 
     def run(frame: Frame) -> None:
-        given, number = message(frame), 50000
+        given, number = message(frame), RAISED
         level = min(max(severity(frame) or 0, 0), SEVERITY_MAX)
         at = min(max(state(frame) or 0, 0), STATE_MAX)
         if isinstance(given, int):
+            if given == RAISED or not NUMBER_MIN <= given <= INTEGER_RANGES["int"][1]:
+                raise SqlServerError(2732, given, NUMBER_MIN, INTEGER_RANGES["int"][1])
             raise SqlServerError(18054, given, level, at)
-        text = _formatted(str(given), [argument(frame) for argument in arguments])[:MESSAGE_MAX]
+        text = _shortened(_formatted(str(given or ""), [argument(frame) for argument in arguments]))
+        frame.session.row_count = 0
         if node.with_log:
             _log(frame, number, level, at, text)
         elif level > 18:
@@ -338,7 +352,14 @@ def _log(frame: Frame, number: int, severity: int, state: int, text: str) -> Non
     error_log.write(text, process_info)
 
 
+def _shortened(text: str) -> str:
+    """ "Only the first 2,044 characters are displayed and an ellipsis is added" where there are more than 2,047."""
+    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
+
+
 _FLAGS = re.compile(r"[-+ #0]*[0-9]{0,3}(?:\.[0-9]{0,3})?")  # a width of thousands fills no message
+_SIZES = {"h": 16, "l": 32, "I64": 64}  # bits
+_SIZE = re.compile("(?:h|l|I64)$")
 
 
 def _formatted(text: str, arguments: list[Any]) -> str:
@@ -353,7 +374,8 @@ def _formatted(text: str, arguments: list[Any]) -> str:
         while end < len(text) and text[end] in "+-0 #123456789.lhI":
             end += 1
         kind = text[end] if end < len(text) else ""
-        flags = text[place + 1 : end].rstrip("lhI64") if kind else ""
+        size = _SIZE.search(text, place + 1, end)
+        flags = text[place + 1 : size.start() if size else end]
         place = end + 1
         if kind == "%":
             parts.append("%")
@@ -366,6 +388,8 @@ def _formatted(text: str, arguments: list[Any]) -> str:
             elif _FLAGS.fullmatch(flags) is None:
                 raise SqlServerError(2787, text[: end + 1][-20:])
             else:
+                if kind in "uxXo":  # without a sign
+                    value %= 1 << _SIZES[size[0] if size else "l"]
                 parts.append(f"%{flags}{'d' if kind in 'iu' else kind}" % value)
         else:
             raise SqlServerError(2787, "%" + kind)

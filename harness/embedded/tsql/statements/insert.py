@@ -92,8 +92,8 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
                 new = [shape((rowid, *values, None)) for rowid, values in enumerate(piece, first + len(rows))]
                 change.insert(new)
                 rows += new
-        if rows and table is not None and table.identity is not None:
-            frame.session.identity = rows[-1][0]
+        if rows:
+            frame.identified(rows[-1][0] if table is not None and table.identity is not None else None)
         changes.send_output(frame, scope, node.output, target, (), rows)
         return len(rows)
 

@@ -35,24 +35,27 @@ SETTERS: dict[str, Setter] = {
     "NOEXEC": _switch("noexec"),
     "FMTONLY": _switch("fmtonly"),
     "LOCK_TIMEOUT": lambda options, value: replace(options, lock_timeout_ms=int(value)),
+    "TEXTSIZE": lambda options, value: replace(options, text_size_bytes=int(value) or TEXT_SIZE_DEFAULT),
     "TRANSACTION ISOLATION LEVEL": lambda options, value: replace(options, isolation_level=ISOLATION_LEVELS[value]),
 }
 
 OPTIONS_ON_OFF = frozenset(
     """
-    ANSI_DEFAULTS ANSI_NULL_DFLT_OFF ANSI_NULL_DFLT_ON ANSI_NULLS ANSI_PADDING ANSI_WARNINGS ARITHABORT
+    ANSI_NULL_DFLT_OFF ANSI_NULL_DFLT_ON ANSI_NULLS ANSI_PADDING ANSI_WARNINGS ARITHABORT
     CONCAT_NULL_YIELDS_NULL CURSOR_CLOSE_ON_COMMIT FMTONLY IMPLICIT_TRANSACTIONS
     NO_BROWSETABLE NOCOUNT NOEXEC NUMERIC_ROUNDABORT QUOTED_IDENTIFIER XACT_ABORT
     """.split()  # noqa: SIM905
 )
 
-# The values that change what comparisons and conversions mean.
+# The values that change what statements mean.
 REFUSED = {
-    "ANSI_DEFAULTS": "OFF",
     "ANSI_NULLS": "OFF",
+    "ANSI_NULL_DFLT_OFF": "ON",
+    "ANSI_NULL_DFLT_ON": "OFF",
     "ANSI_PADDING": "OFF",
     "ANSI_WARNINGS": "OFF",
     "CONCAT_NULL_YIELDS_NULL": "OFF",
+    "CURSOR_CLOSE_ON_COMMIT": "ON",
     "NUMERIC_ROUNDABORT": "ON",
 }
 
@@ -61,6 +64,16 @@ OPTIONS_WITH_VALUE = frozenset(
     DATEFIRST DATEFORMAT DEADLOCK_PRIORITY LANGUAGE LOCK_TIMEOUT QUERY_GOVERNOR_COST_LIMIT TEXTSIZE
     """.split()  # noqa: SIM905
 )
+
+# The values that mean what this server does: it reads and writes dates as in us_english, from the year on. Nothing here
+# depends on the first day of the week.
+ACCEPTED = {
+    "DATEFIRST": frozenset("1234567"),
+    "DATEFORMAT": frozenset({"mdy", "myd", "ymd"}),
+    "LANGUAGE": frozenset({"english", "us_english"}),
+}
+NUMBERS = frozenset({"LOCK_TIMEOUT", "TEXTSIZE"})
+TEXT_SIZE_DEFAULT = 4096  # bytes; "setting SET TEXTSIZE to 0 resets the size to the default of 4 KB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +104,14 @@ def parse_set(parser: Parser) -> Statement:
                 raise UnsupportedSyntax(f"SET {option} {value}", parser.line)
         return SetOption(parser.line, options, value)
     if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:
-        if options == ["LOCK_TIMEOUT"]:
+        [option] = options
+        if option in NUMBERS:
             return SetOption(parser.line, options, str(tokens.integer_between(-1, INTEGER_RANGES["int"][1])))
         sign = "-" if tokens.accept("-") else ""
-        return SetOption(parser.line, options, sign + tokens.advance().text)
+        value = sign + tokens.advance().text
+        if value.lower() not in ACCEPTED.get(option, (value.lower(),)):
+            raise UnsupportedSyntax(f"SET {option} {value}", parser.line)
+        return SetOption(parser.line, options, value)
     if options == ["ROWCOUNT"]:
         if tokens.integer() == 0:
             return SetOption(parser.line, options, "0")
@@ -118,6 +135,7 @@ def compile_set_option(node: SetOption, scope: Scope) -> Step:
             for setter in setters:
                 after = setter(after, node.value)
         session.options = after
+        session.row_count = 0
         return Signal.RETURN if ends else None
 
     return plain(run)

@@ -29,7 +29,7 @@ from harness.embedded.tsql.statements.definitions import (
     register_drop_of_found,
 )
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
-from harness.embedded.tsql.storage.conversion import converter, fits
+from harness.embedded.tsql.storage.conversion import check_assignable, converter, fits
 from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
 from harness.embedded.tsql.translation.binding import scalar
 
@@ -293,6 +293,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
             number = place
         target = program.types[number]
         if type_ is not DEFAULT:
+            check_assignable(type_, target)
             exact = fits(type_, target)
             arguments.append((program.names[number], place, None if exact else converter(type_, target)))
     given = {name for name, _, _ in arguments}

@@ -17,11 +17,11 @@ from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.session import Cursor, Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.conversion import converter
+from harness.embedded.tsql.storage.conversion import check_assignable, converter
 from harness.embedded.tsql.text.parser import Parser, Query, Statement
 from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, select_plan
-from harness.embedded.tsql.translation.fragments import Fragment
+from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
 
 
@@ -69,9 +69,6 @@ def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
     return variables
 
 
-AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX")
-
-
 def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> None:
     """Refuse `SELECT @a = @a + x FROM t`, which in SQL Server accumulates over the rows in undefined order."""
     if tree.args.get("from_") is None or tree.args.get("limit") is not None:
@@ -87,7 +84,10 @@ def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragm
     """Conversions of a SELECT list to the types of the variables that take it."""
 
     def convert(place: int, value: Fragment) -> Fragment:
-        return renderer.cast(value, types[place]) if place < len(types) else value
+        if place >= len(types):
+            return value
+        check_assignable(value.type, types[place])
+        return renderer.cast(value, types[place])
 
     return convert
 
@@ -266,6 +266,7 @@ def compile_fetch(node: Fetch, scope: Scope) -> Step:
         if len(row) != len(types):
             raise SqlServerError(16924)
         for name, value, column, type_ in zip(node.into, row, cursor.columns, types, strict=True):
+            check_assignable(column.type, type_)
             frame.variables[name] = converter(column.type, type_)(value)
 
     return plain(run)

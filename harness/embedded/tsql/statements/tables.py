@@ -112,7 +112,7 @@ def _element(parser: Parser, body: TableBody) -> None:
         if primary:
             body.primary_key, body.primary_key_name = names, constraint
         else:
-            body.unique.append(names)
+            body.unique.append((constraint, names))
     elif constraint or tokens.word() in ("CHECK", "FOREIGN KEY", "INDEX"):
         tokens.unsupported(f"{tokens.word() or 'this'} constraint")
     else:
@@ -167,9 +167,10 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
     if tokens.at("AS"):
         tokens.unsupported("computed columns")
     type_ = tokens.data_type()
-    nullable, unique = True, False
+    nullable = True
     identity: tuple[int, int] | None = None
     default: str | None = None
+    default_name = ""
     while True:
         constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
         if tokens.accept("NOT", "NULL"):
@@ -180,18 +181,25 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
             identity = _identity(parser)
             nullable = False
         elif tokens.accept("DEFAULT"):
-            default = _default(parser)
+            default, default_name = _default(parser), constraint
         elif tokens.accept("COLLATE"):
-            tokens.name()
+            collation(parser)
         elif _at_key(parser):
             if _key(parser):
                 body.primary_key, body.primary_key_name = [name], constraint
                 nullable = False
             else:
-                unique = True
+                body.unique.append((constraint, [name]))
             _index_options(parser)
         else:
-            return ColumnDefinition(name, type_, nullable, identity, default, unique)
+            return ColumnDefinition(name, type_, nullable, identity, default, default_name)
+
+
+def collation(parser: Parser) -> None:
+    """Parse the name of a collation of columns, which has no effect here, so that others are refused."""
+    name = parser.tokens.name().upper()
+    if name.endswith(("_BIN", "_BIN2")) or "_CS" in name:
+        parser.tokens.unsupported(f"columns with the collation {name}, which has regard to case")
 
 
 def _identity(parser: Parser) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
-from harness.embedded.tsql.statements.queries import AGGREGATES
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.reads import ReadTooLong
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
@@ -30,7 +29,7 @@ from harness.embedded.tsql.text.parser import (
 )
 from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan, check
-from harness.embedded.tsql.translation.fragments import Names, Source
+from harness.embedded.tsql.translation.fragments import AGGREGATES, Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
 

@@ -102,7 +102,7 @@ def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
     if identity:
         raise UnsupportedSyntax("IDENTITY in a table variable", 0)
     known = {column.name.lower() for column in columns}
-    keys = [names for names in (body.primary_key, *body.unique, *([c.name] for c in body.columns if c.unique)) if names]
+    keys = [names for names in (body.primary_key, *(names for _, names in body.unique)) if names]
     for column_name in [each for names in keys for each in names]:
         if column_name.lower() not in known:
             raise SqlServerError(1911, column_name, line=line)

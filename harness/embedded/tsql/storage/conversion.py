@@ -8,8 +8,9 @@ big-endian.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -88,7 +89,10 @@ def converter(source: SqlType | None, target: SqlType, *, strict: bool = False, 
     """The function that converts to `target`; a strict one raises 8152 where a cast would truncate."""
     if source is not None and source.name in BINARY and target.name in INTEGER_RANGES and target.name != "bit":
         return _from_binary(target)  # always within the range
-    make = _MAKERS[family(target)](source, target, strict, style)
+    if source is not None and family(source) in ("date", "datetimeoffset") and target.name in NUMBERS:
+        make = _from_moment(source, target)
+    else:
+        make = _MAKERS[family(target)](source, target, strict, style)
 
     def convert(value: Any) -> Any:
         return None if value is None else make(value)
@@ -100,17 +104,26 @@ def convert(value: Any, source: SqlType | None, target: SqlType) -> Any:
     return converter(source, target)(value)
 
 
+def check_assignable(source: SqlType | None, target: SqlType) -> None:
+    """Raise 257 if the conversion needs CAST or CONVERT."""
+    if source is not None and family(source) == "date" and target.name in NUMBERS:
+        raise SqlServerError(257, source.name, target.name)
+
+
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
 def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     limit, padded = target.length, target.name in ("char", "nchar")
-    encoding = "utf-16-le" if target.name in UNICODE else "cp1252"
+    is_unicode = target.name in UNICODE
+    encoding = "utf-16-le" if is_unicode else "cp1252"
     formatted = _formatter(source, style)
     if_too_long = _if_too_long(source, target)
 
     def make(value: Any) -> str:
         text = _binary_as_text(value, encoding, style) if isinstance(value, bytes) else formatted(value)
+        if not is_unicode and not text.isascii():
+            text = in_code_page(text)
         if limit != MAX and utf16.length(text) > limit:
             if if_too_long is not None:
                 text = if_too_long()
@@ -120,6 +133,11 @@ def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) 
         return utf16.padded(text, limit) if padded else text
 
     return make
+
+
+def in_code_page(text: str) -> str:
+    """The text as char and varchar hold it: with question marks for what code page 1252 does not have."""
+    return text.encode("cp1252", utf16.QUESTION_MARKS).decode("cp1252")
 
 
 def _binary_as_text(value: bytes, encoding: str, style: int) -> str:
@@ -244,9 +262,24 @@ def _from_binary(target: SqlType) -> Converter:
     return from_binary
 
 
+def _from_moment(source: SqlType, target: SqlType) -> Converter:
+    """Days since 1900, which only datetime and smalldatetime have; an integer is the nearest, from noon on the next."""
+    if source.name not in moments.DATETIMES:
+        raise SqlServerError(529, source.name, target.name)
+    make = _MAKERS[family(target)](None, target, False, 0)
+    is_whole = target.name in INTEGER_RANGES and target.name != "bit"
+
+    def from_moment(value: str) -> Any:
+        days = moments.days_since_1900(value)
+        return make((days + Decimal("0.5")).to_integral_value(ROUND_FLOOR) if is_whole else days)
+
+    return from_moment
+
+
 def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     low, high = INTEGER_RANGES[target.name]
     from_binary = _from_binary(target)
+    is_money = source is not None and source.name == "money"
 
     def make(value: Any) -> int:
         if isinstance(value, bytes):
@@ -255,6 +288,8 @@ def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: in
             number = _integer_from_text(value, target)
         elif isinstance(value, float) and not isfinite(value):
             raise SqlServerError(232, target.name, value)
+        elif is_money:  # "money to int: round", unlike other numbers
+            number = int(Decimal(str(value)).to_integral_value(ROUND_HALF_UP))
         else:
             number = int(value)
         if target.name == "bit":
@@ -302,28 +337,36 @@ def _integer_from_text(value: str, target: SqlType) -> int:
 
 def _to_float(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     bound = FLOATS_MAX[target.name]
+    is_real = target.name == "real"
 
     def make(value: Any) -> float:
         if isinstance(value, str):
-            value = _number_text(value, source, target)
+            value = _number_text(value, _FLOAT, source, target) if value.strip() else 0
         try:
             number = float(value)
         except (TypeError, ValueError):
             raise SqlServerError(8114, source.name if source else "nvarchar", target.name) from None
         if not abs(number) <= bound:
             raise SqlServerError(8115, target.name)
-        return number
+        return as_real(number) if is_real else number
 
     return make
 
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+def as_real(number: float) -> float:
+    """The number of 32 bits that is nearest."""
+    nearest: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    return nearest
 
 
-def _number_text(value: str, source: SqlType | None, target: SqlType) -> str:
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+_FLOAT = re.compile(_DECIMAL.pattern + "(?:[eE][+-]?[0-9]{1,4})?")
+
+
+def _number_text(value: str, form: re.Pattern[str], source: SqlType | None, target: SqlType) -> str:
     """The text of a number without the spaces around it; Python's `inf`, `nan` and `1_0` are none."""
     text = value.strip()
-    if _NUMBER.fullmatch(text) is None:
+    if form.fullmatch(text) is None:
         raise SqlServerError(8114, source.name if source else "nvarchar", target.name)
     return text
 
@@ -335,7 +378,7 @@ def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: in
     def make(value: Any) -> Decimal:
         if isinstance(value, bytes):
             raise SqlServerError(8114, source.name if source else "varbinary", target.name)
-        number = Decimal(_number_text(value, source, target) if isinstance(value, str) else str(value))
+        number = Decimal(_number_text(value, _DECIMAL, source, target) if isinstance(value, str) else str(value))
         if not number.is_finite() or number.adjusted() > DIGITS_MAX:
             raise SqlServerError(8115, target.name)
         number = number.quantize(quantum, ROUND_HALF_UP, _EXACT)
@@ -423,9 +466,9 @@ def _type_of_value(value: Any) -> SqlType:
     return INT
 
 
-def shaped(columns: Sequence[Column], rows: Rows) -> Rows:
-    """The rows with values of the Python types that `sqltypes` specifies."""
-    shapers = [(place, _shaper(column.type)) for place, column in enumerate(columns)]
+def shaped(columns: Sequence[Column], rows: Rows, text_size_bytes: int = -1) -> Rows:
+    """The rows with values of the Python types that `sqltypes` specifies; those of (max) types with so many bytes."""
+    shapers = [(place, _shaper(column.type, text_size_bytes)) for place, column in enumerate(columns)]
     needed = [(place, shape) for place, shape in shapers if shape is not None]
     if not needed:
         return rows
@@ -439,11 +482,13 @@ def shaped(columns: Sequence[Column], rows: Rows) -> Rows:
     return shaped
 
 
-def _shaper(type_: SqlType) -> Converter | None:
+def _shaper(type_: SqlType, text_size_bytes: int) -> Converter | None:
     """The function that completes SQLite's values: decimals are stored as floats, fixed-length text without padding."""
+    if text_size_bytes >= 0 and type_.length == MAX:
+        size = text_size_bytes // 2 if type_.name in UNICODE else text_size_bytes
+        return lambda value: utf16.cut(value, 0, size) if isinstance(value, str) else value[:size]
     if family(type_) == "decimal":
-        exact = _to_decimal(FLOAT, type_, False, 0)
-        return lambda value: exact(float(value))
+        return _to_decimal(FLOAT, type_, False, 0)
     if type_.name in ("char", "nchar"):
         return lambda value: utf16.padded(value, type_.length)
     if family(type_) == "float":

@@ -25,10 +25,24 @@ def by_utc(one: str, other: str) -> int:
     return (left > right) - (left < right)
 
 
-def _local_ticks(value: str) -> int:
+def _offset_ticks(value: str) -> int:
     sign = -1 if value[UTC_WIDTH + 1] == "-" else 1
     minutes = int(value[UTC_WIDTH + 2 : UTC_WIDTH + 4]) * 60 + int(value[UTC_WIDTH + 5 :])
-    return ticks(value[:UTC_WIDTH]) + sign * minutes * TICKS_A_MINUTE
+    return sign * minutes * TICKS_A_MINUTE
+
+
+def _local_ticks(value: str) -> int:
+    return ticks(value[:UTC_WIDTH]) + _offset_ticks(value)
+
+
+def _value(utc: int, offset: str, scale: int) -> str:
+    return moments.of_type(utc, SqlType("datetime2", scale=scale)).ljust(20, ".").ljust(UTC_WIDTH, "0") + offset
+
+
+def moved(value: str, move: Callable[[str], str], scale: int) -> str:
+    """The value whose local time is that of another one after a move; the offset stays."""
+    local = ticks(move(moments.moment_text(_local_ticks(value))))
+    return _value(local - _offset_ticks(value), value[UTC_WIDTH:], scale)
 
 
 def as_text(source: SqlType, style: int) -> Callable[[str], str]:
@@ -49,23 +63,19 @@ def conversion(source: SqlType | None, target: SqlType) -> Callable[[Any], str]:
     kind = source.name if source is not None else "varchar"
     is_text = kind in ("varchar", "char", "nvarchar", "nchar")
     to_moment = moments.conversion(source, DATETIME2) if kind != "datetimeoffset" else None
-    utc_type = SqlType("datetime2", scale=target.scale)
-
-    def made(utc: int, offset: str) -> str:
-        return moments.of_type(utc, utc_type).ljust(20, ".").ljust(UTC_WIDTH, "0") + offset
 
     def make(value: Any) -> str:
         if to_moment is None:
-            return made(ticks(value[:UTC_WIDTH]), value[UTC_WIDTH:])
+            return _value(ticks(value[:UTC_WIDTH]), value[UTC_WIDTH:], target.scale)
         match = _OFFSET.search(value.strip()) if is_text and isinstance(value, str) else None
         if match is None:
-            return made(ticks(to_moment(value)), " +00:00")
+            return _value(ticks(to_moment(value)), " +00:00", target.scale)
         sign, hours, minutes = match.groups(default="")
         offset = int(hours or 0) * 60 + int(minutes or 0)
         if offset > MINUTES_MAX or int(minutes or 0) > 59:
             raise SqlServerError(241)
         local = ticks(to_moment(value.strip()[: match.start()]))
         utc = local + (offset if sign == "-" else -offset) * TICKS_A_MINUTE
-        return made(utc, f" {sign or '+'}{hours or '00'}:{minutes or '00'}")
+        return _value(utc, f" {sign or '+'}{hours or '00'}:{minutes or '00'}", target.scale)
 
     return make

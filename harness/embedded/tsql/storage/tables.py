@@ -29,7 +29,10 @@ class ColumnDefinition:
     nullable: bool = True
     identity: tuple[int, int] | None = None  # seed, increment
     default: str | None = None  # its text: stored with the table
-    unique: bool = False
+    default_name: str = ""
+
+
+UniqueKey = tuple[str, list[str]]  # its name, "" if the system names it, and its columns
 
 
 @dataclass(slots=True)
@@ -37,7 +40,7 @@ class TableBody:
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: list[str] = field(default_factory=list)
     primary_key_name: str = ""
-    unique: list[list[str]] = field(default_factory=list)
+    unique: list[UniqueKey] = field(default_factory=list)
 
 
 Row = tuple[Any, ...]  # rowid, then the columns in order
@@ -75,7 +78,7 @@ class Table:
     definitions: list[ColumnDefinition]
     primary_key: list[str]
     primary_key_name: str
-    unique: list[list[str]]
+    unique: list[UniqueKey]
     create_time_ns: int
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # position of the identity column
@@ -124,10 +127,12 @@ class Table:
                 return place
         raise SqlServerError(207, name)
 
-    def unique_keys(self) -> list[tuple[str, list[str]]]:
-        """Each UNIQUE constraint: its name, which is always a system's one, and its columns."""
-        found = [*self.unique, *([definition.name] for definition in self.definitions if definition.unique)]
-        return [(f"UQ_{self.name}" if n == 0 else f"UQ_{self.name}_{n}", names) for n, names in enumerate(found)]
+    def unique_keys(self) -> list[UniqueKey]:
+        """Each UNIQUE constraint with a name, its own or a system's one."""
+        return [
+            (name or (f"UQ_{self.name}_{n}" if n else f"UQ_{self.name}"), names)
+            for n, (name, names) in enumerate(self.unique)
+        ]
 
     # -- definition --------------------------------------------------------------------------------------------------
 
@@ -164,7 +169,7 @@ class Table:
 
     def stored(self) -> tuple[Any, ...]:
         """The definition as the store keeps it."""
-        columns = [(d.name, *d.type, d.nullable, d.identity, d.default, d.unique) for d in self.definitions]
+        columns = [(d.name, *d.type, d.nullable, d.identity, d.default, d.default_name) for d in self.definitions]
         keys = (self.primary_key, self.primary_key_name, self.unique)
         return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns)
 
@@ -172,10 +177,10 @@ class Table:
     def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Table:
         schema, name, database_name, columns, primary_key, primary_key_name, unique, create_time_ns = row
         definitions = [
-            ColumnDefinition(column, SqlType(*type_), nullable, tuple(identity) if identity else None, default, alone)
-            for column, *type_, nullable, identity, default, alone in columns
+            ColumnDefinition(column, SqlType(*type_), nullable, tuple(identity) if identity else None, default, named)
+            for column, *type_, nullable, identity, default, named in columns
         ]
-        primary, unique = list(primary_key), [list(names) for names in unique]
+        primary, unique = list(primary_key), [(name, list(names)) for name, names in unique]
         return Table(*key, schema, name, database_name, definitions, primary, primary_key_name, unique, create_time_ns)
 
     @staticmethod

@@ -158,6 +158,20 @@ class _QueryParser(TSQLParser):
         turns.pause()
         return super()._parse_primary()
 
+    def _parse_types(
+        self,
+        check_func: bool = False,
+        schema: bool = False,
+        allow_identifiers: bool = True,
+        with_collation: bool = False,
+    ) -> exp.Expr | None:
+        """sqlglot takes real for float; it is float(24)."""
+        first = self._curr
+        found = super()._parse_types(check_func, schema, allow_identifiers, with_collation)
+        if isinstance(found, exp.DataType) and first.text.upper() == "REAL" and not found.expressions:
+            found.append("expressions", exp.DataTypeParam(this=exp.Literal.number(24)))
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Expression:

@@ -102,6 +102,8 @@ def data_type(name: str, numbers: list[int], line: int) -> SqlType:
             raise SqlServerError(1001, line, precision, line=line)
         if scale > precision:
             raise SqlServerError(192, line=line)
+    if known == "float":  # "SQL Server treats n as one of two possible values": 24 or 53
+        known, precision = ("real", 24) if precision <= 24 else ("float", 53)
     return SqlType(known, precision=precision, scale=scale)
 
 

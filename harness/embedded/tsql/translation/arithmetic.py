@@ -23,16 +23,17 @@ from harness.embedded.tsql.storage.conversion import (
     FLOATS_MAX,
     INTEGER_RANGES,
     UNICODE,
+    as_real,
     family,
     stored_decimal,
 )
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, of_type, ticks
-from harness.embedded.tsql.text.tokens import DIGITS_MAX
+from harness.embedded.tsql.text.tokens import DIGITS_MAX, LENGTHS_MAX
 from harness.embedded.tsql.translation.fragments import (
     Fragment,
     Names,
+    collation_of,
     common_type,
-    integer_type,
     literal,
     text_length,
 )
@@ -94,8 +95,7 @@ def _operation(renderer: Renderer, sign: str, left: Fragment, right: Fragment, r
     if sign == "+" and families == {"text"}:
         return _joined_text(left, right, row)
     if sign == "+" and families == {"binary"}:
-        renderer.function("binary_concat", 2, lambda a, b: None if a is None or b is None else a + b)
-        return _alone(Fragment(f"binary_concat({left.sql}, {right.sql})", SqlType("varbinary", length=MAX)))
+        return _alone(_joined_binary(renderer, left, right))
     common = common_type([left.type, right.type])
     if common is None:
         return _alone(Fragment("NULL", None, None))
@@ -115,6 +115,10 @@ def _operation(renderer: Renderer, sign: str, left: Fragment, right: Fragment, r
         left, row = _alone(renderer.cast(left, common))
     if family(right.type) in ("text", "binary"):
         right = renderer.cast(right, common)
+    if common.name == "real" and left.type is not None and left.type.name != "real":
+        left, row = _alone(renderer.cast(left, common))
+    if common.name == "real" and right.type is not None and right.type.name != "real":
+        right = renderer.cast(right, common)
     return _computed(renderer, sign, left, right, common, row)
 
 
@@ -124,6 +128,17 @@ def _alone(result: Fragment) -> tuple[Fragment, _Row]:
 
 def _name(side: Fragment) -> str:
     return side.type.name if side.type is not None else "NULL"
+
+
+def _joined_binary(renderer: Renderer, left: Fragment, right: Fragment) -> Fragment:
+    renderer.function("binary_concat", 2, lambda a, b: None if a is None or b is None else a + b)
+    sql = f"binary_concat({left.sql}, {right.sql})"
+    lengths = [side.type.length for side in (left, right) if side.type is not None]
+    length = MAX if MAX in lengths else sum(lengths)
+    if length > LENGTHS_MAX["varbinary"]:
+        length = LENGTHS_MAX["varbinary"]
+        sql = f"substr({sql}, 1, {length})"
+    return Fragment(sql, SqlType("varbinary", length=length))
 
 
 def _joined_text(left: Fragment, right: Fragment, row: _Row) -> tuple[Fragment, _Row]:
@@ -141,8 +156,8 @@ def _joined_text(left: Fragment, right: Fragment, row: _Row) -> tuple[Fragment, 
     row.operands.append(right.sql)
     sql = f"({' || '.join(row.operands)})"
     if length != MAX and sum(lengths) > length:  # beyond 8,000 bytes it is truncated
-        return _alone(Fragment(f"substr({sql}, 1, {length})", type_))
-    row.result = Fragment(sql, type_)
+        return _alone(Fragment(f"substr({sql}, 1, {length})", type_, collation=collation_of(left, right)))
+    row.result = Fragment(sql, type_, collation=collation_of(left, right))
     return row.result, row
 
 
@@ -233,10 +248,21 @@ def _parsed(operations: str) -> list[tuple[Compute, Any, Any, str]]:
     for sign, letter, scale in zip(operations[::3], operations[1::3], operations[2::3], strict=True):
         name = names[letter]
         low, high = _BOUNDS[name]
-        is_exact = sign != "/" or name in INTEGER_RANGES
-        compute = _COMPUTE[sign] if is_exact else _divided
-        parsed.append((_exactly(sign, ord(scale) - ord("0")) if name == "decimal" else compute, low, high, name))
+        compute = _COMPUTE[sign] if sign != "/" or name in INTEGER_RANGES else _divided
+        if name == "decimal":
+            compute = _exactly(sign, ord(scale) - ord("0"))
+        elif name == "real":
+            compute = _in_32_bits(compute)
+        parsed.append((compute, low, high, name))
     return parsed
+
+
+def _in_32_bits(compute: Compute) -> Compute:
+    def computed(a: Any, b: Any) -> float:
+        result = compute(a, b)
+        return as_real(result) if abs(result) <= FLOATS_MAX["real"] else result
+
+    return computed
 
 
 _EXACT = Context(prec=100)
@@ -272,6 +298,14 @@ def exact(renderer: Renderer, sql: str, scale: int) -> str:
     name = f"exact_{scale}"
     renderer.function(name, 1, rounded)
     return f"{name}({sql})"
+
+
+def quotient(renderer: Renderer, total: str, count: str, scale: int) -> str:
+    """The SQL of a decimal divided by a number that is 0 only where the decimal is NULL."""
+    divide = _exactly("/", scale)
+    name = f"quotient_{scale}"
+    renderer.function(name, 2, lambda a, b: None if a is None else stored_decimal(divide(a, b)))
+    return f"{name}({total}, {count})"
 
 
 def in_range(renderer: Renderer, sql: str, type_: SqlType) -> str:
@@ -368,20 +402,20 @@ def _since_1900(value: Any) -> int:
 
 
 def negative(renderer: Renderer, node: exp.Neg, names: Names) -> Fragment:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:  # the least bigint has a sign
+        return renderer.value(exp.Literal(this=f"-{node.this.this}", is_string=False), names)
     inner = renderer.value(node.this, names)
     value, type_ = inner.constant, inner.type
-    if isinstance(value, int):
-        return Fragment(literal(-value), integer_type(-value), -value, nullable=False)
-    if isinstance(value, float | Decimal):
-        return Fragment(literal(-value), type_, -value, nullable=False)
     if type_ is None:
         return Fragment(f"(-{inner.sql})", None)
     if family(type_) not in ("integer", "float", "decimal") or type_.name == "bit":
         raise SqlServerError(8117, type_.name, "minus")
-    if family(type_) != "integer":
-        return Fragment(f"(-{inner.sql})", type_)
     result = SqlType("smallint") if type_.name == "tinyint" else type_
-    return Fragment(in_range(renderer, f"(-{inner.sql})", result), result)
+    low, high = _BOUNDS.get(result.name, _BOUNDS["decimal"])
+    if isinstance(value, int | float | Decimal) and low <= -value <= high:
+        return Fragment(literal(-value), result, -value, nullable=False)
+    sql = f"(- {inner.sql})"  # two signs in a row would begin a comment
+    return Fragment(in_range(renderer, sql, result) if family(type_) == "integer" else sql, result)
 
 
 def bitwise_not(renderer: Renderer, node: exp.BitwiseNot, names: Names) -> Fragment:

@@ -19,7 +19,7 @@ from harness.embedded.tsql.catalog.view import View
 from harness.embedded.tsql.permissions.guard import Need, needed_by, object_of
 from harness.embedded.tsql.session.session import READ_UNCOMMITTED, Frame
 from harness.embedded.tsql.session.steps import Scope
-from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assignable, converter, fits
 from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Table, committed
@@ -281,6 +281,8 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         renderer = Renderer(binding, expression.line)
         value = renderer.value(expression.tree, Names())
         column = Column("", value.type)  # type: ignore[arg-type]
+        if target is not None:
+            check_assignable(value.type, target)
         if target is not None and value.constant is NOT_CONSTANT and not fits(value.type, target):
             convert = converter(value.type, target)
             name = f"assign_{hash((value.type, target)) & 0xFFFFFFFFFFFF:x}"
@@ -351,6 +353,7 @@ def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int) -
     source = scope.type_of(name, line)
     if target is None or fits(source, target):
         return lambda frame: frame.variables[name]
+    check_assignable(source, target)
     convert = converter(source, target)
     return lambda frame: convert(frame.variables[name])
 

@@ -12,29 +12,41 @@ from sqlglot import exp
 
 from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import FLOAT, MAX, SqlType
-from harness.embedded.tsql.storage.conversion import UNICODE, family
+from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
+from harness.embedded.tsql.storage.conversion import UNICODE, family, in_code_page
 from harness.embedded.tsql.text.tokens import DIGITS_MAX, data_type
 from harness.embedded.tsql.translation import arithmetic, selects
 from harness.embedded.tsql.translation.fragments import (
+    AGGREGATES,
     CONDITION,
     NOT_CONSTANT,
     NVARCHAR_MAX,
     Fragment,
     Names,
-    integer_type,
+    collation_of,
+    is_int,
     literal,
 )
 from harness.embedded.tsql.translation.functions import WITHOUT_PARENTHESES, call
 from harness.embedded.tsql.translation.functions.system_functions import global_variable
-from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Renderer, case, comparable, guid_order
+from harness.embedded.tsql.translation.renderer import (
+    RENDERERS,
+    Render,
+    Renderer,
+    case,
+    check_order,
+    comparable,
+    grouped,
+    guid_order,
+)
 
 # -- constants and names -----------------------------------------------------------------------------------------------
 
 
 def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
     if node.is_string:
-        return constant(node.this, SqlType("varchar", length=max(1, utf16.length(node.this))))
+        value = node.this if node.this.isascii() else in_code_page(node.this)
+        return constant(value, SqlType("varchar", length=max(1, len(value))))
     text = str(node.this)
     try:
         if "e" in text.lower():
@@ -50,8 +62,7 @@ def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
         type_ = SqlType("decimal", precision=max(len(digits.digits), scale, 1), scale=scale)
         return Fragment(literal(number), type_, number, nullable=False)
     value = int(text)
-    type_ = integer_type(value)
-    return constant(value if type_.name != "decimal" else number, type_)
+    return constant(value, INT) if is_int(value) else constant(number, SqlType("decimal", precision=len(digits.digits)))
 
 
 def _float(text: str) -> float:
@@ -120,6 +131,8 @@ def _sides(renderer: Renderer, node: exp.Binary, names: Names) -> tuple[Fragment
 def _comparison(sign: str) -> Render:
     def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
         left, right = _sides(renderer, node, names)
+        if sign not in ("=", "<>"):
+            check_order(renderer, left, right)
         if sign in "<=>=" and sign != "=" and "uniqueidentifier" in (family(left.type), family(right.type)):
             left, right = left._replace(sql=guid_order(left.sql)), right._replace(sql=guid_order(right.sql))
         a, b = comparable(renderer, left, right)
@@ -167,6 +180,7 @@ def _not(renderer: Renderer, node: exp.Not, names: Names) -> Fragment:
 def _between(renderer: Renderer, node: exp.Between, names: Names) -> Fragment:
     value = renderer.value(node.this, names)
     low, high = (renderer.value(node.args[bound], names) for bound in ("low", "high"))
+    check_order(renderer, value, low, high)
     a, b = comparable(renderer, value, low)
     c, d = comparable(renderer, value, high)
     return Fragment(f"({a} >= {b} AND {c} <= {d})", CONDITION)
@@ -181,7 +195,7 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
 
         def convert(number: int, item: Fragment) -> Fragment:
             left, right = comparable(renderer, value, item)
-            lefts.append(left + (" COLLATE NOCASE" if right.endswith("NOCASE") else ""))
+            lefts.append(_like_right(left, right))
             return item._replace(sql=right, constant=NOT_CONSTANT)
 
         sql, columns = selects.query(renderer, inner, names, convert)
@@ -192,11 +206,20 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
         return Fragment(f"({lefts[0]} IN ({sql}))", CONDITION)
     pairs = [comparable(renderer, value, renderer.value(item, names)) for item in node.expressions]
     if len({left for left, _ in pairs}) == 1:
-        # SQLite uses the collation of the left side.
-        left = pairs[0][0] + (" COLLATE NOCASE" if pairs[0][1].endswith("NOCASE") else "")
-        items = ", ".join(right.removesuffix(" COLLATE NOCASE") for _, right in pairs)
-        return Fragment(f"({left} IN ({items}))", CONDITION)
+        lefts = list({_like_right(*pair) for pair in pairs})
+        if len(lefts) == 1:
+            items = ", ".join(_COLLATE.sub("", right) for _, right in pairs)
+            return Fragment(f"({lefts[0]} IN ({items}))", CONDITION)
     return Fragment("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", CONDITION)
+
+
+_COLLATE = re.compile(r" COLLATE (?:NOCASE|BINARY)\Z")
+
+
+def _like_right(left: str, right: str) -> str:
+    """The left side of IN, whose collation SQLite uses."""
+    found = _COLLATE.search(right)
+    return left + found[0] if found is not None else left
 
 
 def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
@@ -209,43 +232,66 @@ _NOTHING = re.compile(r"(?!)")
 
 
 @lru_cache(maxsize=256)
-def _pattern(pattern: str, escape: str) -> re.Pattern[str]:
+def _pattern(pattern: str, escape: str, flags: int) -> re.Pattern[str]:
     """Compile a pattern of LIKE: % is any text, _ any character, [a-f] and [^a-f] are sets."""
     parts, place = [], 0
     while place < len(pattern):
         character = pattern[place]
-        end = pattern.find("]", place + 2)
-        if escape and character == escape and place + 1 < len(pattern):
+        if escape and character == escape:
             place += 1
+            if place == len(pattern):  # "if there is no character after an escape character ... LIKE returns FALSE"
+                return _NOTHING
             parts.append(re.escape(pattern[place]))
-        elif character == "[" and end > 0:
-            inside = pattern[place + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            parts.append(f"[{inside}]")
-            place = end
+        elif character == "[" and (found := _set(pattern, place, escape)) is not None:
+            inside, place = found
+            parts.append(inside)
         else:
             parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
         place += 1
     try:
-        return re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
+        return re.compile("".join(parts), flags | re.DOTALL)
     except re.error:  # a range like [z-a], in which nothing lies
         return _NOTHING
 
 
-def _matches(value: Any, pattern: Any, escape: str) -> int | None:
+def _set(pattern: str, opening: int, escape: str) -> tuple[str, int] | None:
+    """The set of characters that begins there, as a regular expression, and the place of its end. "Escape characters
+    can be used within the double bracket characters ([ ])." """
+    place = opening + 1
+    is_negative = pattern[place : place + 1] == "^"
+    place += is_negative
+    parts: list[str] = []
+    while place < len(pattern):
+        character = pattern[place]
+        if character == "]" and parts:
+            return f"[{'^' if is_negative else ''}{''.join(parts)}]", place
+        if escape and character == escape and place + 1 < len(pattern):
+            place += 1
+            parts.append(re.escape(pattern[place]))
+        else:
+            is_range = character == "-" and parts and pattern[place + 1 : place + 2] not in ("", "]")
+            parts.append("-" if is_range else re.escape(character))
+        place += 1
+    return None
+
+
+def _matches(value: Any, pattern: Any, escape: str, flags: int) -> int | None:
     if value is None or pattern is None:
         return None
-    return int(_pattern(str(pattern), escape).fullmatch(str(value)) is not None)
+    return int(_pattern(str(pattern), escape, flags).fullmatch(str(value)) is not None)
 
 
 def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") -> Fragment:
     value, pattern = _sides(renderer, node, names)
     value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
-    if isinstance(pattern.constant, str) and "[" not in pattern.constant:
+    is_binary = bool(collation_of(value, pattern))
+    if isinstance(pattern.constant, str) and "[" not in pattern.constant and not is_binary:
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
         form = f"({{}} LIKE {pattern.sql}{suffix})"
     else:
-        renderer.function("like_pattern", 3, _matches)
-        form = f"like_pattern({{}}, {pattern.sql}, {literal(escape)})"
+        renderer.function("like_pattern", 4, _matches)
+        flags = 0 if is_binary else re.IGNORECASE
+        form = f"like_pattern({{}}, {pattern.sql}, {literal(escape)}, {int(flags)})"
     sql = form.format(value.sql)
     if not {value.type.name if value.type else "", pattern.type.name if pattern.type else ""} & UNICODE:
         # "Trailing blanks, in the expression to which the pattern is matched, are ignored": not in Unicode
@@ -332,29 +378,38 @@ def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
     called = call(renderer, str(inner.this), inner.expressions, names, windowed=True)
     parts = []
     if node.args.get("partition_by"):
-        keys = ", ".join(renderer.value(key, names).sql for key in node.args["partition_by"])
+        keys = ", ".join(grouped(renderer.value(key, names)) for key in node.args["partition_by"])
         parts.append(f"PARTITION BY {keys}")
     order = node.args.get("order")
     if order is not None:
         parts.append(selects.order_by(renderer, order, names, {}))
+    elif inner.name.upper() not in AGGREGATES:
+        raise SqlServerError(4112, inner.name)
     if node.args.get("spec") is not None:
         parts.append(node.args["spec"].sql("sqlite"))
-    head, _, tail = called.sql.partition("\0")
-    return called._replace(sql=f"{head} OVER ({' '.join(parts)}){tail}")
+    return called._replace(sql=called.sql.replace("\0", f" OVER ({' '.join(parts)})"))
 
 
 def _subquery(renderer: Renderer, node: exp.Subquery, names: Names) -> Fragment:
     sql, columns = selects.query(renderer, node.this, names)
     if len(columns) != 1:
         raise SqlServerError(116)
+    if not selects.has_one_row(node.this):
+        renderer.function("refuse_second_row", 0, _refuse_second_row, constant=False)
+        one = "CASE WHEN count(*) > 1 THEN refuse_second_row() ELSE max(value) END"
+        sql = f"WITH _rows (value) AS ({sql}) SELECT {one} FROM (SELECT value FROM _rows LIMIT 2)"
     return Fragment(f"({sql})", columns[0].type)
+
+
+def _refuse_second_row(frame: Any) -> None:
+    raise SqlServerError(512)
 
 
 def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
     inner = renderer.value(node.this, names)
     collation = node.expression.name.upper()
-    sensitive = collation.endswith(("_BIN", "_BIN2")) or "_CS" in collation
-    return inner._replace(sql=f"({inner.sql} COLLATE {'BINARY' if sensitive else 'NOCASE'})", constant=NOT_CONSTANT)
+    kind = "BIN" if collation.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in collation else ""
+    return inner._replace(collation=kind, constant=NOT_CONSTANT)
 
 
 RENDERERS.update((operation, arithmetic.chain) for operation in arithmetic.SIGNS)

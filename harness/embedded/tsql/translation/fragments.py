@@ -14,6 +14,7 @@ from harness.embedded.tsql.storage.sqlite import quoted
 
 Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
 NOT_CONSTANT = object()
+AGGREGATES = frozenset({"AVG", "COUNT", "COUNT_BIG", "MAX", "MIN", "SUM"})
 CONDITION = SqlType("condition")  # the type of a comparison: T-SQL has no boolean values
 NVARCHAR = SqlType("nvarchar", length=4000)
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
@@ -26,6 +27,11 @@ class Fragment(NamedTuple):
     type: SqlType | None
     constant: Any = NOT_CONSTANT
     nullable: bool = True
+    collation: str = ""  # of a COLLATE that has regard to case: BIN or CS
+
+
+def collation_of(*sides: Fragment) -> str:
+    return next((side.collation for side in sides if side.collation), "")
 
 
 def literal(value: Any) -> str:
@@ -39,7 +45,8 @@ def literal(value: Any) -> str:
             return "CAST(x'" + value.encode().hex() + "' AS TEXT)"
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, Decimal):
-        return repr(stored_decimal(value))
+        is_whole = value == value.to_integral_value() and -(2**63) <= value < 2**63
+        return str(int(value)) if is_whole else repr(stored_decimal(value))  # an integer has all digits
     return repr(float(value)) if not isinstance(value, int) else str(value)
 
 
@@ -82,6 +89,15 @@ class Names:
         if table and not any(source.alias.lower() == table.lower() for source in self.sources):
             raise SqlServerError(4104, f"{table}.{name}")
         raise SqlServerError(207, name)
+
+    def own(self, table: str, name: str) -> str | None:
+        """The column of a source of this query itself, as `alias.name` in lower case; None if there is none."""
+        wanted = name.lower()
+        for source in self.sources:
+            columns = (*source.columns, *source.hidden) if table.lower() in ("", source.alias.lower()) else ()
+            if any(column.name.lower() == wanted for column in columns):
+                return f"{source.alias.lower()}.{wanted}"
+        return None
 
     def star(self, table: str = "") -> list[tuple[Column, str]]:
         """List all columns, or those of one table, each with its SQL."""
@@ -157,10 +173,9 @@ def text_length(type_: SqlType) -> int:
         return type_.length
     if type_.name in INTEGER_RANGES:
         return len(str(INTEGER_RANGES[type_.name][1])) + 1
-    return 36 if type_.name == "uniqueidentifier" else 34 if type_.name == "datetimeoffset" else 30
+    return 36 if type_.name == "uniqueidentifier" else 34 if type_.name == "datetimeoffset" else 41
 
 
-def integer_type(value: int) -> SqlType:
-    if -(2**31) <= value < 2**31:
-        return SqlType("int")
-    return SqlType("bigint") if -(2**63) <= value < 2**63 else SqlType("decimal", precision=38)
+def is_int(value: int) -> bool:
+    """Whether a constant of digits is an int. Others are decimals, not bigint."""
+    return -(2**31) <= value < 2**31

@@ -16,7 +16,7 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
-from harness.embedded.tsql.translation.fragments import integer_type
+from harness.embedded.tsql.translation.fragments import is_int
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 
 Number = Callable[[Frame], "int | None"]
@@ -64,7 +64,7 @@ def _literal(tree: exp.Literal, scope: Scope) -> Typed | None:
     if tree.is_string or not str(tree.this).isdecimal() or len(str(tree.this)) > DIGITS_MAX:
         return None
     value = int(tree.this)
-    return ((lambda frame: value), integer_type(value).name) if value <= INTEGER_RANGES["bigint"][1] else None
+    return ((lambda frame: value), "int") if is_int(value) else None
 
 
 def _variable(tree: exp.Parameter, scope: Scope) -> Typed | None:

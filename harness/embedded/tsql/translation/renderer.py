@@ -10,7 +10,15 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, family, fits, stored_decimal
+from harness.embedded.tsql.storage.conversion import (
+    INTEGER_RANGES,
+    check_assignable,
+    converter,
+    family,
+    fits,
+    stored_decimal,
+)
+from harness.embedded.tsql.storage.moments import DATETIMES
 from harness.embedded.tsql.storage.offsets import UTC_WIDTH
 from harness.embedded.tsql.translation.fragments import (
     CONDITION,
@@ -21,6 +29,7 @@ from harness.embedded.tsql.translation.fragments import (
     Getter,
     Names,
     Source,
+    collation_of,
     common_type,
     literal,
 )
@@ -117,7 +126,7 @@ class Renderer:
         if family(value.type) == family(target) != "date":
             return value
         if family(target) in ("float", "decimal") and family(value.type) in ("integer", "float", "decimal"):
-            return value
+            return self.cast(value, target) if target.name == "real" else value
         wide = SqlType(target.name, length=MAX) if family(target) in ("text", "binary") else target
         return self.cast(value, wide)
 
@@ -125,6 +134,7 @@ class Renderer:
         """Convert a value that is assigned to a column: one that does not fit is an error."""
         if value.type is None and value.constant is None:
             return value
+        check_assignable(value.type, target)
         return self.cast(value, target, strict=True)
 
 
@@ -163,7 +173,7 @@ def _native_cast(value: Fragment, target: SqlType) -> str | None:
         return f"substr({value.sql}, 1, {target.length})"
     if source.name in INTEGER_RANGES and target.name in ("varchar", "nvarchar") and target.length >= 20:
         return f"CAST({value.sql} AS TEXT)"
-    if source.name in INTEGER_RANGES and family(target) == "float":
+    if source.name in INTEGER_RANGES and target.name == "float":
         return f"CAST({value.sql} AS REAL)"
     return None
 
@@ -185,6 +195,9 @@ def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str
         else:
             left = _converted(renderer, left, right_type)
     elif one == "date" and left.type != right.type:
+        assert left.type is not None and right.type is not None
+        if "time" in (left.type.name, right.type.name) and left.type.name != right.type.name:
+            raise SqlServerError(402, left.type.name, right.type.name, "comparison")
         target = SqlType("datetime2", scale=7)
         left, right = renderer.cast(left, target), renderer.cast(right, target)
     if family(left.type) == "datetimeoffset":
@@ -195,8 +208,23 @@ def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str
 
 
 def _comparable_text(left: Fragment, right: Fragment) -> tuple[str, str]:
-    is_binary = any(side.sql.endswith("COLLATE BINARY)") for side in (left, right))
-    return without_blanks(left), f"{without_blanks(right)} COLLATE {'BINARY' if is_binary else 'NOCASE'}"
+    return without_blanks(left), without_blanks(right) + collate(left, right)
+
+
+def collate(*sides: Fragment) -> str:
+    """The COLLATE clause of a comparison of texts."""
+    return " COLLATE BINARY" if collation_of(*sides) else " COLLATE NOCASE"
+
+
+def check_order(renderer: Renderer, *sides: Fragment) -> None:
+    """Refuse to order by a collation that has regard to case and is not binary: `a`, `A`, `b` is no order of codes."""
+    if "CS" in [side.collation for side in sides]:
+        raise UnsupportedSyntax("the order of a case-sensitive collation", renderer.line)
+
+
+def grouped(value: Fragment) -> str:
+    """The SQL of a value by which rows are grouped: equal ones are one group."""
+    return without_blanks(value) + collate(value) if family(value.type) == "text" else value.sql
 
 
 def without_blanks(side: Fragment) -> str:
@@ -207,11 +235,17 @@ def without_blanks(side: Fragment) -> str:
 
 
 def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
-    if family(side.type) in ("text", "binary"):
-        if family(target) == "text" or family(target) == "binary":
+    kind, wanted = family(side.type), family(target)
+    if kind in ("text", "binary"):
+        if wanted in ("text", "binary"):
             target = SqlType(target.name, length=MAX)
         return renderer.cast(side, target)
-    return renderer.cast(side, target) if family(target) == "datetimeoffset" else side
+    if kind == "date" or target.name == "real" or (target.name in DATETIMES and kind != "uniqueidentifier"):
+        return renderer.cast(side, target)
+    if kind == "uniqueidentifier" or wanted in ("date", "datetimeoffset"):
+        assert side.type is not None
+        raise SqlServerError(206, side.type.name, target.name)
+    return side  # SQLite compares numbers of every type
 
 
 def guid_order(sql: str) -> str:
@@ -223,4 +257,5 @@ def guid_order(sql: str) -> str:
 def case(renderer: Renderer, branches: list[tuple[str, Fragment]], otherwise: Fragment) -> Fragment:
     common = common_type([value.type for _, value in branches] + [otherwise.type])
     parts = [f"WHEN {test} THEN {renderer.to_family(value, common).sql}" for test, value in branches]
-    return Fragment(f"(CASE {' '.join(parts)} ELSE {renderer.to_family(otherwise, common).sql} END)", common)
+    sql = f"(CASE {' '.join(parts)} ELSE {renderer.to_family(otherwise, common).sql} END)"
+    return Fragment(sql, common, collation=collation_of(*(value for _, value in branches), otherwise))

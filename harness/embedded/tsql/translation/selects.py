@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import NAME_LENGTH_MAX, Column
+from harness.embedded.sqltypes import BIGINT, NAME_LENGTH_MAX, Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, common_type
-from harness.embedded.tsql.translation.renderer import Renderer, guid_order, without_blanks
+from harness.embedded.tsql.translation.fragments import (
+    NOT_CONSTANT,
+    Arguments,
+    Fragment,
+    Names,
+    Source,
+    common_type,
+)
+from harness.embedded.tsql.translation.groups import check_groups, has_aggregate
+from harness.embedded.tsql.translation.renderer import Renderer, check_order, collate, grouped, guid_order
 
 Rendered = tuple[str, list[Column]]
 Convert = Callable[[int, Fragment], Fragment]
@@ -74,7 +83,8 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
             raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", renderer.line)
     names = Names(outer=outer)
     from_ = _from(renderer, node, names)
-    items, columns = _projection(renderer, node, names, convert)
+    items, columns, shown = _projection(renderer, node, names, convert)
+    check_groups(node, names, columns)
     aliases = {column.name.lower(): column for column in columns if column.name}
     parts = ["SELECT", "DISTINCT" if node.args.get("distinct") else "", ", ".join(items), from_]
     if node.args.get("where"):
@@ -87,7 +97,8 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
     if node.args.get("having"):
         parts.append(f"HAVING {renderer.condition(node.args['having'].this, names)}")
     if node.args.get("order"):
-        parts.append(order_by(renderer, node.args["order"], names, aliases, len(columns)))
+        only = shown if node.args.get("distinct") else None
+        parts.append(order_by(renderer, node.args["order"], names, aliases, len(columns), only))
     parts.append(_limit(renderer, node))
     return " ".join(part for part in parts if part), columns
 
@@ -96,12 +107,24 @@ def _group_key(renderer: Renderer, key: exp.Expr, names: Names) -> str:
     fragment = renderer.value(key, names)
     if fragment.constant is not NOT_CONSTANT:
         raise SqlServerError(164)
-    return f"{without_blanks(fragment)} COLLATE NOCASE" if family(fragment.type) == "text" else fragment.sql
+    return grouped(fragment)
+
+
+def has_one_row(query: exp.Expr) -> bool:
+    """Whether a query has at most one row, as its text says."""
+    if not isinstance(query, exp.Select):
+        return False
+    if query.args.get("from_") is None or (query.args.get("group") is None and any(map(has_aggregate, query.selects))):
+        return True
+    limit = query.args.get("limit")
+    count = limit and (limit.args.get("expression") or limit.args.get("count"))
+    return isinstance(count, exp.Expr) and count.unnest() == exp.Literal.number(1)
 
 
 def _projection(
     renderer: Renderer, node: exp.Select, names: Names, convert: Convert | None
-) -> tuple[list[str], list[Column]]:
+) -> tuple[list[str], list[Column], set[str]]:
+    """The items of the SELECT list, their columns, and their SQL."""
     fragments: list[tuple[str, Fragment]] = []
     for item in node.expressions:
         if isinstance(item, exp.Star):
@@ -115,11 +138,11 @@ def _projection(
     for number, (name, fragment) in enumerate(fragments):
         converted = convert(number, fragment) if convert is not None else fragment
         sql = converted.sql
-        if is_distinct and family(converted.type) == "text" and not sql.endswith("COLLATE BINARY)"):
-            sql += " COLLATE NOCASE"
+        if is_distinct and family(converted.type) == "text":
+            sql += collate(converted)
         items.append(f"{sql} AS {quoted(name)}" if name else sql)
         columns.append(_column(name, converted))
-    return items, columns
+    return items, columns, {fragment.sql for _, fragment in fragments}
 
 
 def _all_columns(names: Names, table: str = "") -> list[tuple[str, Fragment]]:
@@ -140,11 +163,16 @@ def _output_name(item: exp.Expr) -> str:
     return str(item.name) if isinstance(item, exp.Column) else ""
 
 
-def order_by(
-    renderer: Renderer, node: exp.Order, names: Names, aliases: dict[str, Column], size: int | None = None
+def order_by(  # noqa: PLR0917
+    renderer: Renderer,
+    node: exp.Order,
+    names: Names,
+    aliases: dict[str, Column],
+    size: int | None = None,
+    only: set[str] | None = None,
 ) -> str:
     """Render ORDER BY. Names in the SELECT list have precedence; `size` is the number of its items, or None where
-    positions mean nothing."""
+    positions mean nothing; `only` the SQL of its items, if nothing else may stand here."""
     keys: list[str] = []
     for key in node.expressions:
         term = key.this
@@ -155,8 +183,11 @@ def order_by(
             fragment = Fragment(_position(term, len(keys) + 1, size), None)
         else:
             fragment = renderer.value(term, names)
+            check_order(renderer, fragment)
+            if only is not None and fragment.sql not in only:
+                raise SqlServerError(145)
         sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else fragment.sql
-        collation = " COLLATE NOCASE" if family(fragment.type) == "text" else ""
+        collation = collate(fragment) if family(fragment.type) == "text" else ""
         keys.append(f"{sql}{collation}{' DESC' if key.args.get('desc') else ''}")
     return "ORDER BY " + ", ".join(keys)
 
@@ -174,6 +205,8 @@ def _position(term: exp.Expr, place: int, size: int | None) -> str:
 def row_limit(renderer: Renderer, node: exp.Expr) -> str:
     """The SQL of a number of rows: of TOP, FETCH or OFFSET."""
     value = renderer.value(node, Names())
+    if isinstance(value.constant, Decimal) and value.type is not None and not value.type.scale:
+        value = renderer.cast(value, BIGINT)
     if value.type is not None and family(value.type) != "integer":
         raise SqlServerError(1060)
     renderer.function("row_limit", 1, _row_limit)

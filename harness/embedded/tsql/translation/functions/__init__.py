@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import INT
-from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.functions import (
     date_functions,
@@ -21,7 +20,7 @@ from harness.embedded.tsql.translation.functions import (
     text_functions,
 )
 from harness.embedded.tsql.translation.functions.kinds import Functions
-from harness.embedded.tsql.translation.renderer import Renderer, without_blanks
+from harness.embedded.tsql.translation.renderer import Renderer, grouped
 
 FAMILIES = (date_functions, metadata_functions, number_functions, scalar_functions, system_functions, text_functions)
 FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}
@@ -47,8 +46,7 @@ def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, *, 
             if len(node.expressions) > 1:
                 raise SqlServerError(102, ",")
             inner = renderer.value(node.expressions[0], names)
-            sql = f"{without_blanks(inner)} COLLATE NOCASE" if family(inner.type) == "text" else inner.sql
-            arguments.append(inner._replace(sql=f"DISTINCT {sql}"))
+            arguments.append(inner._replace(sql=f"DISTINCT {grouped(inner)}"))
         elif function.takes_condition and number == 0:
             arguments.append(renderer.expression(node, names))
         else:

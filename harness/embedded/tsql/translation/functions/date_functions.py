@@ -6,10 +6,11 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
-from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import BIGINT, DATETIME, INT, SqlType
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import BIGINT, DATETIME, DATETIME2, INT, SqlType
 from harness.embedded.tsql.storage.conversion import family
-from harness.embedded.tsql.storage.moments import TICKS_A_DAY, TICKS_A_SECOND, of_type, ticks
+from harness.embedded.tsql.storage.moments import DATETIMES, TICKS_A_DAY, TICKS_A_SECOND, of_type, ticks
+from harness.embedded.tsql.storage.offsets import UTC_WIDTH, moved
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, Render
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -88,6 +89,17 @@ def _addition(name: str, result: SqlType) -> Callable[..., Any]:
     return addition
 
 
+def _addition_with_offset(name: str, result: SqlType) -> Callable[..., Any]:
+    add = _addition(name, DATETIME2)
+
+    def addition(number: Any, value: Any) -> str | None:
+        if number is None or value is None:
+            return None
+        return moved(value, lambda local: add(number, local), result.scale)
+
+    return addition
+
+
 def _add_months(moment: str, months: int) -> str:
     total = _months(moment) + months
     year, month = divmod(total, 12)
@@ -115,17 +127,25 @@ def _datediff(result: SqlType) -> Render:
 def _dateadd(renderer: Renderer, arguments: Arguments) -> Fragment:
     """DATEADD ( part , number , moment )"""
     part, (number, moment) = _part_named(arguments[0].sql), arguments[1:]
-    result = moment.type if moment.type is not None and family(moment.type) == "date" else DATETIME
-    if (result.name == "date" and part in PARTS_OF_CLOCKS) or (result.name == "time" and part not in PARTS_OF_CLOCKS):
+    kind = family(moment.type)
+    result = moment.type if moment.type is not None and kind in ("date", "datetimeoffset") else DATETIME
+    if (
+        (result.name == "date" and part in PARTS_OF_CLOCKS)
+        or (result.name == "time" and part not in PARTS_OF_CLOCKS)
+        or (result.name in DATETIMES and part in ("microsecond", "nanosecond"))
+    ):
         raise SqlServerError(9810, part, "dateadd", result.name)
-    name = f"dateadd_{part}_{result.name}"
+    name = f"dateadd_{part}_{result.name}_{result.scale}"
+    if kind == "datetimeoffset":
+        renderer.function(name, 2, _addition_with_offset(part, result))
+        return Fragment(f"{name}({number.sql}, {moment.sql})", result)
     renderer.function(name, 2, _addition(part, result))
     return Fragment(f"{name}({number.sql}, {_moment(renderer, moment).sql})", result)
 
 
 def _moment(renderer: Renderer, value: Fragment) -> Fragment:
-    if family(value.type) == "datetimeoffset":
-        raise UnsupportedSyntax("datetimeoffset in DATEADD or DATEDIFF", renderer.line)
+    if family(value.type) == "datetimeoffset":  # the moment in UTC, whose boundaries DATEDIFF counts
+        return Fragment(f"substr({value.sql}, 1, {UTC_WIDTH})", DATETIME2)
     if value.type is not None and family(value.type) == "date" and value.type.name != "time":
         return value
     return renderer.cast(value, SqlType("datetime2", scale=7))

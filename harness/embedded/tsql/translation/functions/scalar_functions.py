@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
+from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.catalog.data_types import TYPES, max_length
-from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.storage.conversion import UNICODE, family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
-from harness.embedded.tsql.translation.arithmetic import exact, in_range
-from harness.embedded.tsql.translation.fragments import CONDITION, NVARCHAR_MAX, Fragment, common_type
+from harness.embedded.tsql.text.tokens import LENGTHS_MAX
+from harness.embedded.tsql.translation.arithmetic import exact, in_range, quotient
+from harness.embedded.tsql.translation.fragments import CONDITION, Fragment, collation_of, common_type, text_length
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
-from harness.embedded.tsql.translation.functions.text_functions import as_text, long_text_type, text_type
-from harness.embedded.tsql.translation.renderer import Renderer, case, comparable
+from harness.embedded.tsql.translation.functions.text_functions import as_text, long_text_type, text_type, varying
+from harness.embedded.tsql.translation.renderer import Renderer, case, check_order, collate, comparable
 
 
 def _len(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -55,21 +55,21 @@ def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
     value, start, length = arguments
     type_ = value.type
     sql = as_text(renderer, value)
-    is_binary = family(type_) == "binary"
-    kind = type_ if is_binary else text_type(arguments)
+    is_binary = type_ is not None and family(type_) == "binary"
+    kind = (
+        SqlType("varbinary", length=type_.length) if type_ is not None and is_binary else varying(text_type(arguments))
+    )
     if isinstance(start.constant, int) and isinstance(length.constant, int):
         if length.constant < 0:
             raise SqlServerError(537, "substring")
         first, end = max(1, start.constant), max(0, start.constant + length.constant)
-        whole = type_ if type_ is not None and is_binary else text_type(arguments)
         longest = max(1, length.constant)
-        kind = SqlType(whole.name, length=longest if whole.length == MAX else min(longest, whole.length))
-        if longest > 8000 and whole.length == MAX:
-            kind = SqlType(whole.name, length=MAX)
+        if kind.length != MAX or longest <= LENGTHS_MAX[kind.name]:
+            kind = SqlType(kind.name, length=longest if kind.length == MAX else min(longest, kind.length))
         if is_binary:
             return Fragment(f"substr({sql}, {first}, {max(0, end - first)})", kind)
     renderer.function("tsql_substring", 3, substring)
-    return Fragment(f"tsql_substring({sql}, {start.sql}, {length.sql})", kind)
+    return Fragment(f"tsql_substring({sql}, {start.sql}, {length.sql})", kind, collation=value.collation)
 
 
 def substring(value: Any, start: Any, length: Any) -> Any:
@@ -86,13 +86,16 @@ def _isnull(renderer: Renderer, arguments: Arguments) -> Fragment:
     value, other = arguments
     if value.type is not None and other.type is not None:
         other = renderer.cast(other, value.type)
-    return Fragment(f"ifnull({value.sql}, {other.sql})", value.type or other.type, nullable=other.nullable)
+    type_ = value.type or other.type
+    return Fragment(
+        f"ifnull({value.sql}, {other.sql})", type_, nullable=other.nullable, collation=collation_of(*arguments)
+    )
 
 
 def _coalesce(renderer: Renderer, arguments: Arguments) -> Fragment:
     common = common_type([argument.type for argument in arguments])
     inner = ", ".join(renderer.to_family(argument, common).sql for argument in arguments)
-    return Fragment(f"coalesce({inner})", common)
+    return Fragment(f"coalesce({inner})", common, collation=collation_of(*arguments))
 
 
 def _nullif(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -107,9 +110,23 @@ def _iif(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 def _concat(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """CONCAT: NULL counts as an empty string."""
-    parts = [f"ifnull({as_text(renderer, argument)}, '')" for argument in arguments]
-    return Fragment("(" + " || ".join(parts) + ")", NVARCHAR_MAX)
+    """CONCAT: NULL counts as an empty string. The result is nvarchar if an argument is, and of a (max) type likewise;
+    another is truncated."""
+    types = [argument.type for argument in arguments if argument.type is not None]
+    name = "nvarchar" if any(type_.name in UNICODE for type_ in types) else "varchar"
+    lengths = [text_length(type_) for type_ in types]
+    wide = SqlType(name, length=MAX)
+    parts = [
+        f"ifnull({(argument if family(argument.type) in ('text', '') else renderer.cast(argument, wide)).sql}, '')"
+        for argument in arguments
+    ]
+    sql = f"({' || '.join(parts)})"
+    if MAX in lengths:
+        return Fragment(sql, wide, nullable=False)
+    length = min(max(1, sum(lengths)), LENGTHS_MAX[name])
+    if sum(lengths) > length:
+        sql = f"substr({sql}, 1, {length})"
+    return Fragment(sql, SqlType(name, length=length), nullable=False)
 
 
 def _location(place: bytes) -> str:
@@ -121,18 +138,25 @@ def _location(place: bytes) -> str:
 # -- aggregates and ROW_NUMBER; a NUL character in their SQL marks the place of OVER -----------------------------------
 
 
-def _aggregate(name: str, type_: Callable[[SqlType | None], SqlType | None]) -> Function:
+def _count(type_: SqlType) -> Function:
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        return Fragment(f"{name}({arguments[0].sql})\0", type_(arguments[0].type), nullable=name != "count")
+        return Fragment(f"count({arguments[0].sql})\0", type_, nullable=False)
 
     return Function(1, 1, render)
 
 
-def _comparable(type_: SqlType | None) -> SqlType | None:
+def _extreme(name: str) -> Function:
     """MIN, MAX: "numeric, character, uniqueidentifier, or datetime column. MAX cannot be used with bit columns." """
-    if type_ is not None and type_.name in ("bit", "uniqueidentifier"):  # whose order SQLite does not know
-        raise SqlServerError(8117, type_.name, "max")
-    return type_
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        [value] = arguments
+        if value.type is not None and value.type.name in ("bit", "uniqueidentifier"):  # whose order SQLite ignores
+            raise SqlServerError(8117, value.type.name, name)
+        check_order(renderer, value)
+        sql = value.sql + collate(value) if family(value.type) == "text" else value.sql
+        return Fragment(f"{name}({sql})\0", value.type, collation=value.collation)
+
+    return Function(1, 1, render)
 
 
 def _sum(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -142,13 +166,31 @@ def _sum(renderer: Renderer, arguments: Arguments) -> Fragment:
     sql = f"sum({value.sql})\0"
     if type_ is None:
         return Fragment(sql, None)
-    if family(type_) not in ("integer", "float", "decimal") or type_.name == "bit":
-        raise SqlServerError(8117, type_.name, "sum")
+    _check_number(type_, "sum")
     if family(type_) == "decimal":
         sql = exact(renderer, sql, type_.scale)
         return Fragment(sql, type_ if type_.name == "money" else SqlType("decimal", precision=38, scale=type_.scale))
-    result = INT if type_.name in ("tinyint", "smallint") else type_
+    result = INT if type_.name in ("tinyint", "smallint") else FLOAT if type_.name == "real" else type_
     return Fragment(in_range(renderer, sql, result), result)
+
+
+def _check_number(type_: SqlType, name: str) -> None:
+    if family(type_) not in ("integer", "float", "decimal") or type_.name == "bit":
+        raise SqlServerError(8117, type_.name, name)
+
+
+def _avg(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """AVG: of integers an integer, of decimals one of at least six decimal places."""
+    [value] = arguments
+    type_ = value.type
+    if type_ is None:
+        raise SqlServerError(8117, "NULL", "avg")
+    _check_number(type_, "avg")
+    total, count = _sum(renderer, arguments), f"count({value.sql})\0"
+    if family(type_) != "decimal":
+        return Fragment(f"({total.sql} / {count})", total.type)
+    result = type_ if type_.name == "money" else SqlType("decimal", precision=38, scale=max(6, type_.scale))
+    return Fragment(quotient(renderer, total.sql, count, result.scale), result)
 
 
 def _replicate(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -176,16 +218,17 @@ def _row_number(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 FUNCTIONS: Functions = {
+    "AVG": Function(1, 1, _avg),
     "COALESCE": Function(1, 64, _coalesce),
     "CONCAT": Function(2, 254, _concat),
-    "COUNT": _aggregate("count", lambda _: INT),
-    "COUNT_BIG": _aggregate("count", lambda _: BIGINT),
+    "COUNT": _count(INT),
+    "COUNT_BIG": _count(BIGINT),
     "DATALENGTH": Function(1, 1, _datalength),
     "IIF": Function(3, 3, _iif, takes_condition=True),
     "ISNULL": Function(2, 2, _isnull),
     "LEN": Function(1, 1, _len),
-    "MAX": _aggregate("max", _comparable),
-    "MIN": _aggregate("min", _comparable),
+    "MAX": _extreme("max"),
+    "MIN": _extreme("min"),
     "NULLIF": Function(2, 2, _nullif),
     "REPLICATE": Function(2, 2, _replicate),
     "ROW_NUMBER": Function(0, 0, _row_number, only_windowed=True),

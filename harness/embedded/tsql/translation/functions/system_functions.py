@@ -6,7 +6,6 @@ from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import (
-    BIGINT,
     DATETIME,
     DATETIME2,
     DATETIMEOFFSET,
@@ -24,6 +23,8 @@ from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Gett
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_session, of_frame
 from harness.embedded.tsql.translation.functions.metadata_functions import object_id
 from harness.embedded.tsql.translation.renderer import Renderer
+
+IDENTITY = SqlType("decimal", precision=38)
 
 
 def _utc(frame: Frame) -> str:
@@ -56,9 +57,12 @@ def _of_error(name: str) -> Any:
 
     def value(frame: Frame) -> Any:
         caught = frame.session.caught
-        return getattr(caught[-1], name) or None if caught else None
+        return getattr(caught[-1], name) if caught else None
 
     return value
+
+
+_procedure = _of_error("procedure")  # "" in a batch
 
 
 # -- the server --------------------------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ FUNCTIONS: Functions = {
     "ERROR_LINE": of_frame("ERROR_LINE", INT, _of_error("line")),
     "ERROR_MESSAGE": of_frame("ERROR_MESSAGE", NVARCHAR, _of_error("text")),
     "ERROR_NUMBER": of_frame("ERROR_NUMBER", INT, _of_error("number")),
-    "ERROR_PROCEDURE": of_frame("ERROR_PROCEDURE", SYSNAME, _of_error("procedure")),
+    "ERROR_PROCEDURE": of_frame("ERROR_PROCEDURE", SYSNAME, lambda frame: _procedure(frame) or None),
     "ERROR_SEVERITY": of_frame("ERROR_SEVERITY", INT, _of_error("severity")),
     "ERROR_STATE": of_frame("ERROR_STATE", INT, _of_error("state")),
     "GETDATE": of_frame("@now", DATETIME, _utc_datetime, nullable=False),
@@ -117,7 +121,7 @@ FUNCTIONS: Functions = {
     "GET_TRANSMISSION_STATUS": in_session(get_transmission_status, NVARCHAR),
     "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
     "NEWID": Function(0, 0, _newid),
-    "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", BIGINT, lambda frame: frame.session.identity),
+    "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", IDENTITY, lambda frame: frame.identity),
     "SERVERPROPERTY": Function(1, 1, _server_property),
     "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
     "SYSDATETIMEOFFSET": of_frame("@utcoffset", DATETIMEOFFSET, lambda frame: f"{_utc(frame)} +00:00", nullable=False),
@@ -135,7 +139,7 @@ def version_text(frame: Frame) -> str:
 GLOBALS: dict[str, tuple[SqlType, Getter]] = {
     "ERROR": (INT, lambda frame: frame.session.error_number),
     "FETCH_STATUS": (INT, lambda frame: frame.session.fetch_status),
-    "IDENTITY": (BIGINT, lambda frame: frame.session.identity),
+    "IDENTITY": (IDENTITY, lambda frame: frame.session.identity),
     "LOCK_TIMEOUT": (INT, lambda frame: frame.session.options.lock_timeout_ms),
     "MAX_PRECISION": (SqlType("tinyint"), lambda frame: 38),
     "NESTLEVEL": (INT, lambda frame: frame.depth),

@@ -12,7 +12,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
-from harness.embedded.tsql.translation.fragments import NVARCHAR, NVARCHAR_MAX, Fragment
+from harness.embedded.tsql.translation.fragments import NVARCHAR, NVARCHAR_MAX, Fragment, collation_of, text_length
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
 from harness.embedded.tsql.translation.renderer import Renderer
 
@@ -26,9 +26,11 @@ def as_text(renderer: Renderer, value: Fragment) -> str:
 
 
 def text_type(arguments: Arguments) -> SqlType:
-    """The type of the first argument, if it is text; else nvarchar(max)."""
+    """The type of the first argument as text: varchar if it is of another kind."""
     type_ = arguments[0].type
-    return type_ if type_ is not None and family(type_) == "text" else NVARCHAR_MAX
+    if type_ is None:
+        return NVARCHAR_MAX
+    return type_ if family(type_) == "text" else SqlType("varchar", length=text_length(type_))
 
 
 def varying(type_: SqlType) -> SqlType:
@@ -63,7 +65,7 @@ def _of_text(name: str, kinds: str, function: Callable[..., Any], *, long: bool 
             as_text(renderer, argument) if kind == "t" else renderer.cast(argument, BIGINT).sql
             for kind, argument in zip(kinds, arguments, strict=True)
         ]
-        return Fragment(f"{own}({', '.join(sql)})", result)
+        return Fragment(f"{own}({', '.join(sql)})", result, collation=collation_of(*arguments))
 
     return Function(len(kinds), len(kinds), render)
 
@@ -74,7 +76,8 @@ def _trimmed(name: str) -> Function:
 
 
 def _trim(renderer: Renderer, name: str, arguments: Arguments) -> Fragment:
-    return Fragment(f"{name}({as_text(renderer, arguments[0])})", varying(text_type(arguments)))
+    [value] = arguments
+    return Fragment(f"{name}({as_text(renderer, value)})", varying(text_type(arguments)), collation=value.collation)
 
 
 def _each(change: Callable[[str], str]) -> Callable[[str], str]:
@@ -104,15 +107,24 @@ def _right(text: Any, count: int) -> Any:
     return utf16.cut(text, max(0, units - count), units)
 
 
+def _by_collation(as_default: Function, by_code: Function) -> Function:
+    """A function that finds text: by its codes where a COLLATE has regard to case."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        return (by_code if collation_of(*arguments) else as_default).render(renderer, arguments)
+
+    return as_default._replace(render=render)
+
+
 @lru_cache(maxsize=256)
-def _finder(wanted: str) -> re.Pattern[str]:
-    return re.compile(re.escape(wanted), re.IGNORECASE)
+def _finder(wanted: str, flags: int) -> re.Pattern[str]:
+    return re.compile(re.escape(wanted), flags)
 
 
-def _replace(text: str, pattern: str, replacement: str) -> str:
+def _replace(text: str, pattern: str, replacement: str, flags: int = re.IGNORECASE) -> str:
     if not pattern:
         return text
-    finder = _finder(pattern)
+    finder = _finder(pattern, flags)
     if len(replacement) > len(pattern):
         count = sum(1 for _ in finder.finditer(text))
         if len(text) + count * (len(replacement) - len(pattern)) > VALUE_BYTES_MAX:
@@ -120,14 +132,26 @@ def _replace(text: str, pattern: str, replacement: str) -> str:
     return finder.sub(lambda _: replacement, text)
 
 
+def _replace_by_code(text: str, pattern: str, replacement: str) -> str:
+    return _replace(text, pattern, replacement, 0)
+
+
 def _charindex(wanted: Any, text: Any, start: int = 1) -> int:
+    return _place(wanted, text, start, re.IGNORECASE)
+
+
+def _charindex_by_code(wanted: Any, text: Any, start: int = 1) -> int:
+    return _place(wanted, text, start, 0)
+
+
+def _place(wanted: Any, text: Any, start: int, flags: int) -> int:
     place = max(0, start - 1)
     if not wanted:
         return 0
     if isinstance(text, bytes) or isinstance(wanted, bytes):
         return int(text.find(wanted, place)) + 1
     words = str(text)
-    found = _finder(str(wanted)).search(words, len(utf16.cut(words, 0, place)))
+    found = _finder(str(wanted), flags).search(words, len(utf16.cut(words, 0, place)))
     return 0 if found is None else utf16.length(words[: found.start()]) + 1
 
 
@@ -148,12 +172,17 @@ def _quotename(text: str, sign: str = "[") -> str | None:
 
 FUNCTIONS: Functions = {
     "CHAR": in_python("char", _char, SqlType("char", length=1)),
-    "CHARINDEX": in_python("charindex", _charindex, INT),
+    "CHARINDEX": _by_collation(
+        in_python("charindex", _charindex, INT), in_python("charindex_by_code", _charindex_by_code, INT)
+    ),
     "LEFT": _of_text("left", "tn", _left),
     "LOWER": _of_text("lower", "t", _each(str.lower)),
     "LTRIM": _trimmed("ltrim"),
     "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258)),
-    "REPLACE": _of_text("replace", "ttt", _replace, long=True),
+    "REPLACE": _by_collation(
+        _of_text("replace", "ttt", _replace, long=True),
+        _of_text("replace_by_code", "ttt", _replace_by_code, long=True),
+    ),
     "RIGHT": _of_text("right", "tn", _right),
     "RTRIM": _trimmed("rtrim"),
     "UPPER": _of_text("upper", "t", _each(str.upper)),

@@ -1,0 +1,75 @@
+"""GROUP BY and aggregates: which columns a query with groups may name. SQLite would take any of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column
+from harness.embedded.tsql.translation.fragments import AGGREGATES, Names
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an expression has an aggregate of its own query, without OVER."""
+    return any(map(_is_aggregate, node.walk(prune=lambda each: isinstance(each, exp.Query | exp.Window))))
+
+
+def _is_aggregate(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() in AGGREGATES
+
+
+def check_groups(node: exp.Select, names: Names, columns: list[Column]) -> None:
+    """Raise 8120, 8121 or 8127 for a column that is neither in an aggregate nor in GROUP BY."""
+    group, having = node.args.get("group"), node.args.get("having")
+    if group is None and having is None and not any(has_aggregate(item) for item in node.selects):
+        return
+    keys = group.expressions if group is not None else []
+    known = {_text(key, names) for key in keys}
+    kinds = {type(key.unnest()) for key in keys}
+
+    def is_known(each: exp.Expr) -> bool:
+        return type(each) in kinds and _text(each, names) in known
+
+    for number, part in _parts(node, columns):
+        if (found := _ungrouped(part, is_known, names)) is not None:
+            raise SqlServerError(number, found)
+
+
+def _parts(node: exp.Select, columns: list[Column]) -> Iterator[tuple[int, exp.Expr]]:
+    """The expressions that are evaluated for a group, each with its error."""
+    around = node.parent.parent if isinstance(node.parent, exp.Subquery) else node.parent
+    if not isinstance(around, exp.Exists):
+        yield from ((8120, item) for item in node.selects)
+    if node.args.get("having") is not None:
+        yield 8121, node.args["having"].this
+    shown = {column.name.lower() for column in columns}
+    for key in node.args["order"].expressions if node.args.get("order") is not None else ():
+        if not (isinstance(key.this, exp.Column) and not key.this.table and key.this.name.lower() in shown):
+            yield 8127, key.this
+
+
+def _text(node: exp.Expr, names: Names) -> str:
+    """The text of an expression, the same however its columns are written."""
+
+    def qualified(each: exp.Expr) -> exp.Expr:
+        own = names.own(each.table, each.name) if isinstance(each, exp.Column) else None
+        return exp.Identifier(this=own) if own is not None else each
+
+    return node.unnest().transform(qualified).sql("tsql").lower()
+
+
+def _ungrouped(node: exp.Expr, is_known: Callable[[exp.Expr], bool], names: Names) -> str | None:
+    """The first column of this query in an expression that is neither in an aggregate nor part of a key."""
+
+    def is_settled(each: exp.Expr) -> bool:
+        return isinstance(each, exp.Query | exp.Column | exp.Star) or _is_aggregate(each) or is_known(each)
+
+    for each in node.walk(prune=is_settled):
+        if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
+            columns = names.star(each.table if isinstance(each, exp.Column) else "")
+            return next((column.name for column, _ in columns), None)
+        if isinstance(each, exp.Column) and not is_known(each) and (own := names.own(each.table, each.name)):
+            return own
+    return None

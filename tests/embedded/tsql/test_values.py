@@ -1,0 +1,180 @@
+"""Values and their types where SQLite, Python or a quick guess have another one than the manual."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from harness.embedded.sqltypes import MAX, SqlType
+
+REAL = SqlType("real", precision=24)
+TENTH = 0.10000000149011612  # the number of 32 bits that is nearest
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_", "value"),
+    [
+        ("CAST(0.1 AS real)", REAL, TENTH),
+        ("CAST(0.1 AS float(24))", REAL, TENTH),
+        ("CAST(0.1 AS float(25))", SqlType("float", precision=53), 0.1),
+        ("CONVERT(float, CAST('0.1' AS real))", SqlType("float", precision=53), TENTH),
+        ("CAST(16777217 AS real)", REAL, 16777216.0),
+        ("CAST(0.1 AS real) * 3", REAL, 0.30000001192092896),
+        ("SUM(CAST(0.1 AS real))", SqlType("float", precision=53), TENTH),
+        ("3000000000", SqlType("decimal", precision=10), Decimal(3000000000)),
+        ("3000000000 / 2000000000", SqlType("decimal", precision=21, scale=11), Decimal("1.5")),
+        ("9223372036854775807", SqlType("decimal", precision=19), Decimal(9223372036854775807)),
+        ("- -5", SqlType("int"), 5),
+        ("AVG(7)", SqlType("int"), 7),
+        ("SCOPE_IDENTITY()", SqlType("decimal", precision=38), None),
+        ("CONCAT('a', 1, NULL)", SqlType("varchar", length=12), "a1"),
+        ("CONCAT('a', N'b')", SqlType("nvarchar", length=2), "ab"),
+        ("CONCAT(CAST('a' AS varchar(max)), N'b')", SqlType("nvarchar", length=MAX), "ab"),
+        ("CONCAT(0x41, 'a')", SqlType("varchar", length=2), "Aa"),
+        ("SUBSTRING(CAST('abcdef' AS char(6)), 5, 4)", SqlType("varchar", length=4), "ef"),
+        ("0x01 + 0x0203", SqlType("varbinary", length=3), b"\1\2\3"),
+        ("N'Ж' + 'Ж'", SqlType("nvarchar", length=2), "Ж?"),
+    ],
+)
+def test_a_value_has_the_type_of_the_manual(side, expression, type_, value):
+    [(columns, rows)] = side.run(f"SELECT {expression}").sets
+    assert (columns[0].type, rows[0][0]) == (type_, value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        # "datetime to int: round", at noon
+        ("CAST(CAST('2000-01-01 11:59:59.997' AS datetime) AS int)", 36524),
+        ("CAST(CAST('2000-01-01 12:00' AS datetime) AS int)", 36525),
+        ("CAST(CAST('1899-12-31 12:00' AS datetime) AS int)", 0),
+        ("CAST(CAST('1900-01-02 06:00' AS datetime) AS float)", 1.25),
+        ("CAST(CAST('1900-01-02 06:00' AS smalldatetime) AS decimal(5, 2))", Decimal("1.25")),
+        ("CAST(CAST('1900-01-01 06:00' AS datetime) AS bit)", 1),
+        # "money to int: round", "numeric to int: truncate"
+        ("CAST(CAST(4.5 AS money) AS int)", 5),
+        ("CAST(CAST(-4.5 AS money) AS int)", -5),
+        ("CAST(4.9 AS int)", 4),
+        ("CAST('' AS float)", 0.0),
+        ("CAST('1e3' AS real)", 1000.0),
+        ("CAST(N'Жa' AS varchar(5))", "?a"),
+        ("DATALENGTH(CONCAT('a', 'b'))", 2),
+        ("DATALENGTH(CONCAT(REPLICATE('a', 8000), 'b'))", 8000),
+        ("DATALENGTH(LEFT(12345, 2))", 2),
+        ("(SELECT AVG(v) FROM (VALUES (1), (2), (NULL)) AS x (v))", 1),
+        ("(SELECT AVG(v) FROM (VALUES (-1), (-2)) AS x (v))", -1),
+        ("(SELECT AVG(v) FROM (VALUES (1.0), (2), (2)) AS x (v))", Decimal("1.666666")),
+        ("(SELECT AVG(v) FROM (VALUES (1e0), (2)) AS x (v))", 1.5),
+        ("(SELECT AVG(v) FROM (SELECT 1 AS v WHERE 1 = 0) AS x)", None),
+        ("(SELECT MAX(v) FROM (VALUES ('a'), ('B')) AS x (v))", "B"),
+        ("(SELECT MAX(v COLLATE Latin1_General_BIN) FROM (VALUES ('a'), ('B')) AS x (v))", "a"),
+        ("CHARINDEX('A', 'aA' COLLATE Latin1_General_BIN)", 2),
+        ("REPLACE('aA' COLLATE Latin1_General_CS_AS, 'A', 'x')", "ax"),
+        ("DATEADD(microsecond, 1, CAST('2026-01-01' AS datetime2(7)))", "2026-01-01 00:00:00.0000010"),
+        ("DATEADD(microsecond, 1, CAST('2026-01-01' AS datetime2(3)))", "2026-01-01 00:00:00.000"),
+    ],
+)
+def test_a_value_is_that_of_the_manual(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("CAST(0.1 AS real) = 0.1", True),
+        ("CAST(0.1 AS real) = 0.1e0", False),
+        ("CAST('2020-01-01' AS datetime) > 40000", True),
+        ("CAST('2020-01-01' AS datetime) < 40000", False),
+        ("CAST('1900-01-02' AS datetime) = 1", True),
+        ("9007199254740993 = 9007199254740992", False),
+        ("('a' COLLATE Latin1_General_BIN) = 'A'", False),
+        ("'a' COLLATE Latin1_General_BIN LIKE 'A'", False),
+        ("'a' LIKE 'A' COLLATE Latin1_General_CS_AS", False),
+        ("'a' IN ('A' COLLATE Latin1_General_BIN)", False),
+        ("LOWER('A' COLLATE Latin1_General_BIN) = 'A'", False),
+        ("'a' + ('b' COLLATE Latin1_General_BIN) = 'AB'", False),
+        ("CASE WHEN 1 = 1 THEN 'a' COLLATE Latin1_General_BIN END = 'A'", False),
+        ("'a%' LIKE 'a[!%]' ESCAPE '!'", True),
+        ("'a!' LIKE 'a[!%]' ESCAPE '!'", False),
+        ("'a!' LIKE 'a!' ESCAPE '!'", False),
+        ("'-' LIKE '[a-]'", True),
+        ("'^' LIKE '[a^]'", True),
+        ("'b' LIKE '[^a-c]'", False),
+        ("'[' LIKE '[[]'", True),
+    ],
+)
+def test_comparisons_have_the_types_and_collations_of_the_manual(side, condition, holds):
+    assert side.run(f"IF {condition} PRINT 'yes' ELSE PRINT 'no'").prints == ["yes" if holds else "no"]
+
+
+def test_order_and_groups_have_the_collation_of_their_expression(side):
+    values = "FROM (VALUES ('a'), ('B'), ('b')) AS x (v)"
+    order = f"SELECT v {values} ORDER BY v COLLATE Latin1_General_BIN"
+    assert [row for (row,) in side.rows(order)] == ["B", "a", "b"]
+    assert side.rows(f"SELECT COUNT(*) {values} GROUP BY v COLLATE Latin1_General_BIN") == [(1,)] * 3
+    windowed = f"SELECT COUNT(*) OVER (PARTITION BY LEFT(v, 1)) {values} ORDER BY 1"
+    assert side.rows(windowed) == [(1,), (2,), (2,)]
+
+
+@pytest.fixture
+def three(side):
+    side.run("INSERT dbo.t (n, name) VALUES (1, N'a'), (2, N'b'), (2, N'c')")
+    return side
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("SELECT (SELECT n FROM dbo.t)", 512),
+        ("SELECT id FROM dbo.t AS a WHERE n = (SELECT n FROM dbo.t AS b WHERE b.id > a.id)", 512),
+        ("DECLARE @n int = (SELECT n FROM dbo.t)", 512),
+        ("IF (SELECT n FROM dbo.t) = 1 PRINT 'x'", 512),
+        ("SELECT n, id FROM dbo.t GROUP BY n", 8120),
+        ("SELECT n, COUNT(*) FROM dbo.t", 8120),
+        ("SELECT *, COUNT(*) FROM dbo.t", 8120),
+        ("SELECT n + id FROM dbo.t GROUP BY n + 1", 8120),
+        ("SELECT n FROM dbo.t GROUP BY n HAVING id > 1", 8121),
+        ("SELECT n FROM dbo.t GROUP BY n ORDER BY id", 8127),
+        ("SELECT DISTINCT n FROM dbo.t ORDER BY id", 145),
+        ("SELECT ROW_NUMBER() OVER (PARTITION BY n) FROM dbo.t", 4112),
+        ("SELECT n FROM dbo.t ORDER BY name COLLATE Latin1_General_CS_AS", 50001),
+        ("CREATE TABLE dbo.v (a varchar(10) COLLATE Latin1_General_BIN)", 50001),
+        ("DECLARE @i int = GETDATE()", 257),
+        ("DECLARE @i int; SELECT @i = GETDATE()", 257),
+        ("INSERT dbo.t (n) VALUES (GETDATE())", 257),
+        ("SELECT CAST(CAST('2026-01-02' AS date) AS int)", 529),
+        ("SELECT CAST(SYSDATETIMEOFFSET() AS bigint)", 529),
+        ("SELECT CASE WHEN CAST('2026-01-02' AS date) > 4 THEN 1 END", 206),
+        ("SELECT CASE WHEN NEWID() = 4 THEN 1 END", 206),
+        ("SELECT CASE WHEN GETDATE() > CAST('10:00' AS time) THEN 1 END", 402),
+        ("SELECT CAST('1e3' AS decimal(10, 2))", 8114),
+        ("SELECT CAST(1e39 AS real)", 8115),
+        ("SELECT AVG(v) FROM (VALUES (2147483647), (1)) AS x (v)", 8115),
+        ("SELECT DATEADD(microsecond, 1, GETDATE())", 9810),
+    ],
+)
+def test_what_has_no_one_value_is_an_error(three, text, number):
+    assert three.error(text).number == number
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        (
+            "SELECT id, (SELECT name FROM dbo.t AS u WHERE u.id = t.id + 1) FROM dbo.t AS t",
+            [(1, "b"), (2, "c"), (3, None)],
+        ),
+        ("SELECT (SELECT TOP (1) n FROM dbo.t ORDER BY n DESC), (SELECT n FROM dbo.t WHERE id = 9)", [(2, None)]),
+        ("SELECT t.n + 1, COUNT(*) AS c FROM dbo.t GROUP BY n + 1 HAVING COUNT(*) > 1 ORDER BY c", [(3, 2)]),
+        ("SELECT n, COUNT(*) OVER () FROM dbo.t WHERE n = 1", [(1, 1)]),
+        (
+            "SELECT id FROM dbo.t AS a WHERE EXISTS (SELECT * FROM dbo.t AS b WHERE a.n = b.n GROUP BY b.n)",
+            [(1,), (2,), (3,)],
+        ),
+        ("SELECT DISTINCT n AS x FROM dbo.t ORDER BY x DESC", [(2,), (1,)]),
+        ("SELECT AVG(n) OVER (PARTITION BY n) FROM dbo.t ORDER BY id", [(1,), (2,), (2,)]),
+    ],
+)
+def test_groups_and_subqueries_that_the_manual_allows(three, query, rows):
+    assert three.rows(query) == rows
