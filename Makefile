@@ -35,7 +35,7 @@ matrix: setup  ## sweep the 528 cells, reduce, draw
 	@$(HARNESS) matrix $(MATRIX_OPTIONS)
 
 quick: setup  ## the same for 24 cells that span all axes
-	@$(HARNESS) matrix --quick $(MATRIX_OPTIONS)
+	@$(HARNESS) matrix --matrix quick $(MATRIX_OPTIONS)
 
 simulate: setup  ## the 528 cells on a model of the paper's hardware, in virtual time
 	@$(HARNESS) simulate $(MODEL_OPTIONS)

@@ -1,4 +1,4 @@
-"""The test matrix (the paper, table 1): five axes, 528 cells, and the names, selection and order of cells."""
+"""Cells: five axes and their bounds, the paper's test matrix (table 1), and the names, selection and order of cells."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from dataclasses import dataclass
 
 from harness.failures import UsageFailure
 
+# The paper's values; a run may have others (`harness.matrix_file`).
 INITIATORS = (1, 2, 3)
 THREADS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50)
-DIALOG_RATIOS = (1, 150)  # of the paper; a run may have others
+DIALOG_RATIOS = (1, 150)
 PAYLOADS_BYTES = (100, 1024, 4096, 8192)
 # No container runs SQL Server 2005 or 2008, so the sqlserver lab has two versions of its own.
 PAPER_VERSIONS = ("2005", "2008")
+
+# What an axis can have at most. Initiators: also those of the lab.
+INITIATORS_MAX = 16
+THREADS_MAX = 1000  # native threads of one process, each with a connection
+RATIO_MAX = 1000
+PAYLOAD_BYTES_MIN = 32  # the header by which each message is accounted for (`load.payload`)
+PAYLOAD_BYTES_MAX = 1024**2  # each thread holds a body
+CELLS_MAX = 10_000
 
 Pair = tuple[str, int, int, int]
 
@@ -60,6 +69,12 @@ class Cell:
     def pair(self) -> Pair:
         """The axes but for the dialog ratio: cells of one pair differ only in which dialogs they use."""
         return (self.server_version, self.initiators, self.threads, self.payload_bytes)
+
+    @property
+    def is_of_the_paper(self) -> bool:
+        """Whether the paper's matrix has this cell, whatever the version."""
+        axes = ((self.initiators, INITIATORS), (self.threads, THREADS), (self.dialog_ratio, DIALOG_RATIOS))
+        return all(value in values for value, values in (*axes, (self.payload_bytes, PAYLOADS_BYTES)))
 
     @classmethod
     def parse(cls, cell_id: str) -> Cell:
@@ -109,13 +124,24 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     wanted: set[str] = set()
     patterns = list(patterns)
     for pattern in patterns:
-        found = fnmatch.filter(by_id, pattern) or fnmatch.filter(by_id, f"{pattern}-*")
+        found = _matching(by_id, pattern)
         if not found:
             close = difflib.get_close_matches(pattern, by_id, n=3, cutoff=0.3)
             hint = f"; nearest: {', '.join(close)}" if close else ""
             raise UnknownCell(f"no cell matches {pattern!r}{hint}; harness plan --list prints all cell ids")
         wanted.update(found)
     return [cell for cell in cells if not patterns or cell.id in wanted]
+
+
+def excluding(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
+    """The cells whose id matches none of the patterns, which are those of `select`."""
+    ids = [cell.id for cell in cells]
+    unwanted = {name for pattern in patterns for name in _matching(ids, pattern)}
+    return [cell for cell in cells if cell.id not in unwanted]
+
+
+def _matching(ids: Iterable[str], pattern: str) -> list[str]:
+    return fnmatch.filter(ids, pattern) or fnmatch.filter(ids, f"{pattern}-*")
 
 
 def sweep_order(cells: Sequence[Cell], seed: int, repeats: int = 1, *, interleaved: bool = False) -> list[Visit]:
@@ -155,17 +181,3 @@ def _rotated(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
     random.Random(f"{seed} {cells[0].pair}").shuffle(ordered)
     first = (block - 1) % len(ordered)
     return ordered[first:] + ordered[:first]
-
-
-def quick_slice(versions: Sequence[str] = PAPER_VERSIONS, ratios: Sequence[int] = DIALOG_RATIOS) -> list[Cell]:
-    """24 cells that span every axis: `make quick`.
-
-    All initiators × {1, 10, 50} threads × the dialog ratios; payloads and versions alternate so that each occurs.
-    """
-    corners = [(1, PAYLOADS_BYTES[0]), (10, PAYLOADS_BYTES[1]), (50, PAYLOADS_BYTES[2]), (50, PAYLOADS_BYTES[3])]
-    return [
-        Cell(versions[(initiators + place) % len(versions)], initiators, ratio, threads, payload)
-        for initiators in INITIATORS
-        for place, (threads, payload) in enumerate(corners)
-        for ratio in ratios
-    ]

@@ -18,9 +18,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
-from harness import toml_file
+from harness import matrix_file, toml_file
 from harness.failures import UsageFailure, nearest
 from harness.load_model import RATE_MAX_PER_S, Arrivals, OpenLoop, parse_rate
+from harness.matrix_file import Axes, Duration, Initiators, Matrix, Measure, Payloads, Ratios, Repeats, Settle, Threads
 from harness.toml_file import in_words
 
 # Where the harness's own files lie: inside the package when it was installed from a wheel, beside it in a checkout.
@@ -52,26 +53,12 @@ TIMES: Mapping[str, Mapping[str, float]] = {
 # The processors that compute a simulated run do not change its numbers.
 RESUME_MAY_DIFFER = frozenset({"master"})
 
-RATIO_MAX = 1000  # dialog ratio: fifty threads of an initiator need 50,000 dialogs
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|yarn|(spark|k8s)://\S+")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
 class SettingsError(UsageFailure):
     """An unknown setting, or one with a wrong value."""
-
-
-def parse_duration(text: object) -> float:
-    """Seconds of `500ms`, `1s`, `2m`, `1h`, or of a bare number of seconds."""
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
-        return float(text)
-    match = _DURATION.fullmatch(str(text).strip())
-    if match is None:
-        raise ValueError(f"invalid duration {text!r}: write 500ms, 30s, 2m or 1h")
-    return float(match[1]) * _SECONDS[match[2]]
 
 
 def parse_percent(text: object) -> float:
@@ -114,17 +101,8 @@ def _percent(value: object) -> float | None:
     return None if value is None else parse_percent(value)
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
 Rate = Annotated[float, BeforeValidator(parse_rate)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_words)]
-
-
-Ratios = Annotated[
-    tuple[Annotated[int, Field(ge=1, le=RATIO_MAX)], ...],
-    BeforeValidator(_words),
-    Field(min_length=1),
-    AfterValidator(lambda ratios: tuple(sorted(set(ratios)))),
-]
 
 
 class RunSettings(BaseModel):
@@ -134,15 +112,20 @@ class RunSettings(BaseModel):
 
     lab: str = Field(description="where the instances run")
     server_versions: Patterns = Field(("2005", "2008"), description="the version axis of the matrix")
+    matrix: Matrix = Field(
+        default_factory=lambda: matrix_file.read(matrix_file.PAPER), description="which cells: a name or a file"
+    )
+    initiators: Initiators | None = Field(None, description="an axis in place of the matrix's")
+    threads: Threads | None = Field(None, description="the same: client threads per initiator")
+    ratios: Ratios | None = Field(None, description="the same: with dialog ratio 150 every 150th dialog is used")
+    payloads: Payloads | None = Field(None, description="the same: bytes a message")
     cells: Patterns = Field((), description="shell patterns on cell ids")
-    ratios: Ratios = Field((1, 150), description="the axis of dialog ratios: with 150 every 150th dialog is used")
-    repeats: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="blocks: how often each cell is run")
+    repeats: Repeats = Field(1, description="blocks: how often each cell is run")
     precision: Annotated[float | None, BeforeValidator(_percent)] = Field(
         None, description="a pair is repeated until the interval of its gain is narrower, as a part of the gain"
     )
-    quick: bool = Field(False, description="24 cells that span all axes instead of all 528")
-    measure: Annotated[Duration, Field(ge=0.1, le=24 * 3600)] = Field(1.0, description="length of the measured window")
-    settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(
+    measure: Measure = Field(1.0, description="length of the measured window")
+    settle: Settle = Field(
         2.0, description="longest wait for a steady state before the measured window; the shortest is half, or 10 s"
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="decides the order of the cells")
@@ -153,6 +136,16 @@ class RunSettings(BaseModel):
         None, description="the open loop's intended starts: constant intervals, or a Poisson process by the seed"
     )
     results: Path = Field(Path("results"), description="folder that receives a folder per run")
+
+    @property
+    def axes(self) -> Axes:
+        """The axes in place of the matrix's."""
+        return Axes(**{name: getattr(self, name) for name in Axes.model_fields})
+
+    @property
+    def is_whole_paper(self) -> bool:
+        """Whether nothing but the paper's whole matrix is selected."""
+        return self.matrix.name == matrix_file.PAPER and not self.cells and not self.axes.given()
 
     @property
     def open_loop(self) -> OpenLoop | None:
@@ -186,7 +179,7 @@ class SimulationSettings(RunSettings):
     master: Annotated[str, AfterValidator(_spark_master)] = Field(
         "local[*]", description="where Spark runs the cells; the results folder must be the same everywhere"
     )
-    settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(1.0, description="time before the measured window")
+    settle: Settle = Field(1.0, description="time before the measured window")
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="decides every chance in the model")
 
 
@@ -203,7 +196,7 @@ def create(
 ) -> Settings:
     """Settings from options (None: not given), the environment and a file; raises SettingsError or TomlError.
 
-    `defaults` gets what was given and may return values for the rest.
+    `defaults` gets what was given, with the matrix read, and may return values for the rest.
     """
     return _create(Settings, options, file, environment, defaults)
 
@@ -240,6 +233,8 @@ def _create(
     for key, value in options.items():
         if value is not None and value != ():
             given[key], names[key] = value, f"--{key.replace('_', '-')}"
+    if isinstance(given.get("matrix"), str):
+        given["matrix"] = matrix_file.read(given["matrix"])
     try:
         return kind(**{**defaults(given), **given})
     except ValidationError as error:

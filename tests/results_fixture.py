@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness import records
-from harness.matrix import Cell, Visit
+from harness import matrix_file, records
+from harness.matrix import PAPER_VERSIONS, Cell, Visit
 from tests import instances_fixture
 from tests.instances_fixture import instances
 
@@ -29,6 +29,11 @@ WAITS = {
     ("target", 150): {"WRITELOG": 0.86, "LCK_M_X": 0.09, "PAGELATCH_EX": 0.05},
 }
 FLAT_WAITS = {"initiator": {"WRITELOG": 0.97, "LCK_M_X": 0.03}, "target": {"WRITELOG": 0.7, "LCK_M_X": 0.3}}
+
+
+def quick_cells(versions: Sequence[str] = PAPER_VERSIONS) -> list[Cell]:
+    """The 24 cells of `make quick`."""
+    return matrix_file.read("quick").cells(versions, initiators_max=3)
 
 
 def rate(cell: Cell, shape: str, block: int = 1) -> float:

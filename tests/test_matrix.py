@@ -106,13 +106,3 @@ def test_a_run_has_six_groups_that_share_a_pool_and_blocks_differ_in_their_order
 def test_the_same_seed_gives_the_same_order_and_another_seed_another():
     cells = matrix.all_cells()
     assert matrix.sweep_order(cells, 1) == matrix.sweep_order(cells, 1) != matrix.sweep_order(cells, 2)
-
-
-def test_the_quick_slice_spans_every_axis_with_24_cells_and_whole_pairs():
-    cells = matrix.quick_slice()
-    assert len(set(cells)) == 24
-    assert {cell.initiators for cell in cells} == set(matrix.INITIATORS)
-    assert {cell.payload_bytes for cell in cells} == set(matrix.PAYLOADS_BYTES)
-    assert {cell.server_version for cell in cells} == set(matrix.PAPER_VERSIONS)
-    singles = {(c.server_version, c.initiators, c.threads, c.payload_bytes) for c in cells}
-    assert len(singles) == 12

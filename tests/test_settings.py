@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 
 from harness import settings
+from harness.failures import UsageFailure
 from harness.settings import SettingsError
 from harness.toml_file import TomlError
+from harness.units import parse_duration
 
 
 @pytest.mark.parametrize(
     "text, seconds", [("500ms", 0.5), ("1s", 1), ("2m", 120), ("1.5 s", 1.5), ("3", 3), (2, 2), ("1h", 3600)]
 )
 def test_durations_have_units(text: object, seconds: float) -> None:
-    assert settings.parse_duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 BAD = [
@@ -24,20 +26,26 @@ BAD = [
     ({"mesure": "1s"}, "--mesure: unknown key; nearest: measure"),
     ({"repeats": "0"}, "--repeats: '0': input should be greater than or equal to 1"),
     ({"ratios": "1 0"}, "--ratios: '0': input should be greater than or equal to 1"),
+    ({"ratios": ","}, "--ratios: value should have at least 1 item after validation, not 0"),
+    ({"threads": "1,5000"}, "--threads: '5000': input should be less than or equal to 1000"),
+    ({"initiators": "0"}, "--initiators: '0': input should be greater than or equal to 1"),
+    ({"payloads": "20"}, "--payloads: '20' is less than the 32 bytes of a message's header"),
+    ({"payloads": "4 TB"}, "--payloads: invalid size '4 TB': write 100 or 4KB"),
+    ({"matrix": "trik"}, "unknown matrix 'trik'; nearest: trick; or name a TOML file, such as mine.toml"),
     ({"seed": "-1"}, "--seed: '-1': input should be greater than or equal to 0"),
 ]
 
 
 @pytest.mark.parametrize("options, message", BAD)
 def test_a_bad_setting_is_one_line_that_names_it_and_the_nearest(options: dict[str, str], message: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(UsageFailure) as caught:
         settings.create(options, environment={})
     assert str(caught.value) == message
 
 
 def test_ratios_are_numbers_in_order_each_once() -> None:
     assert settings.create({"ratios": "150 1 50 1"}, environment={}).ratios == (1, 50, 150)
-    assert settings.create({}, environment={}).ratios == (1, 150)
+    assert settings.create({"ratios": "150,1, 50"}, environment={}).ratios == (1, 50, 150)
 
 
 def test_the_command_line_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def harness() -> None:
     initiators to a target, over the 528 cells of "Service Broker: Performance and Scalability
     Techniques" (Microsoft, 2009), and shows the gain of using only every 150th dialog.
 
-    Begin with `harness matrix --quick`.
+    Begin with `harness matrix --matrix quick`.
     """
 
 

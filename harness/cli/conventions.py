@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 PATH = click.Path(path_type=Path)
 LAB_OPTIONS = ("lab", "lab_file", "dialog_security", "endpoint_encryption", "driver")
+MATRIX_OPTIONS = ("matrix", "initiators", "threads", "ratios", "payloads", "cells", "quick")
 
 OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -38,6 +39,11 @@ Exit codes:
 
 def _option(name: str, metavar: str, help_text: str, **more: Any) -> Callable[[Function], Function]:
     return click.option(name, metavar=metavar, help=help_text, **more)
+
+
+def _no_quick(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    if given:
+        raise click.UsageError("--quick is now --matrix quick", context)
 
 
 _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
@@ -88,11 +94,16 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "repeat it, or separate several by spaces.",
         multiple=True,
     ),
-    "ratios": _option(
-        "--ratios",
-        "LIST",
-        "Dialog ratios to sweep, separated by spaces: 150 uses every 150th dialog (default '1 150').",
+    "matrix": _option(
+        "--matrix",
+        "NAME",
+        "Which cells: paper (default), quick (24 of them), trick (does it pay here?), ratio, threads, or a TOML file "
+        "as harness/matrix_file.py describes it.",
     ),
+    "initiators": _option("--initiators", "LIST", "Numbers of initiators, 1,2, in place of the matrix's."),
+    "threads": _option("--threads", "LIST", "Client threads per initiator, 1,64,500, likewise."),
+    "ratios": _option("--ratios", "LIST", "Dialog ratios, 1,150, likewise; with 150 every 150th dialog is used."),
+    "payloads": _option("--payloads", "LIST", "Bytes a message, 100,4000,8KB, likewise."),
     "repeats": _option("--repeats", "N", "Run every cell so often, in blocks: each is one pass over them (default 1)."),
     "precision": _option(
         "--precision",
@@ -100,9 +111,7 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "Repeat a pair of cells until the 95 % interval of its gain is narrower than this, such as 10%; --repeats "
         "limits the blocks.",
     ),
-    "quick": click.option(
-        "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."
-    ),
+    "quick": click.option("--quick", is_flag=True, hidden=True, expose_value=False, callback=_no_quick),
     "resume": _option("--resume", "DIR", "Continue the run in this folder, with the same settings.", type=PATH),
     "hardware": _option("--hardware", "NAME", "The model's parameters: paper (default), this-machine or a TOML file."),
     "settings": click.option(

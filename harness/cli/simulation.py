@@ -17,6 +17,7 @@ import click
 from harness.cli.conventions import (
     CELLS_FAILED,
     EXIT_CODES,
+    MATRIX_OPTIONS,
     PREFLIGHT,
     USAGE,
     Failure,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the cells on a model of the paper's hardware.")
-@settings_options("cells", "quick", "ratios", "repeats", "precision", "rate", "arrivals")
+@settings_options(*MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals")
 @click.option(
     "--faults",
     is_flag=True,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 @click.option("--measure", metavar="TIME", help="Virtual length of the measured window (default 1s).")
 @settings_options("results", "resume")
 def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: Any) -> None:
-    """Run the cells of the matrix in virtual time on a model of the paper's hardware, then reduce and draw.
+    """Run the cells of a matrix in virtual time on a model of the paper's hardware, then reduce and draw.
 
     The embedded broker runs the scripts of sql/; processors, page latches, log, network and clients are modelled. The
     numbers are a model's, not SQL Server's. With a master other than local[*] the harness must be installed on the
@@ -73,8 +74,9 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     \b
     Examples:
       harness simulate
-      harness simulate --quick --seed 7
-      harness simulate --quick --repeats 3
+      harness simulate --matrix quick --seed 7
+      harness simulate --matrix trick
+      harness simulate --initiators 2 --threads 10,80 --payloads 4000 --repeats 3
       harness simulate --cells 'i3-t50-*' --measure 5s --hardware my-servers.toml
       harness simulate --cells 'i1-t50-*-p100' --rate 500/s --arrivals poisson
       harness simulate --resume results/20260101-120000-simulated

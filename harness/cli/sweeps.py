@@ -16,6 +16,7 @@ from harness.cli.conventions import (
     CELLS_FAILED,
     EXIT_CODES,
     LAB_OPTIONS,
+    MATRIX_OPTIONS,
     OK,
     PATH,
     PREFLIGHT,
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
 @settings_options(
     *LAB_OPTIONS,
     "server_versions",
-    "cells",
-    "quick",
-    "ratios",
+    *MATRIX_OPTIONS,
     "repeats",
     "precision",
     "rate",
@@ -55,19 +54,20 @@ if TYPE_CHECKING:
 @click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
 @click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than an hour.")
 def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path | None, **options: Any) -> None:
-    """Sweep the cells of the matrix, then reduce and draw.
+    """Sweep the cells of a matrix, then reduce and draw.
 
-    A cell is one combination of initiators (1, 2, 3), client threads per initiator (1 to 50), dialog ratio (1, or 150:
-    only every 150th dialog is used; --ratios), payload (100 to 8192 bytes) and server version. Every run has a folder
-    of its own; the last lines printed name it and its figures.
+    A cell is one combination of initiators, client threads per initiator, dialog ratio (1, or 150: only every 150th
+    dialog is used), payload and server version. Without options the matrix is the paper's: 528 cells for two versions.
+    Every run has a folder of its own; the last lines printed name it and its figures.
 
     \b
     Examples:
       harness matrix --lab embedded                     all 528 cells; harness plan says how long
-      harness matrix --quick                            24 cells that span all axes
-      harness matrix --quick --repeats 5                each five times, in five blocks
-      harness matrix --quick --repeats 20 --precision 10%
-      harness matrix --cells 'i1-t20-*-p100-*' --ratios '1 50 100 144 145 150 300'
+      harness matrix --matrix quick                     24 cells that span all axes
+      harness matrix --matrix trick                     does the 150 trick pay here?
+      harness matrix --matrix mine.toml --repeats 5     your own, in five blocks
+      harness matrix --initiators 1,2 --threads 1,64,500 --payloads 4000
+      harness matrix --matrix quick --repeats 20 --precision 10%
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
       harness matrix --resume results/20260101-120000-sqlserver
@@ -93,10 +93,10 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 @click.command(epilog=EXIT_CODES)
 @click.argument("cell", required=False)
 @settings_options(*LAB_OPTIONS, "rate", "arrivals", "measure", "settle", "drain", "results", "settings")
-@click.option("--initiators", metavar="N", help="1, 2 or 3 (default 1).")
+@click.option("--initiators", metavar="N", help="How many send (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
 @click.option("--dialog-ratio", metavar="N", help="1, or any other such as 150: use every 150th dialog (default 150).")
-@click.option("--payload", "payload_bytes", metavar="BYTES", help="Bytes a message (default 100).")
+@click.option("--payload", "payload_bytes", metavar="BYTES", help="Bytes a message, such as 4000 or 8KB (default 100).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
     """Run one cell and print its numbers.
@@ -105,7 +105,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
     Examples:
       harness run
       harness run i3-t50-r1-p8192-v2022 --measure 10s
-      harness run --threads 50 --payload 4096
+      harness run --threads 500 --payload 4000
       harness run --threads 50 --rate 500/s --arrivals poisson
     """
     from harness import reporting
@@ -150,7 +150,7 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("server_versions", "cells", "quick", "ratios", "repeats", "precision", "rate", "arrivals"),
+    *("server_versions", *MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals"),
     *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
@@ -164,6 +164,7 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
     \b
     Examples:
       harness plan
+      harness plan --matrix trick --lab sqlserver
       harness plan --cells 'i3-*' --list
       harness plan --noise-from results/20260101-120000-embedded
     """

@@ -9,7 +9,10 @@ from harness.figures.reduced_run import Run
 
 # Settings that choose what is run, how often and where its files go. All others change how it is measured.
 CHOICES = frozenset(
-    {"lab", "lab_file", "server_versions", "cells", "quick", "repeats", "precision", "seed", "results", "master"}
+    {
+        *("lab", "lab_file", "server_versions", "matrix", "initiators", "threads", "ratios", "payloads", "cells"),
+        *("repeats", "precision", "seed", "results", "master"),
+    }
 )
 HARDWARE = ("processor", "processors", "memory_mib", "limits")
 # The entries of the manifest's `versions` that can change a number.

@@ -96,7 +96,8 @@ def select_lab(
     def defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
         nonlocal why
         lab, why = _lab(given if stored is None else {**stored, **given}, engine_answers)
-        own = {"lab": lab, **times.get(lab, {}), "server_versions": ()}
+        matrix = given.get("matrix")
+        own = {"lab": lab, **times.get(lab, {}), "server_versions": (), **(matrix.settings(lab) if matrix else {})}
         return {**own, **(stored or {})}
 
     settings = settings_module.create(options, file=settings_file, defaults=defaults)

@@ -13,7 +13,7 @@ from harness.load_model import Arrivals, OpenLoop
 from harness.matrix import Cell, Visit
 from harness.settings import Settings, SimulationSettings
 from harness.simulation.parameters import Parameters
-from harness.simulation.simulated_cell import Times, WarmedWorld
+from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.journal import Phases
 from harness.sweep.testbed import LabTestbed
@@ -131,7 +131,7 @@ class SimulatedRunner:
             return
         with phases.phase("dialogs"):
             try:
-                world = WarmedWorld(self._hardware, cell.server_version, cell.dialog_ratio, seed=self._settings.seed)
+                world = WarmedWorld(self._hardware, cell.server_version, WorldSize.of([cell]), seed=self._settings.seed)
             except (LabError, ScriptError) as error:
                 raise NotReady(str(error)) from None
         self._world = world.run

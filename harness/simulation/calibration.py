@@ -33,10 +33,10 @@ from scipy.optimize import least_squares
 from harness import records
 from harness.failures import MachineFailure, UsageFailure
 from harness.figures import reduced_run
-from harness.matrix import PAPER_VERSIONS, PAYLOADS_BYTES, Cell, Visit
+from harness.matrix import INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, Visit
 from harness.simulation import forks, simulated_cell
 from harness.simulation.parameters import HardwareError, Parameters
-from harness.simulation.simulated_cell import Times, WarmedWorld
+from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep.attempt import CellFailed
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
@@ -76,7 +76,8 @@ class Bench:
 
     def __init__(self, parameters: Parameters, *, seed: int) -> None:
         """Build the world, which takes some seconds of real time."""
-        self._world = WarmedWorld(parameters, VERSION, TRICK_DIALOG_RATIO, seed=seed)
+        size = WorldSize.of([cell_of(INITIATORS[-1], THREADS[-1], TRICK_DIALOG_RATIO)])
+        self._world = WarmedWorld(parameters, VERSION, size, seed=seed)
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name)  # for records; it exists as long as the bench
 

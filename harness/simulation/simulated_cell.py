@@ -1,9 +1,9 @@
 """A cell in virtual time: the protocol of `sweep.attempt`, in a fork of a warmed world.
 
 A warmed world is linked, and has its dialogs and all queue readers. Cells of one server version begin in the same
-world: three initiators, each with warmed dialogs for fifty threads of any dialog ratio, and a target with as many
-queue readers as it may have. The paper's runs lasted minutes, in which the queue monitor launches a reader every five
-seconds; a cell of one second is too short for that.
+world: three initiators, each with warmed dialogs for fifty threads of any dialog ratio (more of both if the matrix has
+cells that need them), and a target with as many queue readers as it may have. The paper's runs lasted minutes, in which
+the queue monitor launches a reader every five seconds; a cell of one second is too short for that.
 
 The result of a cell depends on the seed, the cell, the block and the attempt, but on no earlier cell.
 """
@@ -11,7 +11,7 @@ The result of a cell depends on the seed, the cell, the block and the attempt, b
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -50,11 +50,29 @@ from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_B
 if TYPE_CHECKING:
     import pyodbc
 
-USED_DIALOGS = THREADS[-1]  # of an initiator, with any dialog ratio
+USED_DIALOGS = THREADS[-1]  # of an initiator, with any dialog ratio of the paper's cells
 # A flush of the target's log takes this long while readers are launched, so every reader is busy with one message.
 _RAMP_FLUSH_S = 1.25 * MAX_QUEUE_READERS * ACTIVATION_PERIOD_S
 _RAMP_LIMIT_S = 10 * _RAMP_FLUSH_S
 _POLL_S = 0.5  # well below the three seconds after which an idle reader ends
+
+
+@dataclass(frozen=True)
+class WorldSize:
+    """What a world has for the cells of a matrix: at least what the paper's cells of the highest dialog ratio need."""
+
+    dialog_ratio: int  # the highest
+    initiators: int
+    dialogs: int  # of an initiator
+
+    @classmethod
+    def of(cls, cells: Collection[Cell]) -> WorldSize:
+        ratio = max(cell.dialog_ratio for cell in cells)
+        return cls(
+            ratio,
+            max(INITIATORS[-1], *(cell.initiators for cell in cells)),
+            max(USED_DIALOGS * ratio, *(cell.dialogs for cell in cells)),
+        )
 
 
 @dataclass(frozen=True)
@@ -112,17 +130,17 @@ def run(
 
 
 class WarmedWorld:
-    """The world of one server version, for dialog ratios up to the given one."""
+    """The world of one server version, for cells that fit its size."""
 
     @forks.frozen_heap()
-    def __init__(self, parameters: Parameters, server_version: str, dialog_ratio_max: int, *, seed: int) -> None:
+    def __init__(self, parameters: Parameters, server_version: str, size: WorldSize, *, seed: int) -> None:
         """Build the world, which takes seconds of real time, or raise LabError."""
         self.server_version = server_version
-        self.dialog_ratio_max = dialog_ratio_max
-        seed = derived_seed(seed, server_version, dialog_ratio_max)
-        lab = self.lab = simulated_lab.open(parameters, version=server_version, initiators=INITIATORS[-1], seed=seed)
+        self.size = size
+        seed = derived_seed(seed, server_version, size.dialog_ratio)
+        lab = self.lab = simulated_lab.open(parameters, version=server_version, initiators=size.initiators, seed=seed)
         link.link(lab)
-        dialog_pool.build(lab, initiators=len(lab.initiators), dialogs=USED_DIALOGS * dialog_ratio_max)
+        dialog_pool.build(lab, initiators=len(lab.initiators), dialogs=size.dialogs)
         self.pages = {instance.name: dialog_pages.located(instance) for instance in lab.initiators}
         self._rehearse()
         launch_readers(lab, MAX_QUEUE_READERS)
@@ -136,7 +154,7 @@ class WarmedWorld:
     def run(self, visit: Visit, attempt: int, times: Times, results: Path) -> Measured:
         """Run a cell in a fork of this world and write its records, or raise CellFailed."""
         cell = visit.cell
-        assert cell.server_version == self.server_version and cell.dialog_ratio <= self.dialog_ratio_max, cell.id
+        assert cell.server_version == self.server_version and cell.dialogs <= self.size.dialogs, cell.id
         try:
             return forks.in_fork(partial(self._run_here, visit, attempt, times, results))
         except ForkDied as death:

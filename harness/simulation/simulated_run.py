@@ -18,12 +18,13 @@ from harness.matrix import Visit
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters, spark_job
+from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 from harness.sweep import journal, precision, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe, label
 from harness.sweep.matrix_run import Outcome, counted
-from harness.sweep.selected_cells import chosen_visits
+from harness.sweep.selected_cells import cells_of, chosen_visits
 
 SIMULATED = "simulated"
 LABS = (*settings_module.LABS, SIMULATED)
@@ -59,7 +60,7 @@ def simulate(
         settings.settle,
         settings.measure,
         results.absolute(),
-        max(settings.ratios),
+        WorldSize.of(cells_of(settings)),
         settings.open_loop,
     )
     with interruption.noted():
@@ -79,11 +80,17 @@ def first_lines(settings: SimulationSettings) -> list[str]:
 
 def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSettings:
     if resume is None:
-        return settings_module.create_simulation(options)
+        return settings_module.create_simulation(options, defaults=_of_matrix)
     stored = run_folder.stored_settings(resume, SimulationSettings)
     settings = settings_module.create_simulation(options, defaults=lambda given: stored)
     run_folder.require_same(resume, stored, settings)
     return settings
+
+
+def _of_matrix(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that the chosen matrix brings."""
+    matrix = given.get("matrix")
+    return matrix.settings(SIMULATED) if matrix else {}
 
 
 def _passes(turns: Sequence[Turn], settings: SimulationSettings) -> list[list[Turn]]:

@@ -36,11 +36,11 @@ from pyspark import SparkContext
 from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
 from harness.load_model import OpenLoop
-from harness.matrix import INITIATORS, THREADS, Cell, Visit
+from harness.matrix import Cell, Visit
 from harness.records import written_whole
 from harness.reductions.spark_session import context
 from harness.simulation.parameters import Parameters
-from harness.simulation.simulated_cell import Times, WarmedWorld
+from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep import run_folder
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
@@ -83,7 +83,7 @@ class Experiment:
     settle_s: float  # of virtual time
     measure_s: float  # of virtual time
     results: Path  # absolute
-    dialog_ratio_max: int  # of the run's settings, so that the selection of cells does not change a world
+    world: WorldSize  # for the whole matrix, so that the selection of cells does not change a world
     open_loop: OpenLoop | None = None
 
 
@@ -94,7 +94,7 @@ OpenWorld = Callable[[Experiment, str], RunCell]
 
 def open_warmed_world(experiment: Experiment, server_version: str) -> RunCell:
     """Implement `OpenWorld`."""
-    world = WarmedWorld(experiment.parameters, server_version, experiment.dialog_ratio_max, seed=experiment.seed)
+    world = WarmedWorld(experiment.parameters, server_version, experiment.world, seed=experiment.seed)
     times = Times(experiment.settle_s, experiment.measure_s, open_loop=experiment.open_loop)
     return lambda visit, attempt: world.run(visit, attempt, times, experiment.results)
 
@@ -118,11 +118,11 @@ class Slice:
 
     server_version: str
     turns: tuple[Turn, ...]
-    dialog_ratio_max: int
+    world: WorldSize
 
     @property
     def work_s(self) -> float:
-        return group_work_s(self.dialog_ratio_max) + sum(turn.work_s for turn in self.turns)
+        return group_work_s(self.world) + sum(turn.work_s for turn in self.turns)
 
 
 def cell_work_s(cell: Cell, virtual_s: float) -> float:
@@ -132,14 +132,14 @@ def cell_work_s(cell: Cell, virtual_s: float) -> float:
     return CELL_S + virtual_s * messages_per_s * MESSAGE_S
 
 
-def group_work_s(dialog_ratio_max: int) -> float:
+def group_work_s(world: WorldSize) -> float:
     """Expected processor time of building a group's warmed world."""
-    return GROUP_S + INITIATORS[-1] * THREADS[-1] * dialog_ratio_max * DIALOG_S
+    return GROUP_S + world.initiators * world.dialogs * DIALOG_S
 
 
-def slices(turns: Sequence[Turn], workers: int, dialog_ratio_max: int) -> list[Slice]:
+def slices(turns: Sequence[Turn], workers: int, world: WorldSize) -> list[Slice]:
     """Cut turns into slices, those with the most work first, such that the workers end soonest."""
-    cuts = [_cut(turns, workers * parts, dialog_ratio_max) for parts in range(1, FINEST + 1)]
+    cuts = [_cut(turns, workers * parts, world) for parts in range(1, FINEST + 1)]
     return min(cuts, key=lambda cut: elapsed_s(cut, workers))
 
 
@@ -151,13 +151,13 @@ def elapsed_s(cut: Sequence[Slice], workers: int) -> float:
     return max(free_s)
 
 
-def _cut(turns: Sequence[Turn], parts: int, dialog_ratio_max: int) -> list[Slice]:
+def _cut(turns: Sequence[Turn], parts: int, world: WorldSize) -> list[Slice]:
     share_s = sum(turn.work_s for turn in turns) / parts
     groups: dict[str, list[Turn]] = {}
     for turn in sorted(turns, key=lambda turn: (-turn.work_s, turn.visit)):
         groups.setdefault(turn.cell.server_version, []).append(turn)
     found = [
-        Slice(version, tuple(dealt), dialog_ratio_max)
+        Slice(version, tuple(dealt), world)
         for version, members in groups.items()
         for dealt in _dealt(
             members, min(len(members), math.ceil(round(sum(turn.work_s for turn in members) / share_s, 6)))
@@ -238,7 +238,7 @@ def _round(
     collect: Callable[[], None],
 ) -> str:
     """Give every turn to Spark and collect entries until it has finished; return why it failed, or ""."""
-    cut = slices(turns, spark.defaultParallelism, experiment.dialog_ratio_max)
+    cut = slices(turns, spark.defaultParallelism, experiment.world)
     job: Future[None] = Future()
     threading.Thread(target=_submit, args=(spark, cut, experiment, open_world, job), daemon=True).start()
     try:

@@ -107,7 +107,7 @@ def _are_same(before: object, now: object) -> bool:
 
 
 def _text(value: object) -> str:
-    return " ".join(value) if isinstance(value, tuple) else str(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _require_writable(folder: Path) -> None:

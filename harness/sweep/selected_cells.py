@@ -9,61 +9,55 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.failures import UsageFailure
+from harness.failures import UsageFailure, nearest
 from harness.lab.opening import Topology
 from harness.matrix import (
-    DIALOG_RATIOS,
-    INITIATORS,
-    PAYLOADS_BYTES,
-    THREADS,
+    INITIATORS_MAX,
+    PAYLOAD_BYTES_MAX,
+    PAYLOAD_BYTES_MIN,
+    RATIO_MAX,
+    THREADS_MAX,
     Cell,
     Visit,
     all_cells,
-    quick_slice,
     select,
     sweep_order,
 )
-from harness.settings import RATIO_MAX, RunSettings, Settings, SettingsError
+from harness.settings import RunSettings, Settings, SettingsError
 from harness.sweep import precision
+from harness.units import parse_size
 
-_RATIOS = range(1, RATIO_MAX + 1)  # of a single cell: any
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
 
 class UnknownName(UsageFailure):
-    """An axis value that does not exist; the message names the nearest."""
+    """An axis value that no cell can have; the message names the valid ones."""
 
 
 def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
     """The cell of axis values given as texts, with defaults for the others; raises UnknownName."""
-    valid_values: Mapping[str, Sequence[Any]] = {
-        "initiators": INITIATORS[: topology.initiators_max],
-        "threads": THREADS,
-        "dialog_ratio": _RATIOS,
-        "payload_bytes": PAYLOADS_BYTES,
-        "server_version": topology.versions,
-    }
     values: dict[str, Any] = {"server_version": topology.sweep_versions[-1], **_DEFAULTS}
-    for name, valid in valid_values.items():
-        text = given.get(name)
-        if text is None:
-            continue
-        by_text = {str(value): value for value in valid}
-        if str(text) not in by_text:
-            raise UnknownName(f"{name.replace('_', ' ')} {text!r} is not in the matrix{_nearest_value(text, valid)}")
-        values[name] = by_text[str(text)]
+    values |= {name: text for name, text in given.items() if text is not None}
+    for name, bounds in _bounds(topology.initiators_max).items():
+        text = values[name]
+        with contextlib.suppress(ValueError):
+            values[name] = parse_size(text) if name == "payload_bytes" else int(text)
+        if values[name] not in bounds:
+            raise UnknownName(f"{name.replace('_', ' ')} {text!r} is not valid: {bounds[0]:,} to {bounds[-1]:,}")
+    if (version := values["server_version"]) not in topology.versions:
+        raise UnknownName(
+            f"the {topology.kind} lab has no server version {version!r}{nearest(version, topology.versions)}"
+        )
     return Cell(**values)
 
 
-def _nearest_value(text: object, valid: Sequence[Any]) -> str:
-    if isinstance(valid, range):
-        return f"; valid: {valid[0]} to {valid[-1]}"
-    try:
-        number = float(str(text))
-    except ValueError:
-        return f"; valid: {', '.join(map(str, valid))}"
-    close = sorted(valid, key=lambda value: abs(float(value) - number))[:2]
-    return f"; nearest: {', '.join(str(value) for value in sorted(close))}; valid: {', '.join(map(str, valid))}"
+def _bounds(initiators_max: int) -> Mapping[str, range]:
+    return {
+        "initiators": range(1, initiators_max + 1),
+        "threads": range(1, THREADS_MAX + 1),
+        "dialog_ratio": range(1, RATIO_MAX + 1),
+        "payload_bytes": range(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX + 1),
+    }
 
 
 def cell_of(cell_id: str | None, given_axes: Mapping[str, Any], topology: Topology) -> Cell:
@@ -75,31 +69,37 @@ def cell_of(cell_id: str | None, given_axes: Mapping[str, Any], topology: Topolo
     return named_cell(cell_id, topology.versions, topology.initiators_max)
 
 
-def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INITIATORS[-1]) -> Cell:
-    """The one cell that an id or its begin names, of any dialog ratio; raises UnknownCell or UnknownName."""
-    ratios = set(DIALOG_RATIOS)
+def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INITIATORS_MAX) -> Cell:
+    """The cell of an id, or the paper's only cell whose id begins so; raises UnknownCell or UnknownName."""
     with contextlib.suppress(ValueError):
-        ratios.add(Cell.parse(cell_id).dialog_ratio)
-    found = select(all_cells(versions, initiators_max=initiators_max, ratios=sorted(ratios)), [cell_id])
+        cell = Cell.parse(cell_id)
+        for name, bounds in _bounds(initiators_max).items():
+            if getattr(cell, name) not in bounds:
+                raise UnknownName(f"{cell_id}: {name.replace('_', ' ')}: {bounds[0]:,} to {bounds[-1]:,} are valid")
+        if cell.server_version in versions:
+            return cell
+    found = select(all_cells(versions, initiators_max=initiators_max), [cell_id])
     if len(found) > 1:
         raise UnknownName(f"{cell_id!r} matches {len(found)} cells, {found[0].id} to {found[-1].id}: name one")
     return found[0]
 
 
+def cells_of(settings: RunSettings, initiators_max: int = INITIATORS_MAX) -> list[Cell]:
+    """The cells of the matrix with the axes that the settings have in place of its own, before any selection."""
+    if (most := max(settings.initiators or (1,))) > initiators_max:
+        raise SettingsError(f"--initiators: the lab has {initiators_max}, not {most}")
+    return settings.matrix.cells(settings.server_versions, initiators_max=initiators_max, given=settings.axes)
+
+
 def chosen_visits(
-    settings: RunSettings, *, initiators_max: int = INITIATORS[-1], interleaved: bool = False
+    settings: RunSettings, *, initiators_max: int = INITIATORS_MAX, interleaved: bool = False
 ) -> list[Visit]:
     """The selected cells that a lab with so many initiators can run, in all blocks and in the order of the run."""
-    if settings.rate is not None and not (settings.cells or settings.quick):
-        raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
-    cells = select(
-        all_cells(settings.server_versions, initiators_max=initiators_max, ratios=settings.ratios), settings.cells
-    )
-    if settings.quick:
-        slice_ = [
-            cell for cell in quick_slice(settings.server_versions, settings.ratios) if cell.initiators <= initiators_max
-        ]
-        cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
+    if settings.rate is not None and settings.is_whole_paper:
+        raise SettingsError(
+            "--rate is the same for all cells: select those that it fits with --cells, --threads or --matrix"
+        )
+    cells = select(cells_of(settings, initiators_max), settings.cells)
     precision.require_possible(settings, cells)
     return sweep_order(cells, settings.seed, settings.repeats, interleaved=interleaved)
 

@@ -12,7 +12,7 @@ from harness import toml_file
 from harness.failures import UsageFailure
 from harness.lab.link import ReceiveSettings
 from harness.matrix import Cell, Visit
-from harness.settings import Duration
+from harness.matrix_file import Duration
 from harness.toml_file import Key, TomlFile
 
 DEFAULT = Path(__file__).with_name("techniques.toml")

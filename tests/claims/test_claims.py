@@ -24,10 +24,10 @@ from harness.claims import (
 )
 from harness.claims.judgement import Judgement, Measurement, amount, evidence
 from harness.figures.reduced_run import OPTIONAL_TABLES, read
-from harness.matrix import all_cells, quick_slice
+from harness.matrix import all_cells
 from harness.whitepaper import CLAIMS, Claim
 from tests.claims.tables import Tables, cells
-from tests.results_fixture import write_reduced
+from tests.results_fixture import quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing
 
@@ -121,7 +121,7 @@ def test_a_few_cells_measure_no_peak_and_no_gain(tmp_path):
 
 
 def test_the_quick_cells_have_peaks(tmp_path):
-    found = verdicts(read(write_reduced(tmp_path / "run", quick_slice(), shape="paper")))
+    found = verdicts(read(write_reduced(tmp_path / "run", quick_cells(), shape="paper")))
     assert found["peak_3_initiators"] != Verdict.NOT_MEASURED
     assert found["versions_alike"] == Verdict.NOT_MEASURED
 

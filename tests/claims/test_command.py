@@ -3,8 +3,8 @@
 import pytest
 
 from harness import cli
-from harness.matrix import all_cells, quick_slice
-from tests.results_fixture import write_reduced
+from harness.matrix import all_cells
+from tests.results_fixture import quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing
 
@@ -38,7 +38,7 @@ def test_markdown_is_the_table_alone(capsys, flat):
 
 
 def test_claims_of_a_model_are_labelled_as_such(capsys, tmp_path):
-    run = write_reduced(tmp_path / "run", quick_slice(), shape="paper", lab="simulated")
+    run = write_reduced(tmp_path / "run", quick_cells(), shape="paper", lab="simulated")
     code, out, _ = printed(["claims", str(run)], capsys)
     assert code == 0
     lines = out.splitlines()
@@ -47,7 +47,7 @@ def test_claims_of_a_model_are_labelled_as_such(capsys, tmp_path):
 
 
 def test_a_run_that_was_not_reduced_is_refused_in_one_line_with_the_remedy(capsys, tmp_path):
-    run = write_reduced(tmp_path / "run", quick_slice())
+    run = write_reduced(tmp_path / "run", quick_cells())
     (run / "reduced" / "cells.parquet").unlink()
     code, _, error = printed(["claims", str(run)], capsys)
     assert code == 2

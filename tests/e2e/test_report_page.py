@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from harness import claims
 from harness.figures import report
 from harness.figures.reduced_run import read
-from harness.matrix import quick_slice
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
-from tests.results_fixture import write_reduced
+from tests.results_fixture import quick_cells, write_reduced
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
 
@@ -23,7 +22,7 @@ WIDTHS_PX = (500, 1280)
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    run = read(write_reduced(folder / "run", quick_slice(), shape="paper"))
+    run = read(write_reduced(folder / "run", quick_cells(), shape="paper"))
     drawn = folder / "a-figure.svg"
     Figure(figsize=(9, 5)).savefig(drawn)
     return report.write(run, [drawn], claims.evaluate(run, lab=run.lab, hardware=run.hardware))
@@ -84,7 +83,7 @@ def test_numbers_are_sorted_by_their_value(page: Any) -> None:
     page.locator("#cells summary").press("Enter")
     page.locator("#cells th button", has_text="processed/s").press("Enter")
     rates = [float(text.replace(",", "")) for text in page.locator("#cells tbody td:nth-child(4)").all_inner_texts()]
-    assert rates == sorted(rates) and len(rates) == len(quick_slice())
+    assert rates == sorted(rates) and len(rates) == len(quick_cells())
 
 
 def test_only_rows_with_all_words_stay(page: Any) -> None:

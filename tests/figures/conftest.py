@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from harness.figures import draw
-from harness.matrix import all_cells, quick_slice
-from tests.results_fixture import write_reduced
+from harness.matrix import all_cells
+from tests.results_fixture import quick_cells, write_reduced
 
 FIGURES = [
     "figure-2-throughput-1-initiator",
@@ -38,7 +38,7 @@ def paper_run(tmp_path_factory):
 @pytest.fixture(scope="session")
 def quick_run(tmp_path_factory):
     """The 24 cells of `make quick`: one point a line, one version a point."""
-    return write_reduced(tmp_path_factory.mktemp("quick") / "20261121-0900-quick", quick_slice(), shape="paper")
+    return write_reduced(tmp_path_factory.mktemp("quick") / "20261121-0900-quick", quick_cells(), shape="paper")
 
 
 @pytest.fixture(scope="session")

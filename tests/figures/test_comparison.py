@@ -11,14 +11,14 @@ from harness.figures import compare, comparison
 from harness.figures.circumstances import forbidding, remarkable
 from harness.figures.ratios import QUANTITIES, by_cell, groups, pair, slowdowns
 from harness.figures.reduced_run import read
-from harness.matrix import all_cells, quick_slice
+from harness.matrix import all_cells
 from harness.records import ResultsError
-from tests.results_fixture import manifest, write_reduced
+from tests.results_fixture import manifest, quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing
 
 SECURE = {"dialog_security": True, "endpoint_encryption": False}
-CELLS = quick_slice()
+CELLS = quick_cells()
 
 
 @pytest.fixture
@@ -154,7 +154,8 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
     paths = compare(a, b, console=console).files
     folder = tmp_path / "compare-a-b"
     assert {path.parent for path in paths} == {folder}
-    names = {"throughput-1-initiator", "throughput-2-initiators", "throughput-3-initiators", "gain", "ratio-map"}
+    throughputs = {"throughput-1-initiator", "throughput-2-initiators", "throughput-3-initiators"}
+    names = throughputs | {"gain", "ratio-map", "shape"}
     expected = {f"{name}.{ending}" for name in names for ending in ("png", "svg")} | {"ratios.csv"}
     assert {path.name for path in folder.iterdir()} == {path.name for path in paths} == expected
     written = pd.read_csv(folder / "ratios.csv")
@@ -224,8 +225,8 @@ def test_runs_without_a_common_cell_are_refused(tmp_path, console):
 
 
 def test_runs_without_a_common_version_are_compared_and_the_output_says_how(tmp_path, console):
-    a = write_reduced(tmp_path / "a", quick_slice(("2022", "2025")), lab="sqlserver", shape="paper")
-    b = write_reduced(tmp_path / "b", quick_slice(("2008",)), shape="paper")
+    a = write_reduced(tmp_path / "a", quick_cells(("2022", "2025")), lab="sqlserver", shape="paper")
+    b = write_reduced(tmp_path / "b", quick_cells(("2008",)), shape="paper")
     paths = compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None).files
     assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == len(CELLS)
     assert {"gain.png", "ratio-map.png"} <= {path.name for path in paths}

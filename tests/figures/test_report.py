@@ -15,10 +15,10 @@ from harness.figures.headlines import headlines
 from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings
-from harness.matrix import Cell, all_cells, quick_slice
+from harness.matrix import Cell, all_cells
 from harness.records import ResultsError
 from tests.figures.conftest import FIGURES
-from tests.results_fixture import write_reduced
+from tests.results_fixture import quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing
 
@@ -93,7 +93,7 @@ def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
             {**finding, "severity": "information", "text": "is"},
         ]
     }
-    run = write_reduced(tmp_path / "run", quick_slice()[:2], findings=findings)
+    run = write_reduced(tmp_path / "run", quick_cells()[:2], findings=findings)
     text = page(run).text
     assert "target, log: grows" in text and "target, log: is" not in text
 
@@ -115,7 +115,7 @@ def test_the_manifest_is_shown_and_escaped(tmp_path):
             },
         }
     ]
-    text = page(write_reduced(tmp_path / "run", quick_slice(("2022",)), lab="sqlserver", instances=instances)).text
+    text = page(write_reduced(tmp_path / "run", quick_cells(("2022",)), lab="sqlserver", instances=instances)).text
     assert "Instance target, version 2022" in text
     assert "edition <b>Developer</b>" in text
     assert "name size mb log 512 data 4096" in text
@@ -244,7 +244,7 @@ def test_versions_are_compared_where_there_are_two(paper_run, server_run):
 
 
 def test_files_that_grew_are_mentioned(tmp_path):
-    run = write_reduced(tmp_path / "run", quick_slice())
+    run = write_reduced(tmp_path / "run", quick_cells())
     assert said(run, "Logs and files").sentences[-1] == "No file grew in a measured window."
     files = pd.read_parquet(run / "reduced" / "file_io.parquet")
     files.loc[files.cell_id == files.cell_id.iloc[0], "growth_bytes"] = 64 * 2**20

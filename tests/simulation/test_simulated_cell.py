@@ -18,7 +18,7 @@ from harness import records
 from harness.matrix import Cell, Visit
 from harness.simulation import simulated_cell
 from harness.simulation.parameters import read
-from harness.simulation.simulated_cell import Times, WarmedWorld
+from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.sweep.attempt import CellFailed, Measured
 
@@ -33,11 +33,11 @@ RUN = """
 import sys
 from pathlib import Path
 from harness.matrix import Cell, Visit
-from harness.simulation.simulated_cell import Times, WarmedWorld
+from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.simulation.parameters import read
 
 cell = Cell.parse(sys.argv[1])
-group = WarmedWorld(read("paper"), cell.server_version, cell.dialog_ratio, seed=int(sys.argv[2]))
+group = WarmedWorld(read("paper"), cell.server_version, WorldSize.of([cell]), seed=int(sys.argv[2]))
 group.run(Visit(cell), 1, Times(0.1, 0.2), Path(sys.argv[3]))
 """
 
@@ -58,7 +58,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
 
 @pytest.fixture(scope="module")
 def group(elsewhere: Elsewhere) -> WarmedWorld:
-    return WarmedWorld(read("paper"), "2008", 1, seed=1)
+    return WarmedWorld(read("paper"), "2008", WorldSize(1, 3, 50), seed=1)
 
 
 @pytest.fixture(scope="module")

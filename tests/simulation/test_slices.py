@@ -7,36 +7,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.matrix import Cell, Visit, all_cells
+from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Turn, cell_work_s, elapsed_s, group_work_s, slices
 
+SIZE = WorldSize.of(all_cells())
 TURNS = [Turn(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in all_cells()]
 
 
 @given(st.lists(st.sampled_from(TURNS), unique=True), st.integers(1, 64))
 def test_every_turn_is_in_one_slice_of_its_own_group(turns: list[Turn], workers: int) -> None:
-    cut = slices(turns, workers, 150)
+    cut = slices(turns, workers, SIZE)
     assert sorted(turn.cell.id for part in cut for turn in part.turns) == sorted(turn.cell.id for turn in turns)
     for part in cut:
         assert {turn.cell.server_version for turn in part.turns} == {part.server_version}
 
 
 def test_two_workers_build_a_world_of_each_version_once_and_end_together() -> None:
-    cut = slices(TURNS, 2, 150)
+    cut = slices(TURNS, 2, SIZE)
     assert sorted((part.server_version, len(part.turns)) for part in cut) == [("2005", 264), ("2008", 264)]
     assert elapsed_s(cut, 2) == pytest.approx(sum(part.work_s for part in cut) / 2)
 
 
 def test_the_longest_slices_and_in_them_the_longest_cells_come_first() -> None:
-    cut = slices(TURNS, 8, 150)
+    cut = slices(TURNS, 8, SIZE)
     assert [part.work_s for part in cut] == sorted((part.work_s for part in cut), reverse=True)
     for part in cut:
         assert [turn.work_s for turn in part.turns] == sorted((turn.work_s for turn in part.turns), reverse=True)
 
 
 def test_more_workers_take_less_time_until_worlds_dominate() -> None:
-    times = [elapsed_s(slices(TURNS, workers, 150), workers) for workers in (1, 2, 4, 8, 16)]
+    times = [elapsed_s(slices(TURNS, workers, SIZE), workers) for workers in (1, 2, 4, 8, 16)]
     assert times == sorted(times, reverse=True)
-    assert times[-1] > group_work_s(150)
+    assert times[-1] > group_work_s(SIZE)
 
 
 def test_more_threads_initiators_and_used_dialogs_on_pages_of_their_own_are_more_work() -> None:

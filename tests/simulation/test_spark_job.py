@@ -13,15 +13,17 @@ from pathlib import Path
 import pytest
 
 from harness.failures import UsageFailure
-from harness.matrix import Cell, Visit, quick_slice
+from harness.matrix import Cell, Visit
 from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
 from harness.simulation import parameters, simulated_run, spark_job
+from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
 from harness.sweep import journal, run_folder
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
 from tests.processes import children_of, command_line, is_alive
+from tests.results_fixture import quick_cells
 from tests.waiting import wait_until
 
 CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")
@@ -47,7 +49,7 @@ def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenWorld
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    return Experiment(parameters.read("paper"), 1, 0.5, 1.0, tmp_path, 150)
+    return Experiment(parameters.read("paper"), 1, 0.5, 1.0, tmp_path, WorldSize(150, 3, 7500))
 
 
 def turns(*cells: str) -> list[Turn]:
@@ -133,14 +135,14 @@ def resume(folder: Path, open_world: OpenWorld, **options: object) -> simulated_
 def test_a_run_leaves_the_files_of_every_run_and_says_that_it_is_a_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = {"quick": True, "results": tmp_path, "seed": "7"}
+    settings = {"matrix": "quick", "results": tmp_path, "seed": "7"}
     outcome = simulated_run.simulate(settings, Lines(), resume=None, open_world=fake_world())
     assert (outcome.total, outcome.completed, outcome.failed) == (24, 24, 0)
     written = run_folder.read_manifest(outcome.results)
     assert (written["lab"], written["seed"], written["settings"]["hardware"]) == ("simulated", 7, "paper")
     assert written["model"]["client.round_trip_us"]["value"] == parameters.read("paper").client.round_trip_us
     assert written["finished_at"]
-    assert {entry.cell for entry in journal.read(outcome.results / journal.NAME)} == {c.id for c in quick_slice()}
+    assert {entry.cell for entry in journal.read(outcome.results / journal.NAME)} == {c.id for c in quick_cells()}
     lab, seed, _, *lines = capsys.readouterr().out.splitlines()
     assert lab.startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
     assert seed.startswith("seed 7, ")

@@ -139,7 +139,7 @@ def test_gains_without_an_interval_are_named_first(tmp_path: Path) -> None:
 def test_a_precision_that_no_gain_can_have_is_refused(more: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         settings = Settings(precision=0.1, **more)
-        precision.require_possible(settings, all_cells(ratios=settings.ratios))
+        precision.require_possible(settings, all_cells(ratios=settings.ratios or (1, 150)))
 
 
 def test_the_plan_says_after_how_many_blocks_a_pair_gets_there() -> None:
