@@ -217,6 +217,15 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
     help="Folder for its data.",
 )
 @click.option("--version", "server_version", default="2008", show_default=True, help="Version of SQL Server it plays.")
+@click.option(
+    "--certificate",
+    type=PATH,
+    metavar="FILE",
+    help="PEM file of the certificate for TLS (default: a self-signed one, new at each start).",
+)
+@click.option(
+    "--certificate-key", type=PATH, metavar="FILE", help="PEM file of its private key, if that is in a file of its own."
+)
 @click.option("--with-parent", is_flag=True, help="End when standard input ends.")
 def serve(**options: Any) -> None:
     """Run one instance of the embedded Service Broker: a small server that SQL Server's drivers connect to.

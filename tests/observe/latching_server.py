@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.embedded.runtime.tasks import MILLISECOND
+from harness.embedded.server.authentication import self_signed_context
 from harness.embedded.server.serve import InstanceServer
 from harness.lab import drivers
 from harness.lab.drivers import Secret
@@ -55,6 +56,7 @@ if __name__ == "__main__":
         sys.argv[2],
         Path(sys.argv[1]),
         PASSWORD,
+        self_signed_context("latching"),
         platform=lambda scheduler, waits: LatchingPlatform(scheduler, waits, hold_ns=HOLD_NS),
     )
     sys.exit(asyncio.run(server.serve("127.0.0.1", 0, admin_port=0, with_parent=True)))

@@ -61,8 +61,10 @@ class Delayed(Destination):
 
 
 @dataclass(frozen=True, slots=True)
-class Unrouted(Delayed):
-    """No route, but one to the service that may create it."""
+class Unconfigured(Delayed):
+    """A route or remote service binding is missing, and a route leads to the service that may create it."""
+
+    request: str  # the message type that asks for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,6 +343,7 @@ def set_sender(tx: Transaction, catalog: Catalog, service_name: str, principal: 
     change(name)
     tx.on_rollback(partial(undo, name))
     _store(tx, catalog, service)
+    ddl.changed(tx, catalog)
 
 
 def create_priority(

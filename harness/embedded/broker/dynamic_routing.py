@@ -1,9 +1,10 @@
-"""Dynamic routing: asks the service SQL/ServiceBroker/BrokerConfiguration for a route that is missing.
+"""Dynamic routing: asks the service SQL/ServiceBroker/BrokerConfiguration for what a dialog lacks.
 
-A database that has a route to that service, and none to the service of a dialog, sends it a MissingRoute message. The
-application behind it creates the route and ends the conversation, or ends it with an error; the broker then tries to
-route again. "Service Broker sends one MissingRoute message at a time for a specific service, regardless of the number
-of conversations to the service." Requests are kept in memory: a restart asks again.
+A database that has a route to that service, and none to the service of a dialog, sends it a MissingRoute message; where
+an encrypted dialog has no remote service binding, a MissingRemoteServiceBinding message. The application behind it
+creates the route or binding and ends the conversation, or ends it with an error; the broker then tries to route again.
+"Service Broker sends one MissingRoute message at a time for a specific service, regardless of the number of
+conversations to the service." Requests are kept in memory: a restart asks again.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from harness.embedded.runtime.tasks import SECOND, Waiting
 # "After a time-out period, Service Broker again requests a route": how long is not documented.
 PAUSE_NS = 60 * SECOND
 
-_Missing = tuple[int, str, str | None]  # database_id, service, broker instance
+_Missing = tuple[int, str, str | None, str]  # database_id, service, broker instance, message type
 
 
-class RouteRequests:
+class ConfigurationRequests:
     def __init__(self, transactions: Transactions, dialogs: Dialogs, delivery: Delivery) -> None:
         self._transactions = transactions
         self._clock = transactions.scheduler.clock
@@ -34,20 +35,22 @@ class RouteRequests:
         self._not_before_ns: dict[_Missing, int] = {}
         delivery.system_conversation_ended = self._answered
 
-    def ask(self, endpoint: ConversationEndpoint) -> None:
-        """Asks for a route for this endpoint's messages unless a request is open or was answered a short while ago."""
-        missing = (endpoint.database.database_id, endpoint.terms.far_service, endpoint.far_broker_instance)
+    def ask(self, endpoint: ConversationEndpoint, request: str) -> None:
+        """Asks for what this endpoint's messages lack unless a request is open or was answered a short while ago."""
+        # A binding is for a service in every broker instance.
+        instance = endpoint.far_broker_instance if request == system_objects.MISSING_ROUTE else None
+        missing = (endpoint.database.database_id, endpoint.terms.far_service, instance, request)
         if missing in self._open.values() or self._clock.now_ns < self._not_before_ns.get(missing, 0):
             return
         self._not_before_ns[missing] = self._clock.now_ns + PAUSE_NS
         self._transactions.spawn(
-            f"route to {missing[1]}",
+            f"way to {missing[1]}",
             partial(self._send, database=endpoint.database, missing=missing),
-            f"A route to service '{missing[1]}' could not be requested: ",
+            f"A route or remote service binding for service '{missing[1]}' could not be requested: ",
         )
 
     def _send(self, tx: Transaction, database: Database, missing: _Missing) -> Waiting[None]:
-        _, service, instance = missing
+        _, service, instance, name = missing
         handle = yield from self._dialogs.begin(
             tx,
             database,
@@ -60,8 +63,8 @@ class RouteRequests:
         elements = f"<SERVICE_NAME>{escape(service)}</SERVICE_NAME>"
         if instance is not None:
             elements += f"<BROKER_INSTANCE>{escape(instance)}</BROKER_INSTANCE>"
-        name = system_objects.MISSING_ROUTE
-        body = f'\ufeff<MissingRoute xmlns="{name}">{elements}</MissingRoute>'.encode("utf-16-le")
+        element = name.rpartition("/")[2]
+        body = f'\ufeff<{element} xmlns="{name}">{elements}</{element}>'.encode("utf-16-le")
         yield from self._dialogs.send(tx, database, [handle], name, body)
         self._open[handle] = missing
         tx.on_rollback(partial(self._open.pop, handle, None))

@@ -14,7 +14,7 @@ from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.dialog_security import DialogSecurity
 from harness.embedded.broker.dialogs import Dialogs
-from harness.embedded.broker.dynamic_routing import RouteRequests
+from harness.embedded.broker.dynamic_routing import ConfigurationRequests
 from harness.embedded.broker.environment import Counters, Environment, ErrorLog, ReplaceableEntropy
 from harness.embedded.broker.frames import Frame
 from harness.embedded.broker.keys import Keys, NoKeys
@@ -81,7 +81,7 @@ class Engine:
         departure = Departure(transactions, router, delivery, dispatchers, counters)
         self.receiving = Receiving(environment)
         self.dialogs = Dialogs(environment, transactions, delivery, dispatchers)
-        requests = RouteRequests(transactions, self.dialogs, delivery)
+        requests = ConfigurationRequests(transactions, self.dialogs, delivery)
         self._transmitter = transmitter = Transmitter(environment, router, security, departure, dispatchers, requests)
         self.severance = Severance(delivery, transmitter)
         notifier = Notifier(transactions, self.dialogs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from harness.embedded.broker import system_objects
 from harness.embedded.broker.broker_link import BrokerLink
 from harness.embedded.broker.database import (
     ConversationEndpoint,
@@ -19,8 +20,8 @@ from harness.embedded.broker.database import (
     Destination,
     Local,
     Remote,
+    Unconfigured,
     Unknown,
-    Unrouted,
 )
 from harness.embedded.broker.definitions import Route
 from harness.embedded.broker.dialog_security import DialogSecurity
@@ -74,7 +75,10 @@ class Router:
         )
         if isinstance(destination, Remote):
             insecure = self._security.prepare(endpoint)
-            destination = Delayed(insecure) if insecure else destination
+            if insecure and self._can_ask_for_binding(endpoint):
+                destination = Unconfigured(status_text(9770), system_objects.MISSING_BINDING)
+            elif insecure:
+                destination = Delayed(insecure)
         elif isinstance(destination, Local) and destination.database is not database and terms.is_initiator:
             refused = self.crossing_problem(endpoint, destination)
             destination = Delayed(refused) if refused else destination
@@ -84,6 +88,17 @@ class Router:
         ):
             outgoing.routing_version = -1  # time alone may change it: a route expires, a delay ends
         return destination
+
+    @staticmethod
+    def _can_ask_for_binding(endpoint: ConversationEndpoint) -> bool:
+        """ "If a remote service binding is not available, Service Broker checks the routing table for the Broker
+        Configuration Notice service." """
+        catalog = endpoint.database.catalog
+        return (
+            endpoint.terms.is_initiator
+            and catalog.binding_for(endpoint.terms.far_service) is None
+            and any(route.remote_service_name == BROKER_CONFIGURATION for route in catalog.routes.values())
+        )
 
     def classify(
         self, database: Database, service: str, instance: str | None, conversation_id: str, *, is_reply: bool = False
@@ -118,7 +133,7 @@ class Router:
     def _by_route(self, database: Database, route: Route, service: str, instance: str | None) -> Destination:
         address = route.address.upper()
         if route.remote_service_name == BROKER_CONFIGURATION != service:
-            return Unrouted(status_text(9770))
+            return Unconfigured(status_text(9770), system_objects.MISSING_ROUTE)
         if address == "LOCAL":
             return self._local(database, service, instance)
         if not self.link.is_open:

@@ -20,6 +20,7 @@ EVENT_NOTIFICATION_SERVICE = f"{NOTIFICATIONS}/EventNotificationService"
 BROKER_SERVICE = f"{BROKER}/ServiceBroker"  # the broker's own service in every database
 CONFIGURATION_NOTICE = f"{BROKER}/BrokerConfigurationNotice"
 MISSING_ROUTE = f"{CONFIGURATION_NOTICE}/MissingRoute"
+MISSING_BINDING = f"{CONFIGURATION_NOTICE}/MissingRemoteServiceBinding"
 DEFAULT = "DEFAULT"
 ENDS = (END_DIALOG, ERROR)  # the last message of one side of a conversation
 
@@ -34,7 +35,7 @@ MESSAGE_TYPES: tuple[tuple[int, str, str], ...] = (
     (5, DIALOG_TIMER, "E"),
     (6, MISSING_ROUTE, "X"),
     (7, f"{CONFIGURATION_NOTICE}/FailedRoute", "X"),
-    (8, f"{CONFIGURATION_NOTICE}/MissingRemoteServiceBinding", "X"),
+    (8, MISSING_BINDING, "X"),
     (9, f"{CONFIGURATION_NOTICE}/FailedRemoteServiceBinding", "X"),
     (10, f"{BROKER}/ServiceEcho/Echo", "N"),
     (11, f"{BROKER}/ServiceDiagnostic/Query", "X"),

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from harness.embedded.broker.broker_link import Dispatcher, Dispatchers
-from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow, Unrouted
+from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow, Unconfigured
 from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.dialog_security import DialogSecurity
-from harness.embedded.broker.dynamic_routing import RouteRequests
+from harness.embedded.broker.dynamic_routing import ConfigurationRequests
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import ErrorFrame, MessageFrame, body_bytes
 from harness.embedded.broker.router import Router
@@ -36,7 +36,7 @@ class Transmitter:
         security: DialogSecurity,
         departure: Departure,
         dispatchers: Dispatchers,
-        requests: RouteRequests,
+        requests: ConfigurationRequests,
     ) -> None:
         self._scheduler = environment.scheduler
         self._platform = environment.platform
@@ -97,8 +97,8 @@ class Transmitter:
             self._add_frames(endpoint, frames.setdefault(destination.address, []))
         elif isinstance(destination, Delayed):
             outgoing.transmission_status = destination.status
-            if isinstance(destination, Unrouted):
-                self._requests.ask(endpoint)
+            if isinstance(destination, Unconfigured):
+                self._requests.ask(endpoint, destination.request)
         else:
             here.append(endpoint)
         if not outgoing.retry_due_ns:

@@ -4,8 +4,8 @@ The store has only the scrypt hash of a password. To compute one takes a tenth o
 each of 7,500 connections of a pool: while it lives, the process remembers a digest, under a key of its own, of each
 password that was right. All refusals take the same time, so that it does not tell which logins exist.
 
-The certificate is self-signed, made at start and never stored, as SQL Server makes one if it is given none.
-`Encrypt=yes;TrustServerCertificate=yes` works with it; a client that validates certificates refuses it.
+Without a certificate of the operator's there is a self-signed one, made at start and never stored, as SQL Server makes
+one. `Encrypt=yes;TrustServerCertificate=yes` works with it; a client that validates certificates refuses it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
 from harness.embedded.tsql.permissions.rights import SA
 from harness.embedded.tsql.requests import ClientSession
+from harness.failures import UsageFailure
 
 DATABASE_DEFAULT = "master"
 REFUSAL_S = 0.5  # how long a refusal of name or password takes at least
@@ -150,10 +151,29 @@ def self_signed(name: str) -> bytes:
     return private + certificate.public_bytes(pem)
 
 
-def self_signed_context(name: str) -> ssl.SSLContext:
+def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.maximum_version = ssl.TLSVersion.TLSv1_2  # see tds.login
     context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def given_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    """TLS with the operator's certificate; the file of the certificate may have the key too. UsageFailure if they
+    cannot be used."""
+    context = _context()
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: "")  # without it OpenSSL asks the terminal
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise UsageFailure(
+            f"the certificate {certificate} cannot be used with the key {key or 'in it'} ({error}): name PEM files of "
+            "a certificate and of its private key without a password (--certificate, --certificate-key)"
+        ) from None
+    return context
+
+
+def self_signed_context(name: str) -> ssl.SSLContext:
+    context = _context()
     # `ssl` loads certificates only from files; this one is readable by its owner alone and removed at once.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.pem"

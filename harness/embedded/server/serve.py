@@ -19,6 +19,7 @@ import platform
 import resource
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, Syste
 from harness.embedded.runtime.tasks import Scheduler, Task
 from harness.embedded.server import data_folder, passwords
 from harness.embedded.server import log as server_log
-from harness.embedded.server.authentication import LoginAuthenticator, self_signed_context
+from harness.embedded.server.authentication import LoginAuthenticator, given_context, self_signed_context
 from harness.embedded.server.broker_transport import BrokerTransport
 from harness.embedded.server.cryptography import ServerKeys
 from harness.embedded.server.data_folder import CannotServe
@@ -67,10 +68,13 @@ def main(
     server_version: str = "2008",
     host: str = "127.0.0.1",
     admin_port: int | None = None,
+    certificate: Path | None = None,
+    certificate_key: Path | None = None,
     with_parent: bool = False,
 ) -> int:
     """Serve until stopped, and return the exit code. `admin_port`, if given, is the port of the dedicated administrator
-    connection, on this machine only. UsageFailure or CannotServe if the instance cannot start."""
+    connection, on this machine only; `certificate` and `certificate_key` are PEM files for TLS. UsageFailure or
+    CannotServe if the instance cannot start."""
     flood = server_log.start()
     if with_parent:
         die_with_parent()
@@ -80,9 +84,12 @@ def main(
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     if not password:
         raise UsageFailure(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
+    if certificate_key is not None and certificate is None:
+        raise UsageFailure("--certificate-key is the key of a certificate: name that too (--certificate)")
+    tls = given_context(certificate, certificate_key) if certificate is not None else self_signed_context(name)
     _open_as_many_files_as_allowed()
     with data_folder.claim(data):
-        server = InstanceServer(name, server_version, data, password)
+        server = InstanceServer(name, server_version, data, password, tls)
         exit_code = asyncio.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
     if hidden := flood.hidden():
         log.warning("%d records like others were not logged", hidden)
@@ -92,18 +99,20 @@ def main(
 class InstanceServer:
     """The parts of one instance, started and stopped in order."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         name: str,
         version: str,
         data: Path,
         password: str,
+        tls: ssl.SSLContext,
         platform: Callable[[Scheduler, WaitStatistics], Platform] = lambda scheduler, waits: RealPlatform(),
     ) -> None:
         self._name = name
         self._version = version
         self._data = data
         self._password = password
+        self._tls = tls
         self._platform = platform
         self._listeners: list[TdsListener] = []
         self._exit_code = OK
@@ -155,7 +164,6 @@ class InstanceServer:
             for line in engine.error_log.lines:
                 log.error("%s", line)
         authenticator = LoginAuthenticator(engine, sa_password=self._password, loop=loop)
-        tls = self_signed_context(self._name)
         spids = SessionIds()
         major, minor, build, _ = product(self._version)[0].split(".")
         identity = ServerIdentity(self._name, (int(major), int(minor), int(build)))
@@ -167,7 +175,7 @@ class InstanceServer:
                 scheduler=scheduler,
                 driver=driver,
                 authenticator=authenticator,
-                tls=tls,
+                tls=self._tls,
                 requires_encryption=requires_encryption,
                 spids=spids,
                 turns=turns,

@@ -16,16 +16,20 @@ PAUSE_S = PAUSE_NS / SECOND
 @pytest.fixture
 def configured(here):
     """An instance whose database asks a service of its own for routes."""
+    return configure(here)
+
+
+def configure(instance):
     notice = system_objects.CONFIGURATION_NOTICE
 
     def set_up(tx):
-        catalog = here.db.catalog
+        catalog = instance.db.catalog
         ddl_services.create_queue(tx, catalog, "dbo", "configuration", QueueOptions())
         ddl_services.create_service(tx, catalog, BROKER_CONFIGURATION, queue=CONFIGURATION_QUEUE, contracts=[notice])
         ddl_network.create_route(tx, catalog, "ask", service_name=BROKER_CONFIGURATION, address="LOCAL")
 
-    here.ddl(set_up)
-    return here
+    instance.ddl(set_up)
+    return instance
 
 
 def requests(instance):
@@ -93,3 +97,27 @@ def test_a_request_that_nobody_answers_is_not_repeated_and_ends_after_a_restart(
     assert bodies(configured.receive_all()) == [b"hello"]
     assert not configured.db.catalog.queues["dbo.servicebrokerqueue"].depth
     assert configured.db.catalog.queues[Q].depth == 0
+
+
+def test_a_missing_remote_service_binding_is_requested_and_the_message_leaves_when_it_exists(world, pair):
+    initiator, target = pair
+    world.secure(initiator, target)
+    initiator.ddl(lambda tx: ddl_network.drop_remote_service_binding(tx, initiator.db.catalog, "binding"))
+    configure(initiator)
+    initiator.send(world.dialog(initiator, target), b"open")
+    handle = world.dialog(initiator, target, encryption=True)
+    initiator.send(handle, b"secret")
+    world.run_for(1)
+    assert "security information" in initiator.db.transmission_status(handle)
+    assert bodies(target.receive()) == [b"open"]
+    [request] = requests(initiator)
+    name = system_objects.MISSING_BINDING
+    text = request.message_body.decode("utf-16-le").removeprefix("\ufeff")
+    assert (kinds([request]), text) == (
+        ["MissingRemoteServiceBinding"],
+        f'<MissingRemoteServiceBinding xmlns="{name}"><SERVICE_NAME>S</SERVICE_NAME></MissingRemoteServiceBinding>',
+    )
+    world.bind(initiator, target)
+    initiator.end(handle_of(request))
+    world.run_for(1)
+    assert bodies(target.receive()) == [b"secret"] and not initiator.db.transmission_queue

@@ -15,6 +15,7 @@ import psutil
 import pyodbc
 import pytest
 
+from harness.embedded.server import authentication
 from harness.lab import drivers
 
 pytestmark = pytest.mark.process
@@ -262,3 +263,14 @@ def test_a_lost_key_of_the_server_is_replaced_with_the_password_of_the_master_ke
     connection.execute("ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY; CLOSE MASTER KEY;")
     connection.close()
     assert key.read_bytes() != lost
+
+
+def test_it_serves_with_a_certificate_of_the_operators(serve, tmp_path):
+    (tmp_path / "mine.pem").write_bytes(authentication.self_signed("mine"))
+    port = ready(serve("--certificate", str(tmp_path / "mine.pem")))["port"]
+    connected(port, "sa", PASSWORD, encrypt="mandatory").close()
+
+
+@pytest.mark.parametrize("words", [("--certificate", "missing.pem"), ("--certificate-key", "key.pem")])
+def test_a_certificate_that_cannot_be_used_is_an_error_that_names_the_option(serve, words):
+    assert "--certificate" in refusal(serve(*words), exit_code=2)

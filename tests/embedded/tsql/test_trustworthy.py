@@ -127,3 +127,22 @@ def test_the_owner_of_a_trustworthy_database_must_be_trusted_in_the_other(side):
     side.run("ALTER AUTHORIZATION ON DATABASE::there TO ann")
     side.world.run_for(70)
     assert side.value("SELECT COUNT(*) FROM there.dbo.target") == 1
+
+
+def test_a_permission_that_is_revoked_holds_for_the_next_message_of_a_dialog(side):
+    side.run("CREATE LOGIN ann WITH PASSWORD = 'Secret-word-1'; ALTER DATABASE here SET TRUSTWORTHY ON")
+    side.run("USE there; CREATE USER ann; GRANT SEND ON SERVICE::Target TO ann")
+    side.run("USE here; CREATE USER ann; CREATE SERVICE Anns AUTHORIZATION ann ON QUEUE dbo.initiator")
+    side.run((SEND % "Target").replace("Initiator", "Anns"))
+    side.world.run_for(1)
+    send = "DECLARE @h uniqueidentifier = (SELECT conversation_handle FROM here.sys.conversation_endpoints); SEND ON CONVERSATION @h (N'y')"
+    count = "SELECT COUNT(*) FROM there.dbo.target"
+    assert side.value(count) == 1
+    side.run("USE there; REVOKE SEND ON SERVICE::Target TO ann")
+    side.run("USE here;" + send)
+    side.world.run_for(1)
+    assert side.value(count) == 1
+    assert "Error: 8494" in side.value("SELECT transmission_status FROM here.sys.transmission_queue")
+    side.run("USE there; GRANT SEND ON SERVICE::Target TO ann")
+    side.world.run_for(1)
+    assert side.value(count) == 2

@@ -130,7 +130,7 @@ class Instance:
         self.procedures: dict[tuple[int, str], Procedure] = {}
         self.extended_properties = ExtendedProperties()
         self.sessions: dict[int, ConnectedSession] = {}  # by spid
-        self.grants = Grants()
+        self.grants = Grants(engine.databases.changes.count)
         self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
         self.batches: dict[tuple[Any, ...], Any] = {}  # compiled, by database and text
         self._batches_length = 0  # characters of all texts

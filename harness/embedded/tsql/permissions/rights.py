@@ -11,7 +11,7 @@ except over dbo and sysadmin. Source: "Permissions (Database Engine)" and the GR
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -46,10 +46,12 @@ class Permission(NamedTuple):
 
 
 class Grants:
-    """The grants of an instance. Every change increases `version`, which makes remembered answers invalid."""
+    """The grants of an instance. Every change increases `version`, which makes remembered answers invalid, and is
+    announced to `routing`: whether a message may reach another database depends on grants."""
 
-    def __init__(self) -> None:
+    def __init__(self, routing: Callable[[], None]) -> None:
         self._rows: dict[Key, str] = {}
+        self._routing = routing
         self.version = 0
 
     def recover(self, key: Key, word: str) -> None:
@@ -139,6 +141,7 @@ class Grants:
 
     def _changed(self) -> None:
         self.version += 1
+        self._routing()
 
 
 # -- which permission implies which -----------------------------------------------------------------------------------
