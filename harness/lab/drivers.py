@@ -26,6 +26,7 @@ except ImportError as error:  # without unixODBC; `check_manager` reports it
     OdbcError, load_failure = OSError, str(error)
 
 Kind = Literal["microsoft", "freetds"]
+Encryption = Literal["optional", "mandatory", "strict"]
 
 LOGIN_TIMEOUT_S = 15  # an instance that takes longer to sign in counts as unreachable
 
@@ -60,7 +61,7 @@ class Driver:
         password: str | None,
         database: str,
         program: str,
-        encrypt: str = "optional",
+        encrypt: Encryption = "optional",
         trust_server_certificate: bool = True,
     ) -> Secret:
         """Return a connection string for `pyodbc.connect`. Without a user it asks for integrated authentication.

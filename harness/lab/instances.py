@@ -90,7 +90,7 @@ class Instance:
     broker_host: str = ""  # the host by which the other instances reach it; "": `host`
     listener_ip: str = "ALL"  # the address on which its endpoint listens, as T-SQL writes it: ALL or (127.0.0.1)
     admin_port: int | None = None  # of the dedicated administrator connection; None: there is none
-    encrypt: str = "optional"
+    encrypt: drivers.Encryption = "optional"
     trust_server_certificate: bool = True
     client: Login | None = None  # the test clients' own login, once the lab is linked
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from harness.lab import drivers
 from tests.clients.server import DATABASE, HOST, PASSWORD, Server
 
 Connection = Any
+WAIT = "WAITFOR DELAY '00:10:00'"
 
 
 class Client:
@@ -22,7 +24,7 @@ class Client:
     name: str
     mark = "?"
     lacks: tuple[str, ...] = ()  # columns of dbo.kinds whose type it does not know
-    big = 1 << 20  # bytes of a long value
+    digits: Mapping[str, int] = MappingProxyType({})  # of a second in a parameter, where they are not six, by column
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server = server
@@ -59,8 +61,8 @@ class Client:
         sql = "SET NOCOUNT ON; DECLARE @d int; EXEC dbo.doubled ?, @d OUTPUT; SELECT @d"
         return int(self.run(connection, sql, [n])[0][0])
 
-    def cancel(self, connection: Connection) -> None:
-        """Give up a request that runs."""
+    def cancel(self) -> Connection:
+        """Give up a request that runs, and return its connection."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -72,6 +74,7 @@ class Client:
 class Pyodbc(Client):
     name = "pyodbc"
     lacks = ("a_offset",)
+    digits = MappingProxyType({"a_time": 0})
     kind: drivers.Kind
 
     def load(self) -> Any:
@@ -89,7 +92,7 @@ class Pyodbc(Client):
             password=password,
             database=DATABASE,
             program="tests",
-            encrypt="yes" if encrypted else "optional",
+            encrypt="mandatory" if encrypted else "optional",
         )
         return self.module.connect(
             text + "".join(f";{key}={value}" for key, value in more.items()), autocommit=autocommit
@@ -98,11 +101,13 @@ class Pyodbc(Client):
     def number(self, error: BaseException) -> int:
         return int(re.findall(r"\((\d+)\) \(SQL", str(error.args[1]))[0])
 
-    def cancel(self, connection: Connection) -> None:
+    def cancel(self) -> Connection:
+        connection = self.connect()
         connection.timeout = 1
         with pytest.raises(self.module.OperationalError, match="HYT00"):
-            connection.execute("WAITFOR DELAY '00:10:00'")
+            connection.execute(WAIT)
         connection.timeout = 0
+        return connection
 
 
 class PyodbcMicrosoft(Pyodbc):
@@ -111,11 +116,6 @@ class PyodbcMicrosoft(Pyodbc):
 
 class PyodbcFreetds(Pyodbc):
     kind = "freetds"
-
-    def open(self, *, encrypted: bool, autocommit: bool, password: str, **more: Any) -> Connection:
-        if encrypted:
-            pytest.skip("FreeTDS of Debian's ODBC driver encrypts only with a certificate that it can verify")
-        return super().open(encrypted=encrypted, autocommit=autocommit, password=password, **more)
 
 
 class MssqlPython(Client):
@@ -134,17 +134,19 @@ class MssqlPython(Client):
         texts = {"Invalid object name": 208, "duplicate key": 2627, "Login failed": 18456, "by the client": 50000}
         return next(number for text, number in texts.items() if text in str(error))
 
-    def cancel(self, connection: Connection) -> None:
+    def cancel(self) -> Connection:
+        connection = self.connect()
         connection.timeout = 1
         with pytest.raises(self.module.OperationalError, match="imeout"):
-            connection.cursor().execute("WAITFOR DELAY '00:10:00'")
+            connection.cursor().execute(WAIT)
         connection.timeout = 0
+        return connection
 
 
 class Pymssql(Client):
     name = "pymssql"
     mark = "%s"
-    big = 1 << 16  # it writes values into the text, whose constants have at most 262,144 characters here
+    digits = MappingProxyType({"a_datetime2": 3})
 
     def open(self, *, encrypted: bool, autocommit: bool, password: str, **more: Any) -> Connection:
         return self.module.connect(
@@ -167,11 +169,18 @@ class Pymssql(Client):
         cursor = connection.cursor()
         return int(cursor.callproc("dbo.doubled", (n, self.module.output(int)))[1])
 
-    def cancel(self, connection: Connection) -> None:
-        """db-lib waits until a result has begun, so this gives up one that is not read to its end."""
-        cursor = connection.cursor()
-        cursor.execute("SELECT name FROM sys.all_columns; SELECT name FROM sys.all_columns")
-        connection._conn.cancel()
+    def cancel(self) -> Connection:
+        """It closes the connection, which ends the session. Its time limit is that of all connections in the process."""
+        connection = self.connect(timeout=1)
+        [(session,)] = self.run(connection, "SELECT @@SPID")
+        with pytest.raises(self.module.OperationalError, match="timed out"):
+            connection.cursor().execute(WAIT)
+        other = self.connect(timeout=0)
+        while self.run(
+            other, f"SELECT 1 FROM sys.dm_exec_requests WHERE session_id = {session} AND session_id <> @@SPID"
+        ):
+            pass
+        return other
 
 
 class PythonTds(Client):
@@ -206,10 +215,11 @@ class PythonTds(Client):
         cursor = connection.cursor()
         return int(cursor.callproc("dbo.doubled", (n, self.module.output(param_type="int")))[1])
 
-    def cancel(self, connection: Connection) -> None:
-        cursor = connection.cursor()
-        cursor.execute("SELECT name FROM sys.all_columns; SELECT name FROM sys.all_columns")
-        cursor.cancel()
+    def cancel(self) -> Connection:
+        connection = self.connect(timeout=1)
+        with pytest.raises(TimeoutError):
+            connection.cursor().execute(WAIT)
+        return connection
 
 
 CLIENTS: tuple[type[Client], ...] = (PyodbcMicrosoft, PyodbcFreetds, MssqlPython, Pymssql, PythonTds)

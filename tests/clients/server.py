@@ -21,8 +21,8 @@ CREATE TABLE dbo.kinds (
     a_bit bit NULL, a_tinyint tinyint NULL, a_smallint smallint NULL, a_int int NULL, a_bigint bigint NULL,
     a_float float NULL, a_real real NULL, a_decimal decimal(12, 4) NULL, a_money money NULL,
     a_varchar varchar(50) NULL, a_nvarchar nvarchar(50) NULL, a_long nvarchar(max) NULL,
-    a_varbinary varbinary(50) NULL, a_date date NULL, a_time time(6) NULL, a_datetime datetime NULL,
-    a_datetime2 datetime2(6) NULL, a_offset datetimeoffset(6) NULL, a_guid uniqueidentifier NULL
+    a_varbinary varbinary(50) NULL, a_date date NULL, a_time time(7) NULL, a_datetime datetime NULL,
+    a_datetime2 datetime2(7) NULL, a_offset datetimeoffset(7) NULL, a_guid uniqueidentifier NULL
 );
 CREATE TABLE dbo.big (id int NOT NULL CONSTRAINT PK_big PRIMARY KEY, body varbinary(max) NOT NULL, words nvarchar(max) NOT NULL);
 CREATE TABLE dbo.people (

@@ -20,7 +20,7 @@ KINDS = {
     "a_tinyint": 255,
     "a_smallint": -32768,
     "a_int": 2**31 - 1,
-    "a_bigint": -(2**62),
+    "a_bigint": -(2**63),
     "a_float": -1.5e300,
     "a_real": 0.25,
     "a_decimal": Decimal("-12345678.1234"),
@@ -30,9 +30,9 @@ KINDS = {
     "a_long": "\N{GRINNING FACE}" * 5000,
     "a_varbinary": b"\0\xff'--",
     "a_date": datetime.date(2026, 2, 28),
-    "a_time": datetime.time(23, 59, 59),
+    "a_time": datetime.time(23, 59, 59, 999999),
     "a_datetime": datetime.datetime(2026, 11, 22, 12, 30, 15, 120000),
-    "a_datetime2": datetime.datetime(2026, 11, 22, 12, 30, 15, 120000),
+    "a_datetime2": datetime.datetime(2026, 11, 22, 12, 30, 15, 123456),
     "a_offset": datetime.datetime(2026, 11, 22, 1, 2, 3, 456789, datetime.timezone(datetime.timedelta(hours=-5))),
     "a_guid": uuid.UUID("01B241A8-4CDE-45ED-9CC6-EAA548A341F3"),
 }
@@ -62,6 +62,9 @@ def test_a_parameter_of_each_type_and_null_arrive_and_come_back(client, column):
     if column in client.lacks:
         pytest.skip(f"{client.name} has no such type")
     connection, value = client.connect(), KINDS[column]
+    if column in client.digits:
+        unit = 10 ** (6 - client.digits[column])
+        value = value.replace(microsecond=value.microsecond // unit * unit)
     client.run(connection, "TRUNCATE TABLE dbo.kinds")
     client.run(connection, f"INSERT dbo.kinds ({column}) VALUES (?)", [value])
     client.run(connection, f"INSERT dbo.kinds ({column}) VALUES (?)", [None])
@@ -115,14 +118,31 @@ def test_a_transaction_ends_as_the_client_says(client):
 
 
 def test_a_request_that_is_given_up_leaves_the_connection_usable(client):
-    connection = client.connect()
-    client.cancel(connection)
+    connection = client.cancel()
     assert client.run(connection, "SELECT 1") == [(1,)]
+
+
+def test_a_result_that_is_not_read_leaves_the_connection_usable(client):
+    connection = client.connect()
+    cursor = connection.cursor()
+    cursor.execute("SELECT a.name FROM sys.all_columns AS a; SELECT name FROM sys.all_columns")
+    cursor.fetchone()
+    cursor.close()
+    assert client.run(connection, "SELECT 1") == [(1,)]
+
+
+def test_seven_digits_of_a_second_come_back_as_far_as_the_client_keeps_them(client):
+    found = client.run(
+        client.connect(),
+        "SELECT CAST('23:59:59.1234567' AS time), CAST('2026-11-22 23:59:59.1234567' AS datetime2)",
+    )
+    time = datetime.time(23, 59, 59, 123456)
+    assert found == [(time, datetime.datetime.combine(datetime.date(2026, 11, 22), time))]
 
 
 def test_a_megabyte_arrives_and_comes_back(client):
     connection = client.connect()
-    body, words = bytes(index % 251 for index in range(client.big)), "Жизнь\N{GRINNING FACE}" * (client.big // 16)
+    body, words = bytes(index % 251 for index in range(1 << 20)), "Жизнь\N{GRINNING FACE}" * (1 << 16)
     client.run(connection, "INSERT dbo.big (id, body, words) VALUES (1, ?, ?)", [body, words])
     assert client.run(connection, "SELECT body, words FROM dbo.big WHERE id = 1") == [(body, words)]
     client.run(connection, "DELETE dbo.big")
