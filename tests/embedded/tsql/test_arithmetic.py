@@ -75,6 +75,7 @@ def test_an_expression_beyond_its_range_is_sql_servers_error(side, expression, n
     [
         ("7 / -2", -3),
         ("-7 % 3", -1),
+        ("CAST(-9223372036854775808 AS bigint)", -(2**63)),
         ("CAST(200 AS tinyint) + 100", 300),
         ("-CAST(200 AS tinyint)", -200),
         ("~CAST(5 AS tinyint)", 250),

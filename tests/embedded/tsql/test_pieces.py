@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot.tokenizer_core import TokenType
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.statements.batches import compile_batch
@@ -41,6 +42,10 @@ PARTS = st.sampled_from(
             "%%physloc%%",
             "_n",
             "N'['",
+            "0x" + "aF" * 40,
+            "x0xAF",
+            "0xAG",
+            "0x",
             "'a--b'",
             '"/*"',
         ),
@@ -117,5 +122,13 @@ def test_a_long_string_is_one_token_whose_quotes_are_halved():
     assert national.token_type is not plain.token_type
 
 
-def test_a_constant_without_end_is_refused():
-    assert error("SELECT 0x" + "A" * 1_000_000)[0] == 103
+def test_a_long_binary_constant_is_one_token():
+    digits = "0123456789abCDEF" * 100_000
+    select, token, comma, *_ = Tokens(f"SELECT 0x{digits}, 7", is_batch=True).all
+    assert (token.token_type, token.text) == (TokenType.HEX_STRING, digits)
+    assert (token.start, token.end) == (select.end + 2, comma.start - 1)
+
+
+def test_what_has_no_place_to_end_is_refused():
+    assert error("SELECT " + "1" * 1_000_000)[0] == 103
+    assert error("SELECT 0x" + "A" * 1_000_000 + "G")[0] == 103

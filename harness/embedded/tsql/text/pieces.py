@@ -1,7 +1,8 @@
 """A long batch in pieces, so that reading it need not be done in one turn.
 
 A piece ends where no token can: behind a semicolon, a comma or a parenthesis, or behind white space, but not inside a
-string, a quoted name or a comment, nor between words of which sqlglot makes one token (`ORDER BY`).
+string, a quoted name or a comment, nor between words of which sqlglot makes one token (`ORDER BY`). A long string or
+binary constant is a piece of its own, which sqlglot need not read.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime import turns
 
 PIECE = 2048  # characters; sqlglot needs a few milliseconds for them
-LITERAL = 4096  # characters from which on a string is a piece of its own
-UNBROKEN_MAX = 256 * 1024  # characters of code without a place to end; only a hexadecimal constant has as many
+LITERAL = 4096  # characters from which on a constant is a piece of its own
+UNBROKEN_MAX = 256 * 1024  # characters of code without a place to end
 _WINDOW = 64 * 1024  # characters searched at a time
 _LOOKAHEAD = 128  # longer than a joined word
 _STEPS_A_PAUSE = 1000
 
-_OPENING = re.compile(r"""['"\[]|--|/\*""")
+_OPENING = re.compile(r"""['"\[]|--|/\*|(?<![\w@#$.])0[xX][0-9A-Fa-f]""")
+_DIGITS = re.compile(r"[0-9A-Fa-f]*+")
+_GOES_ON = re.compile(r"[\w@#$.]")
 _COMMENT = re.compile(r"/\*|\*/")
 _CLOSINGS = {"'": "'", '"': '"', "[": "]"}
 
@@ -28,8 +31,7 @@ _CLOSINGS = {"'": "'", '"': '"', "[": "]"}
 class Piece(NamedTuple):
     start: int
     end: int
-    is_string: bool = False  # one string, whose N is not part of it
-    is_national: bool = False
+    constant: str = ""  # how the constant begins that is the whole piece: ', N' or 0x. An N is not part of the piece
 
 
 def pieces(text: str, joined: Collection[str]) -> Iterator[Piece]:
@@ -39,8 +41,8 @@ def pieces(text: str, joined: Collection[str]) -> Iterator[Piece]:
     while at < len(text):
         window = min(at + _WINDOW, len(text))
         opening = _OPENING.search(text, at, window)
-        # A window ends before a sign that may begin a comment.
-        code_end = opening.start() if opening else window if window == len(text) else window - 1
+        # A window ends before signs that may begin a comment or a binary constant.
+        code_end = opening.start() if opening else window if window == len(text) else window - 2
         goal = start + PIECE
         while goal < code_end and (found := cut.search(text, max(goal, at), code_end + _LOOKAHEAD)):
             if found.end() > code_end:
@@ -54,11 +56,10 @@ def pieces(text: str, joined: Collection[str]) -> Iterator[Piece]:
         if opening is None:
             continue
         at = _closed(text, opening)
-        if opening[0] == "'" and at - code_end > LITERAL:
-            is_national = _is_national(text, code_end)
-            if (code_end := code_end - is_national) > start:
+        if at - code_end > LITERAL and (constant := _constant(text, code_end, at)):
+            if (code_end := code_end - constant.startswith("N")) > start:
                 yield Piece(start, code_end)
-            yield Piece(opening.start(), at, True, is_national)
+            yield Piece(opening.start(), at, constant)
             start = at
     if start < len(text):
         yield Piece(start, len(text))
@@ -68,19 +69,28 @@ def line_of(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
+def _constant(text: str, start: int, end: int) -> str:
+    """How the constant begins that is between these places; "" if something else is there."""
+    if text[start] == "'":
+        return "N'" if _is_national(text, start) else "'"
+    return "0x" if text[start] == "0" and not _GOES_ON.match(text, end) else ""
+
+
 def _is_national(text: str, quote: int) -> bool:
     before = text[max(0, quote - 2) : quote]
     return before[-1:] in ("N", "n") and not (len(before) == 2 and (before[0].isalnum() or before[0] in "_@#$"))
 
 
 def _closed(text: str, opening: re.Match[str]) -> int:
-    """The place behind a string, a quoted name or a comment."""
+    """The place behind a string, a quoted name, a binary constant or a comment."""
     sign, at = opening[0], opening.end()
     if sign == "--":
         end = text.find("\n", at)
         return len(text) if end < 0 else end + 1
     if sign == "/*":
         return _comment_end(text, opening)
+    if sign[0] == "0":
+        return _digits_end(text, at)
     closing, steps = _CLOSINGS[sign], 0
     while (end := text.find(closing, at)) >= 0:
         if text[end + 1 : end + 2] != closing:
@@ -89,6 +99,13 @@ def _closed(text: str, opening: re.Match[str]) -> int:
         if steps % _STEPS_A_PAUSE == 0:
             turns.pause()
     raise SqlServerError(105, text[-40:].strip(), line=line_of(text, opening.start()))
+
+
+def _digits_end(text: str, at: int) -> int:
+    while (digits := _DIGITS.match(text, at, at + _WINDOW)) and digits[0]:
+        at = digits.end()
+        turns.pause()
+    return at
 
 
 def _comment_end(text: str, opening: re.Match[str]) -> int:

@@ -31,6 +31,7 @@ _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 # Words behind the first in what sqlglot takes for one token, as BY in ORDER BY.
 _JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.split()[1:])
 _TOKENS_A_PAUSE = 1024
+_CONSTANTS = {"'": TokenType.STRING, "N'": TokenType.NATIONAL_STRING, "0x": TokenType.HEX_STRING}
 
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
 _NAMES = (TokenType.IDENTIFIER, TokenType.VAR)
@@ -143,10 +144,11 @@ def _tokenized_long(text: str) -> list[Token]:
     lines = depth = 0  # before the piece
     for piece in pieces(text, _JOINED):
         part = text[piece.start : piece.end]
-        if piece.is_string:
-            kind = TokenType.NATIONAL_STRING if piece.is_national else TokenType.STRING
+        if piece.constant:
+            kind = _CONSTANTS[piece.constant]
+            value = part[2:] if kind is TokenType.HEX_STRING else part[1:-1].replace("''", "'")
             lines += part.count("\n")
-            tokens.append(Token(kind, part[1:-1].replace("''", "'"), lines + 1, 1, piece.start, piece.end - 1))
+            tokens.append(Token(kind, value, lines + 1, 1, piece.start, piece.end - 1))
         else:
             for token in _tokenized(part):
                 token.line += lines

@@ -121,7 +121,7 @@ class Binding:
         self.frame.sqlite.function(name, arity, function, constant=constant)
 
     def plan(self, sql: str, renderer: Renderer, columns: Sequence[Column]) -> Plan:
-        return Plan(sql, self, renderer.parameters, columns)
+        return Plan(sql, self, renderer.getters(sql), columns)
 
 
 class Plan:
@@ -334,7 +334,7 @@ def static_type(expression: Expression, scope: Scope, frame: Frame) -> SqlType |
 def _constant(tree: exp.Expr, target: SqlType | None) -> Evaluate | None:
     if not isinstance(tree, exp.Literal | exp.National | exp.HexString | exp.Null):
         return None
-    fragment: Fragment = RENDERERS[type(tree)](None, tree, None)  # type: ignore[arg-type]
+    fragment: Fragment = RENDERERS[type(tree)](Renderer(None, 0), tree, None)  # type: ignore[arg-type]
     value = fragment.constant
     if target is None or value is None:
         return lambda frame: value

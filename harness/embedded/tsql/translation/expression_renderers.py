@@ -46,11 +46,11 @@ from harness.embedded.tsql.translation.renderer import (
 def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
     if node.is_string:
         value = node.this if node.this.isascii() else in_code_page(node.this)
-        return constant(value, SqlType("varchar", length=max(1, len(value))))
+        return constant(renderer, value, SqlType("varchar", length=max(1, len(value))))
     text = str(node.this)
     try:
         if "e" in text.lower():
-            return constant(_float(text if text[-1] not in "eE" else text + "0"), FLOAT)
+            return constant(renderer, _float(text if text[-1] not in "eE" else text + "0"), FLOAT)
         number = Decimal(text)
     except (ValueError, InvalidOperation):
         raise SqlServerError(102, text) from None
@@ -60,9 +60,11 @@ def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
         raise SqlServerError(1007, text)
     if "." in text:
         type_ = SqlType("decimal", precision=max(len(digits.digits), scale, 1), scale=scale)
-        return Fragment(literal(number), type_, number, nullable=False)
+        return constant(renderer, number, type_)
     value = int(text)
-    return constant(value, INT) if is_int(value) else constant(number, SqlType("decimal", precision=len(digits.digits)))
+    if is_int(value):
+        return constant(renderer, value, INT)
+    return constant(renderer, number, SqlType("decimal", precision=len(digits.digits)))
 
 
 def _float(text: str) -> float:
@@ -73,7 +75,8 @@ def _float(text: str) -> float:
 
 
 def _national(renderer: Renderer, node: exp.National, names: Names) -> Fragment:
-    return constant(str(node.this), SqlType("nvarchar", length=max(1, utf16.length(str(node.this)))))
+    text = str(node.this)
+    return constant(renderer, text, SqlType("nvarchar", length=max(1, utf16.length(text))))
 
 
 def _hexadecimal(renderer: Renderer, node: exp.HexString, names: Names) -> Fragment:
@@ -82,15 +85,15 @@ def _hexadecimal(renderer: Renderer, node: exp.HexString, names: Names) -> Fragm
         value = bytes.fromhex("0" * (len(digits) % 2) + digits)
     except ValueError:
         raise SqlServerError(102, "0x" + digits) from None
-    return constant(value, SqlType("varbinary", length=max(1, len(value))))
+    return constant(renderer, value, SqlType("varbinary", length=max(1, len(value))))
 
 
 def _null(renderer: Renderer, node: exp.Null, names: Names) -> Fragment:
     return Fragment("NULL", None, None)
 
 
-def constant(value: Any, type_: SqlType) -> Fragment:
-    return Fragment(literal(value), type_, value, nullable=False)
+def constant(renderer: Renderer, value: Any, type_: SqlType) -> Fragment:
+    return Fragment(renderer.literal(value), type_, value, nullable=False)
 
 
 def _column(renderer: Renderer, node: exp.Column, names: Names) -> Fragment:
@@ -102,7 +105,7 @@ def _column(renderer: Renderer, node: exp.Column, names: Names) -> Fragment:
         if node.this.quoted and node.name[:2].lower() == "0x":  # what sqlglot cannot read as a binary constant
             if node.name[2:]:
                 raise SqlServerError(102, node.name)
-            return constant(b"", SqlType("varbinary", length=1))
+            return constant(renderer, b"", SqlType("varbinary", length=1))
     return names.column(node.table, node.name)
 
 

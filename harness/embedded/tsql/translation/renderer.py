@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Hashable
 from decimal import Decimal
 from typing import Any
 
@@ -36,6 +37,9 @@ from harness.embedded.tsql.translation.fragments import (
 
 Render = Callable[["Renderer", Any, Names], Fragment]
 RENDERERS: dict[type, Render] = {}  # by the type of the node; `expression_renderers` fills it
+# Characters or bytes of a constant in SQLite's text. A longer one is a parameter: SQLite's prepared statements stay.
+LITERAL_MAX = 1000
+_PARAMETER = re.compile(r"""'[^']*'|"[^"]*"|\?([0-9]+)""")  # and text and names, in which there is none
 
 
 class Renderer:
@@ -47,7 +51,7 @@ class Renderer:
         self.parameters: list[Getter] = []
         self.common_tables: list[dict[str, Source]] = []
         self.given_source: Source | None = None  # the rows of a RECEIVE, whose column list has no FROM
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
     # -- parameters and functions -----------------------------------------------------------------------------------
 
@@ -57,12 +61,24 @@ class Renderer:
             return Fragment(self.parameter(name, lambda frame: _as_float(frame.variables[name])), type_)
         return Fragment(self.parameter(name, lambda frame: frame.variables[name]), type_)
 
-    def parameter(self, key: str, getter: Getter) -> str:
+    def parameter(self, key: Hashable, getter: Getter) -> str:
         """A parameter of the statement. The same key always means the same parameter."""
         if key not in self._numbers:
             self.parameters.append(getter)
             self._numbers[key] = len(self.parameters)
         return f"?{self._numbers[key]}"
+
+    def literal(self, value: Any) -> str:
+        """The SQL of a constant."""
+        if isinstance(value, str | bytes) and len(value) > LITERAL_MAX:
+            return self.parameter((value,), lambda frame: value)
+        return literal(value)
+
+    def getters(self, sql: str) -> list[Getter]:
+        """The getters of the parameters up to the last one in the text; SQLite refuses more. A conversion of a constant
+        may have taken the place of the constant."""
+        last = max((int(found[1]) for found in _PARAMETER.finditer(sql) if found[1]), default=0)
+        return self.parameters[:last]
 
     def function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool = True) -> None:
         self.environment.user_function(name, arity, function, constant=constant)
@@ -96,7 +112,7 @@ class Renderer:
         """Convert a value: a constant now, others by an expression of SQLite if there is one, or a Python function."""
         if value.constant is not NOT_CONSTANT and not safe:
             converted = converter(value.type, target, strict=strict, style=style)(value.constant)
-            return Fragment(literal(converted), target, converted, nullable=value.nullable)
+            return Fragment(self.literal(converted), target, converted, nullable=value.nullable)
         if fits(value.type, target) and not style:
             return value._replace(type=target)
         sql = None if strict or style or safe else _native_cast(value, target)
@@ -229,7 +245,7 @@ def grouped(value: Fragment) -> str:
 
 def without_blanks(side: Fragment) -> str:
     """The SQL of a text without the blanks at its end, to which comparisons have no regard."""
-    if isinstance(side.constant, str):
+    if isinstance(side.constant, str) and len(side.constant) <= LITERAL_MAX:
         return literal(side.constant.rstrip(" "))
     return f"rtrim({side.sql})"
 

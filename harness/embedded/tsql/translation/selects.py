@@ -339,7 +339,8 @@ def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
     """`[database.]sys.function ( argument [, ...] )`. Columns of other tables as arguments would need APPLY."""
     inner = type(renderer)(renderer.environment, renderer.line)
     values = [inner.value(argument, Names()).sql for argument in node.this.expressions]
-    arguments = Arguments(f"SELECT {', '.join(values)}" if values else "", inner.parameters, len(values))
+    sql = f"SELECT {', '.join(values)}" if values else ""
+    arguments = Arguments(sql, inner.getters(sql), len(values))
     return renderer.environment.table_function(_with_gaps(node), alias, arguments)
 
 
