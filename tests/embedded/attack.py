@@ -69,10 +69,16 @@ class Server:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def log_bytes(self) -> int:
+        return os.fstat(self._log.fileno()).st_size
+
     def log(self) -> str:
         """The last lines of the log."""
-        self._log.seek(0)
-        return self._log.read().decode("utf-8", "replace")[-3000:]
+        return Path(self._log.name).read_bytes()[-3000:].decode("utf-8", "replace")
 
     def connect(self) -> pyodbc.Connection:
         text = drivers.choose("microsoft").connection_string(
@@ -113,7 +119,7 @@ def serving() -> Iterator[Server]:
             server.stop()
 
 
-def _run(connection: pyodbc.Connection, text: str) -> str:
+def run(connection: pyodbc.Connection, text: str) -> str:
     """What is wrong with the answer to a batch; "" if it is results or an error of SQL Server's."""
     connection.timeout = ANSWER_S
     cursor = connection.cursor()
@@ -143,6 +149,12 @@ def _wrong(error: pyodbc.Error) -> str:
     return "" if is_from_server or is_cancelled or is_of_the_driver else f"{state} {text}"
 
 
+def set_up(connection: pyodbc.Connection) -> None:
+    """Make what the batches use, as far as it is not there."""
+    for text in SETUP:
+        run(connection, text)
+
+
 def attack_with_batches(seed: int, numbers: range, failed: Callable[[Failure], None]) -> None:
     """Send the batches of these numbers to one server, over one connection as long as it lasts."""
     batches = Batches(seed)
@@ -150,10 +162,9 @@ def attack_with_batches(seed: int, numbers: range, failed: Callable[[Failure], N
         connection = server.connect()
         for number in numbers:
             if (number - numbers.start) % SET_UP_EACH == 0:
-                for text in SETUP:
-                    _run(connection, text)
+                set_up(connection)
             text = batches.batch(number)
-            wrong = _run(connection, text)
+            wrong = run(connection, text)
             found = server.answers(connection)
             if found:
                 with contextlib.suppress(pyodbc.Error):
@@ -214,7 +225,7 @@ def attack_with_packets(seed: int, numbers: range, failed: Callable[[Failure], N
         connection = server.connect()
         for number in numbers:
             sent = damaged(seed, number)
-            _exchange(server.port, sent)
+            exchange(server.port, sent)
             found = server.answers(connection) if number % 10 == 0 or not server.is_alive else ""
             if found:
                 failed(Failure(number, " ".join(data.hex() for data in sent), f"{found} {server.log()}"))
@@ -228,7 +239,7 @@ def attack_with_packets(seed: int, numbers: range, failed: Callable[[Failure], N
         connection.close()
 
 
-def _exchange(port: int, sent: list[bytes]) -> None:
+def exchange(port: int, sent: list[bytes]) -> None:
     """Send everything and read until the server has closed the connection."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
         for data in sent:

@@ -60,3 +60,17 @@ def test_where_something_arrives_for_others_they_get_their_share(loop, driver, s
     assert not stood
     assert loop.run_next() == pytest.approx(OTHERS_SHARE * 0.010)
     assert stood == ["task"]
+
+
+def test_logins_take_turns_however_many_requests_each_of_them_has(loop, driver):
+    turns = Turns(driver, loop)  # type: ignore[arg-type]
+    given: list[str] = []
+    for login, count in (("hog", 4), ("other", 2), ("third", 1)):
+        for number in range(count):
+            account = Account(login)
+            account.is_heavy = True
+            wait = turns.run(iter(()), account).send(None)  # type: ignore[arg-type]
+            wait.arm(SimpleNamespace(wake=given.append), f"{login} {number}")
+    while loop.timers:
+        loop.run_next()
+    assert given == ["hog 0", "other 0", "third 0", "hog 1", "other 1", "hog 2", "hog 3"]

@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.sqltypes import INT, MAX, Parameter, SqlType
+from harness.embedded.tsql.requests import ClientSession
+from harness.embedded.tsql.session import handles
 from harness.embedded.tsql.statements import procedures
 from tests.embedded.tsql.sides import Message
 
@@ -109,6 +111,27 @@ def test_a_prepared_call_follows_a_procedure_that_is_altered(procedure):
     procedure.run("ALTER PROCEDURE dbo.p @a int AS SELECT @a + 100")
     results = procedure.rpc("sp_execute", [Parameter("", INT, number, False), Parameter("", INT, 1, False)])
     assert results.sets[0][1] == [(101,)]
+
+
+def test_what_a_login_keeps_prepared_is_bounded_and_shared_texts_count_once(side, monkeypatch):
+    monkeypatch.setattr(handles, "PREPARED_LENGTH_MAX", 10 * handles.HANDLE_LENGTH + 100)
+    sessions = [side.connect("db"), side.connect("db")]
+
+    def prepare(number: int, session: ClientSession) -> int:
+        parameters = [handle(), text(""), text(f"SELECT {number}".ljust(90))]
+        return side.rpc("sp_prepare", parameters, session).values["@handle"]
+
+    kept = [prepare(1, sessions[n % 2]) for n in range(10)]
+    with pytest.raises(Message, match="701"):
+        prepare(1, sessions[0])
+    side.rpc("sp_unprepare", [Parameter("", INT, kept[0], False)], sessions[0])
+    with pytest.raises(Message, match="701"):
+        prepare(2, sessions[0])
+    sessions[1].close()
+    sessions[0].reset()
+    prepare(2, sessions[0])
+    sessions[0].close()
+    assert not side.instance.prepared_lengths and not side.instance.prepared_holders
 
 
 # -- activation ---------------------------------------------------------------------------------------------------------
