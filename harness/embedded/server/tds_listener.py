@@ -282,6 +282,7 @@ class TdsProtocol(asyncio.Protocol):
             self._refuse(login, error)
             return
         self._spid, self._name = spid, f"session {spid}"
+        self._account.login = login.user.lower()
         listener.end_login(self)
         self._login_timer.cancel()
         self._connection.accept_login(login, database, spid)

@@ -3,7 +3,7 @@
 Each request runs in a greenlet. One that has run for `TURN_NS` stops at its next `pause` and stands in a queue. Its
 next turn comes at once if nothing arrived for anybody else meanwhile, and otherwise after nine times what the last turn
 took: so requests that take long share a tenth of the processor while others are busy, and have all of it when they are
-not. There is one queue for all sessions: many long requests together get no more than one.
+not. Logins take turns, and so do the requests of one: many long requests of a login together get no more than one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _now_ns = time.monotonic_ns
 class Account:
     """What the last request of a session took."""
 
-    __slots__ = ("is_heavy", "is_suspect")
+    __slots__ = ("is_heavy", "is_suspect", "login")
 
-    def __init__(self) -> None:
+    def __init__(self, login: str = "") -> None:
+        self.login = login
         self.is_suspect = False  # more time than a turn: the processor time of the next one is measured
         self.is_heavy = False  # more processor time than a turn: the next one begins in the queue
 
@@ -49,7 +50,7 @@ class Turns:
         self.waits = waits or WaitStatistics()
         self._driver = driver
         self._loop = loop
-        self._queue: deque[_NextTurn] = deque()
+        self._queues: dict[str, deque[_NextTurn]] = {}  # by login, the one whose turn is next first
         self._is_scheduled = False
         self._used_ns = 0  # by requests that take long, since others last had their share
         self._idle: list[_Greenlet] = []
@@ -57,10 +58,10 @@ class Turns:
     def run(self, generator: Waiting[Result], account: Account) -> Waiting[Result]:
         """Run a generator in a greenlet; `turns.current` pauses and waits in it."""
         if account.is_heavy:
-            yield _NextTurn(self)
+            yield _NextTurn(self, account.login)
         idle = self._idle
         inner = idle.pop() if idle else _Greenlet(self)
-        inner.is_done = False
+        inner.is_done, inner.login = False, account.login
         given: Any = generator
         error: BaseException | None = None
         while True:
@@ -93,14 +94,17 @@ class Turns:
                 error = thrown
 
     def stand(self, wait: _NextTurn) -> None:
-        self._queue.append(wait)
+        self._queues.setdefault(wait.login, deque()).append(wait)
         self._schedule()
 
     def leave(self, wait: _NextTurn) -> None:
-        self._queue.remove(wait)
+        queue = self._queues[wait.login]
+        queue.remove(wait)
+        if not queue:
+            del self._queues[wait.login]
 
     def _schedule(self) -> None:
-        if self._is_scheduled or not self._queue:
+        if self._is_scheduled or not self._queues:
             return
         self._is_scheduled = True
         self._loop.call_later(0, self._look, self._driver.arrivals)  # after what has arrived during the last turn
@@ -115,18 +119,24 @@ class Turns:
 
     def _give(self) -> None:
         self._is_scheduled = False
-        if self._queue:
-            self._queue.popleft().end()
+        if self._queues:
+            login, queue = next(iter(self._queues.items()))
+            wait = queue.popleft()
+            del self._queues[login]
+            if queue:
+                self._queues[login] = queue  # behind the other logins
+            wait.end()
             self._schedule()
 
 
 class _NextTurn:
     """The wait for the next turn: SOS_SCHEDULER_YIELD."""
 
-    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task")
+    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task", "login")
 
-    def __init__(self, queue: Turns) -> None:
+    def __init__(self, queue: Turns, login: str) -> None:
         self._queue = queue
+        self.login = login
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
         self._scheduler, self._task = scheduler, task
@@ -148,6 +158,7 @@ class _Greenlet(greenlet):  # type: ignore[misc]
     cancelled: Cancelled | None = None  # in the middle of a cleanup
     is_done: bool  # with the generator
     began_ns: int  # this turn
+    login: str
 
     def __init__(self, queue: Turns) -> None:
         super().__init__()
@@ -180,12 +191,12 @@ class _Greenlet(greenlet):  # type: ignore[misc]
 
     def pause(self) -> None:
         if _now_ns() - self.began_ns > TURN_NS:
-            self.wait(_NextTurn(self._queue))
+            self.wait(_NextTurn(self._queue, self.login))
 
     def pause_in_cleanup(self) -> None:
         if _now_ns() - self.began_ns > TURN_NS:
             try:
-                self._leave(_NextTurn(self._queue))
+                self._leave(_NextTurn(self._queue, self.login))
             except Cancelled as cancelled:
                 self.cancelled = cancelled
 

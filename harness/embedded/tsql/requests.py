@@ -17,7 +17,7 @@ from harness.embedded.tsql.permissions.crossing import crossing_problem
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches
-from harness.embedded.tsql.statements.batches import PreparedCall, handle_at, keep, text_at
+from harness.embedded.tsql.statements.batches import PreparedCall, handle_at, text_at
 from harness.embedded.tsql.statements.procedures import Returned, call, compiled
 from harness.embedded.tsql.statements.registry import Outputs, call_system
 from harness.embedded.tsql.text.tokens import Tokens
@@ -141,9 +141,9 @@ def _call_prepared(  # noqa: PLR0917
 def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
     """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: Microsoft's driver sends it for `{CALL p (?)}`
     each time the parameters are bound anew. A handle that is given is unprepared."""
-    session.prepared.pop(handle_at(parameters, "sp_prepexecrpc"), None)
+    session.prepared.drop(handle_at(parameters, "sp_prepexecrpc"))
     prepared = PreparedCall(_called(text_at(parameters, 1))[0])
-    handle = keep(session, prepared)
+    handle = session.prepared.keep(prepared, 0)
     return _call_prepared(session, prepared, parameters, 2, sink, {0: (INT, handle)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -134,6 +135,8 @@ class Instance:
         self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
         self.batches: dict[tuple[Any, ...], Any] = {}  # compiled, by database and text
         self._batches_length = 0  # characters of all texts
+        self.prepared_lengths: Counter[str] = Counter()  # for the handles of all sessions (`session.handles`)
+        self.prepared_holders: Counter[Any] = Counter()
         self.files = DatabaseFiles()
         self.version = 0  # of the catalog: plans of an older version are made again
         self._put_aside = 0  # tables, so far

@@ -16,6 +16,7 @@ from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
+from harness.embedded.tsql.session.handles import Handles
 from harness.embedded.tsql.storage.conversion import Rows, shaped, typed
 from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.sqlite import Sqlite
@@ -108,9 +109,8 @@ class Session:
         self.try_depth = 0
         self.caught: list[SqlServerError] = []
         self.cursors: dict[str, Cursor] = {}  # global ones
-        self.prepared: dict[int, Any] = {}
+        self.prepared = Handles(login, self.instance.prepared_lengths, self.instance.prepared_holders)
         self.open_master_keys: dict[int, bytes] = {}  # OPEN MASTER KEY, by database; protected by the server's key
-        self.next_handle = 1
         self.is_running = False
         self.task: Task | None = None  # that runs the request
         self.trace_flags: set[int] = set()
@@ -132,6 +132,7 @@ class Session:
     def close(self) -> None:
         """End the session; its open transaction is rolled back."""
         self.rollback()
+        self.prepared.clear()
         if self.instance.sessions.get(self.spid) is self:
             del self.instance.sessions[self.spid]
 

@@ -107,9 +107,11 @@ class PreparedCall(NamedTuple):
     parts: tuple[str, ...]
 
 
-class Prepared(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
     """A compiled text with parameters."""
 
+    length: int  # characters of the text and the declarations
     names: list[str]
     types: list[SqlType]
     outputs: list[bool]
@@ -125,7 +127,7 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
         parameters = parse_parameters(declarations) if declarations.strip() else []
         step = compile_batch(text, {parameter.name: parameter.type for parameter in parameters})
         names = [parameter.name for parameter in parameters]
-        prepared = Prepared(names, [p.type for p in parameters], [p.output for p in parameters], step)
+        prepared = Prepared(len(key[1]), names, [p.type for p in parameters], [p.output for p in parameters], step)
         session.instance.keep_batch(key, prepared)
     return prepared
 
@@ -192,26 +194,19 @@ def sp_executesql(session: Session, parameters: Sequence[Parameter], sink: Resul
     return (yield from _run_prepared(session, prepared, parameters, 2, sink, depth))
 
 
-def keep(session: Session, prepared: Prepared | PreparedCall) -> int:
-    handle = session.next_handle
-    session.next_handle += 1
-    session.prepared[handle] = prepared
-    return handle
-
-
 def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_prepare @handle OUTPUT, @params, @stmt [ , options ]`"""
     handle_at(parameters, "sp_prepare")
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
-    return {0: (INT, keep(session, prepared))}
+    return {0: (INT, session.prepared.keep(prepared, prepared.length))}
     yield  # makes this a generator like the others
 
 
 def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_prepexec @handle OUTPUT, @params, @stmt [ , value ... ]`; unprepares a handle that is given."""
-    session.prepared.pop(handle_at(parameters, "sp_prepexec"), None)
+    session.prepared.drop(handle_at(parameters, "sp_prepexec"))
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
-    handle = keep(session, prepared)
+    handle = session.prepared.keep(prepared, prepared.length)
     outputs = yield from _run_prepared(session, prepared, parameters, 3, sink, depth)
     return {0: (INT, handle), **outputs}
 
@@ -230,7 +225,7 @@ def sp_execute(session: Session, parameters: Sequence[Parameter], sink: ResultSi
 def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_unprepare @handle`"""
     handle = handle_at(parameters, "sp_unprepare")
-    if session.prepared.pop(handle, None) is None:
+    if not session.prepared.drop(handle):
         raise SqlServerError(8179, handle)
     return {}
     yield
