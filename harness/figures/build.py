@@ -143,7 +143,10 @@ def write(
 
 
 def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
-    """Add head, title and subtitle above the panels and the footer below; the figure grows by their height."""
+    """Add head, title and subtitle above the panels and the footer below, and lay the figure out for good.
+
+    It grows by their height.
+    """
     width, height = figure.get_size_inches()
     room = width - 2 * MARGIN_IN
     below_title = wrap(figure.subtitle, " ", SUBTITLE_POINTS, room)
@@ -167,6 +170,9 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
     figure.text(left, MARGIN_IN / whole, "\n".join(below), va="bottom", fontsize=FOOTER_POINTS, **small)
     figure.draw_without_rendering()
     name_lines(figure)
+    # The names need room too. That layout is the last: saving would repeat it for each format.
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)
 
 
 def wrap(text: str, separator: str, points: float, width_in: float) -> list[str]:
@@ -181,6 +187,7 @@ def wrap(text: str, separator: str, points: float, width_in: float) -> list[str]
     return lines
 
 
+@functools.lru_cache(maxsize=10_000)  # the figures of a run have head and footer in common
 def _width_in(text: str, points: float) -> float:
     font = get_font(findfont(FontProperties()))
     font.set_size(points, 72)

@@ -166,7 +166,7 @@ def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale
 
 
 def name_lines(sheet: Sheet) -> None:
-    """Write each line's name behind its last point, without overlaps; call it after the layout is final."""
+    """Write each line's name behind its last point, without overlaps; call it after a layout."""
     points_per_pixel = 72 / sheet.dpi
     by_place: dict[tuple[Axes, float], list[LineEnd]] = {}
     for end in sheet.line_ends:

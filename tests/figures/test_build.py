@@ -36,7 +36,6 @@ def framed(folder):
             with suppress(Missing):
                 sheets[name] = drawing()
                 frame(sheets[name], origin(run.lab, run.load_model, sheets[name].versions), footer(run))
-                sheets[name].draw_without_rendering()
     return sheets
 
 
