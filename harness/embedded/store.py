@@ -219,7 +219,7 @@ class Store(ABC):
 # SQLite
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024  # a longer log is moved into the file
-PAGE_BYTES = 4096
+PAGE_BYTES = 2048  # a commit writes whole pages and their checksums: half as many bytes as with pages of 4096
 MANY_WRITES = 2000  # of a flush, which take some milliseconds
 _FEW_WRITES = 8  # of a transaction, among which it is not worth looking for several of one row
 # The number of the layout of rows, kept in the file (PRAGMA user_version). Raise it with every change of the fields
@@ -231,7 +231,7 @@ CREATE TABLE IF NOT EXISTS row (
     object TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (object, key)
 ) WITHOUT ROWID
 """
-_UPSERT = "INSERT INTO row (object, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+_UPSERT = "INSERT OR REPLACE INTO row (object, key, value) VALUES (?, ?, ?)"
 _LOAD = "SELECT object, key, value FROM row WHERE object NOT GLOB ? ORDER BY object, key"
 _SET_ASIDE = "UPDATE OR REPLACE row SET object = ? || object WHERE object = ? AND key = ?"
 _DELETE = "DELETE FROM row WHERE object = ? AND key = ?"
