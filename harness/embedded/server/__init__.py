@@ -1,4 +1,4 @@
-"""The embedded Service Broker as a process: sockets, logins, start and end. All asyncio code is here.
+"""The embedded Service Broker as a process: sockets, logins, start and end. All asyncio code is here, on uvloop.
 
 - `tds_listener`: the TDS port. A connection is a protocol object and a session; a request is a task. Bytes are decoded
   where they arrive, and the scheduler runs in the same turn of the loop.

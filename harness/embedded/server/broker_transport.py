@@ -127,7 +127,8 @@ class IncomingProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._host, *_ = transport.get_extra_info("peername")
+        host, *_ = transport.get_extra_info("peername") or ("",)  # "" if it has gone
+        self._host = str(host)
         self._timeout = self._owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "its handshake took too long")
         others = self._owner.incoming.values()
         unproved = sum(not other.handshake.is_done for other in others)

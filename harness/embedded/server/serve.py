@@ -24,6 +24,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import uvloop
+
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
@@ -90,7 +92,7 @@ def main(
     _open_as_many_files_as_allowed()
     with data_folder.claim(data):
         server = InstanceServer(name, server_version, data, password, tls)
-        exit_code = asyncio.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
+        exit_code = uvloop.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
     if hidden := flood.hidden():
         log.warning("%d records like others were not logged", hidden)
     return exit_code

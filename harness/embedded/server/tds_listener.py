@@ -251,9 +251,9 @@ class TdsProtocol(asyncio.Protocol):
 
     @property
     def _address(self) -> str:
-        """The client's."""
-        address: str = self._transport.get_extra_info("peername")[0]
-        return address
+        """The client's; "" if it has gone."""
+        host, *_ = self._transport.get_extra_info("peername") or ("",)
+        return str(host)
 
     async def _authenticate(self, authenticator: Authenticator, login: Login7) -> None:
         try:
