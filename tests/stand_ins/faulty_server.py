@@ -245,9 +245,7 @@ def _befall(fault: Fault, frame: Frame) -> Waiting[None]:
     if fault.kind == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if fault.kind == "drop":
-        next(
-            one for listener in _listeners for spid, one in listener.connections.items() if spid == session.spid
-        ).abort()
+        next(one for listener in _listeners for one in listener.connections if one._session is session).abort()
     if fault.kind != "statement":
         print("struck", flush=True)
         yield Delay(FOR_EVER_NS)
