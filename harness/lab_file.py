@@ -8,7 +8,7 @@ prefix = "ssbh_"      # begins the name of everything that the harness creates o
 host = "sql1.example"
 user = "harness"
 
-[[initiator]]         # one to three
+[[initiator]]         # one to sixteen
 host = "sql2.example"
 user = "harness"
 ```
@@ -29,11 +29,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from harness import toml_file
-from harness.settings import SECRETS
+from harness.matrix import INITIATORS_MAX
 from harness.toml_file import Key, TomlFile
 
 PREFIX = "ssbh_"
-INITIATORS_MAX = 3
 # version -> major of SERVERPROPERTY('ProductVersion'); the scripts of sql/ need 2017 (CREATE OR ALTER, DATEDIFF_BIG)
 MAJORS = {"2017": 14, "2019": 15, "2022": 16, "2025": 17}
 
@@ -83,7 +82,7 @@ class _Document(BaseModel):
         Field(
             min_length=1,
             max_length=INITIATORS_MAX,
-            description="a table [[initiator]] names an initiator's server; one to three of them",
+            description="a table [[initiator]] names an initiator's server; one to sixteen of them",
         ),
     ]
 
@@ -135,7 +134,7 @@ def check(toml: TomlFile) -> LabFile:
     """The lab that a file describes; raises TomlError for the first mistake."""
     for key in toml_file.keys(toml.values):
         if re.search(r"passw|pwd|secret", str(key[-1]), re.IGNORECASE):
-            names = ", ".join(sorted(SECRETS - {"HARNESS_SA_PASSWORD"}, key=lambda name: (len(name), name)))
+            names = "HARNESS_PASSWORD, HARNESS_PASSWORD_TARGET, HARNESS_PASSWORD_INITIATOR_1, ..."
             raise toml.error(key, f"passwords do not belong here: set one of {names}, or type it when asked")
     document = toml.validate(_Document)
     target = _server(document, document.target, 0)

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from harness import matrix_file, toml_file
 from harness.failures import UsageFailure, nearest
 from harness.load_model import RATE_MAX_PER_S, Arrivals, OpenLoop, parse_rate
+from harness.matrix import INITIATORS_MAX
 from harness.matrix_file import Axes, Duration, Initiators, Matrix, Measure, Payloads, Ratios, Repeats, Settle, Threads
 from harness.toml_file import in_words
 
@@ -40,7 +41,7 @@ SECRETS = frozenset(
         "HARNESS_SA_PASSWORD",
         "HARNESS_PASSWORD",
         "HARNESS_PASSWORD_TARGET",
-        *(f"HARNESS_PASSWORD_INITIATOR_{number}" for number in (1, 2, 3)),
+        *(f"HARNESS_PASSWORD_INITIATOR_{number}" for number in range(1, INITIATORS_MAX + 1)),
     }
 )
 LABS = ("sqlserver", "embedded")

@@ -95,7 +95,7 @@ BAD_INPUT = [
     (["run", "i1-t2000-r1-p100-v2008"], 2, "i1-t2000-r1-p100-v2008: threads: 1 to 1,000 are valid"),
     (["run", "--server-version", "2022"], 2, "the embedded lab has no server version '2022'; nearest: 2008, 2005"),
     (["run", "i1-t5-r1-p100-v2008", "--threads", "5"], 2, "give a cell id or axes, not both"),
-    (["lab", "open", "--initiators", "4"], 2, "initiators '4' is not valid: 1 to 3"),
+    (["lab", "open", "--initiators", "17"], 2, "initiators '17' is not valid: 1 to 16"),
     (["reduce", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
     (["figures", "."], 2, "is not a result folder: it has no manifest.json"),
     (["claims", "."], 2, "is not a result folder: it has no manifest.json"),

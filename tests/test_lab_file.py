@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import lab_file
+from harness.lab.opening import Topology
 from harness.toml_file import TomlError, TomlFile
 
 GOOD = """\
@@ -109,12 +110,12 @@ def test_two_sides_on_one_server_are_refused():
     assert parse(GOOD.replace("sql2.example", "sql1.example")).initiators[0].port == 14330
 
 
-def test_one_to_three_initiators():
+def test_one_to_sixteen_initiators():
     without = GOOD[: GOOD.index("[[initiator]]")]
     with pytest.raises(TomlError, match=r"line 1: initiator: missing: a table \[\[initiator\]\] names"):
         parse(without)
-    with pytest.raises(TomlError, match=r"line 8: initiator: has 4 entries; at most 3"):
-        parse(GOOD + '[[initiator]]\nhost = "x"\n' * 2)
+    with pytest.raises(TomlError, match=r"line 8: initiator: has 17 entries; at most 16"):
+        parse(GOOD + '[[initiator]]\nhost = "x"\n' * (17 - GOOD.count("[[initiator]]")))
     with pytest.raises(TomlError, match=r"line 8: initiator: must be an array of tables: write \[\[initiator\]\]"):
         parse(without + '[initiator]\nhost = "x"\n')
 
@@ -141,3 +142,10 @@ def test_a_missing_file_names_a_file_that_could_be_meant(tmp_path: Path):
 
 def test_a_byte_order_mark_and_windows_line_ends_are_fine():
     assert parse("\ufeff" + GOOD.replace("\n", "\r\n")).where("target", "user") == "lab.toml, line 6"
+
+
+def test_a_lab_of_five_initiators_runs_cells_of_five():
+    more = "".join(f'[[initiator]]\nhost = "sql{number}.example"\nuser = "u"\n' for number in range(11, 15))
+    lab = parse(GOOD + more)
+    assert [server.role for server in lab.initiators][-1] == f"initiator-{len(lab.initiators)}"
+    assert Topology("servers", lab).initiators_max == len(lab.initiators) >= 5

@@ -1,4 +1,4 @@
-"""Instances of SQL Server and how they become a lab: one target, one to three initiators, linked, with dialogs.
+"""Instances of SQL Server and how they become a lab: one target, its initiators, linked, with dialogs.
 
 The differences between kinds of lab end here. Each kind starts instances, or signs in to a user's own, and says how to
 connect to them. Everything after that is plain T-SQL from `sql/`, sent through pyodbc, the same on every kind:

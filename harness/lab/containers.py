@@ -32,6 +32,7 @@ _READY_TIMEOUT_S = 300.0
 _REFUSED_S = 60.0
 _POLL_S = 0.5
 _CHECK_EVERY_S = 2.0
+INITIATORS = 3  # of docker-compose.yml
 _KILLED = 137  # exit code: 128 and SIGKILL
 
 

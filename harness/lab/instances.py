@@ -16,6 +16,7 @@ from harness.lab.drivers import Driver, OdbcError, Secret
 from harness.lab.error_remedies import error_text
 from harness.lab.processes import Process, stop_all
 from harness.lab.scripts import ScriptError
+from harness.matrix import INITIATORS_MAX
 
 if TYPE_CHECKING:
     import pyodbc
@@ -24,7 +25,10 @@ Result = TypeVar("Result")
 
 PROGRAM = "service-broker-harness"
 # The sides of the largest lab: the instance's name and its database's.
-SIDES = (("target", "SSBTarget"), *((f"initiator-{number}", f"SSBInitiator{number}") for number in (1, 2, 3)))
+SIDES = (
+    ("target", "SSBTarget"),
+    *((f"initiator-{number}", f"SSBInitiator{number}") for number in range(1, INITIATORS_MAX + 1)),
+)
 # A statement that takes longer is blocked by something. Ten minutes suffice to zero a large log file.
 STATEMENT_TIMEOUT_S = 600
 

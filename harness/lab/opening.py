@@ -20,6 +20,7 @@ from harness.failures import nearest
 from harness.lab import compose, containers, drivers, embedded_instances, link, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Security
 from harness.lab_file import LabFile
+from harness.matrix import INITIATORS_MAX
 from harness.settings import TIMES, Settings, SettingsError
 
 _NATURE = {
@@ -61,7 +62,10 @@ class Topology:
 
     @property
     def initiators_max(self) -> int:
-        return len(self.lab_file.initiators) if self.lab_file is not None else 3
+        """Those of the lab file or of docker-compose.yml; on the embedded lab, as many as a cell may have."""
+        if self.lab_file is not None:
+            return len(self.lab_file.initiators)
+        return INITIATORS_MAX if self.place == "embedded" else containers.INITIATORS
 
 
 @dataclass(frozen=True)

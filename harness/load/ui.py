@@ -33,7 +33,7 @@ from harness.load.messages import (
 )
 from harness.load.plan import CellPlan, LoadError
 from harness.load_model import OpenLoop
-from harness.matrix import Cell, Visit
+from harness.matrix import INITIATORS, Cell, Visit
 from harness.settings import RunSettings
 
 DRAIN_TIMEOUT_S = 120.0
@@ -162,7 +162,7 @@ def main(selection: Selection, *, port: int = 8089, version: str | None = None, 
             lab_package.open(
                 topology,
                 version=version or topology.sweep_versions[-1],
-                initiators=topology.initiators_max,
+                initiators=min(topology.initiators_max, INITIATORS[-1]),  # the most that the page offers
                 directory=directory / "lab",
                 driver=settings.driver,
                 watch=interruption.check,
