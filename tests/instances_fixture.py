@@ -84,7 +84,7 @@ def seen(cell: Cell, instance: str, shape: str, measure_s: float) -> list[tuple[
     contended = min(1.0, max(0.0, (cell.total_threads - 5) / 60))
     found = [
         (name, wait_type, round(part * tasks * contended * looks(measure_s)))
-        for name, wait_type, part in LATCHES[role(instance), cell.dialog_ratio]
+        for name, wait_type, part in LATCHES[role(instance), 1 if cell.dialog_ratio == 1 else 150]
     ]
     return [each for each in found if each[2]]
 

@@ -265,7 +265,7 @@ def _samples(cell: Cell, per_s: float, moments_ns: tuple[int, int, int, int, int
 
 
 def wait_shares(cell: Cell, role: str, shape: str) -> Mapping[str, float]:
-    return FLAT_WAITS[role] if shape == "flat" else WAITS[role, cell.dialog_ratio]
+    return FLAT_WAITS[role] if shape == "flat" else WAITS[role, 1 if cell.dialog_ratio == 1 else 150]
 
 
 def _waits(cell: Cell, messages: float, shape: str) -> Mapping[str, list[Any]]:

@@ -22,6 +22,8 @@ Rules:
   know that there were others.
 * *Not measured* is a verdict of its own: the load is an open loop, or the result set lacks the cells, loads or tables
   that the claim speaks of. Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
+* Only cells of the paper's matrix are judged. A slice of it can confirm what is said of the whole matrix, but a verdict
+  `fails` becomes *not measured* there: the cells that decide may be missing.
 * Only valid cells count (`judgement.evidence`), except for techniques: without most of them the target falls behind,
   and that is their effect. The explanation says so.
 * A claim that no data could refute is not measured. If nobody was seen waiting, the run says nothing about whose
@@ -34,6 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,7 @@ from harness.claims.judgement import (
     choices,
     counted,
     figure,
+    papers_cells,
 )
 from harness.claims.measurement import Measurement, NotMeasured
 from harness.claims.provenance import Provenance, provenance
@@ -81,18 +85,43 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-def evaluate(tables: Tables, *, lab: str, hardware: str = "", load_model: str = CLOSED_LOOP) -> list[Judgement]:
+# What these claims state is the most, the least or the number of cells in the whole matrix.
+ABOUT_THE_WHOLE = frozenset(
+    {
+        "matrix_complete",
+        *("peak_1_initiator", "peak_2_initiators", "peak_3_initiators", "peak_concluded", "peak_of_small_payloads"),
+        *("linear_1_to_3", "linear_third_initiator", "plateau_of_large_payloads", "gain_max"),
+    }
+)
+
+
+def evaluate(
+    tables: Tables, *, lab: str, hardware: str = "", load_model: str = CLOSED_LOOP, is_whole: bool = True
+) -> list[Judgement]:
     """Judge every claim of the paper, in the paper's order, by the reduced tables of a lab's run.
 
     `hardware` is the name of what a simulated lab modelled. No claim is judged by an open loop: its rate is what the
-    user asked for, and says nothing about how fast the lab is.
+    user asked for, and says nothing about how fast the lab is. Only cells of the paper's matrix are judged. A run that
+    is not the whole of it (`is_whole`) can confirm what is said of the whole, but not refute it.
     """
     origins = {claim.key: provenance(claim.key, lab=lab, hardware=hardware) for claim in CLAIMS}
     if load_model != CLOSED_LOOP:
         reason = f"the paper's clients send in a closed loop, and those of this run in an {load_model}"
         return [Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key]) for claim in CLAIMS]
-    found = choices(tables)
-    return [judge(claim, found, origins[claim.key]) for claim in CLAIMS]
+    of_paper = papers_cells(tables)
+    found = choices(of_paper)
+    judged = []
+    for claim in CLAIMS:
+        if of_paper.cells.empty and len(tables.cells) and claim.key not in gain.OF_TECHNIQUES:
+            reason = "the run has no cell of the paper's matrix"
+            judged.append(Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key]))
+            continue
+        one = judge(claim, found, origins[claim.key])
+        if not is_whole and claim.key in ABOUT_THE_WHOLE and one.verdict is Verdict.FAILS:
+            reason = f"the run is a slice of the matrix, which may lack the cells that decide: {one.explanation}"
+            one = replace(one, verdict=Verdict.NOT_MEASURED, explanation=reason)
+        judged.append(one)
+    return judged
 
 
 def judge(claim: Claim, found: Sequence[Evidence], origin: Provenance) -> Judgement:

@@ -33,6 +33,7 @@ WITHOUT: Mapping[str, str] = {
     "few_readers": "few_readers",
     "warm_up_needed": "cold",
 }
+OF_TECHNIQUES = frozenset({*WITHOUT, "techniques_build_up"})  # the claims that need no cell of the matrix
 # The paper's recommendations, each added to those before it.
 STEPS = ("dialog_per_message", "reuse", "receive_top_n", "activation_life", "readers_per_core", "trick_150")
 

@@ -15,6 +15,7 @@ import pandas as pd
 from harness.claims.measurement import Measurement
 from harness.claims.provenance import Provenance
 from harness.inference import BLOCKS_MIN
+from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
 from harness.records import State
 from harness.whitepaper import TRICK_DIALOG_RATIO, Claim
 
@@ -40,6 +41,12 @@ class Tables:
     techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
+PAPER_AXES = {
+    "initiators": INITIATORS,
+    "threads": THREADS,
+    "dialog_ratio": DIALOG_RATIOS,
+    "payload_bytes": PAYLOADS_BYTES,
+}
 VISIT = ["cell_id", "block"]  # one measurement of a cell
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]  # of cells that differ in the dialog ratio
 GAIN = [*PAIR, "dialog_ratio"]  # of a pair's cell with this ratio against that with ratio 1; the axes of a cell
@@ -60,6 +67,25 @@ def evidence(tables: Tables) -> Evidence:
     cells = tables.cells[is_valid(tables.cells)] if len(tables.cells) else tables.cells
     gain = tables.gain[is_valid(tables.gain)] if len(tables.gain) else tables.gain
     return _of_visits(tables, cells, gain, tables.cells)
+
+
+def of_the_paper(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the rows of cells that the paper's matrix has, whatever the version."""
+    axes = {
+        "initiators": INITIATORS,
+        "threads": THREADS,
+        "dialog_ratio": DIALOG_RATIOS,
+        "payload_bytes": PAYLOADS_BYTES,
+    }
+    if not axes.keys() <= set(rows.columns):
+        return rows
+    return rows[np.logical_and.reduce([rows[name].isin(values) for name, values in axes.items()])]
+
+
+def papers_cells(tables: Tables) -> Tables:
+    """Return the tables without the rows of cells that the paper did not run; techniques have loads of their own."""
+    parts = {each.name: getattr(tables, each.name) for each in fields(Tables)}
+    return Tables(**{name: table if name == "techniques" else of_the_paper(table) for name, table in parts.items()})
 
 
 def choices(tables: Tables) -> list[Evidence]:

@@ -19,6 +19,7 @@ from harness.cli.conventions import (
     Percent,
     console,
     one_line_errors,
+    print_rows,
     say,
 )
 
@@ -44,8 +45,9 @@ def _run_of_cells(folder: Path) -> Path:
 
 
 def reduce_and_draw(results: Path) -> None:
-    """Makes the tables, figures and report of a run."""
+    """Makes the tables, figures and report of a run; prints its results."""
     from harness import figures, reductions
+    from harness.figures import reduced_run, results_table, trick_answer
 
     reductions.reduce(results, progress=say)
     for path in figures.draw(results):
@@ -53,6 +55,11 @@ def reduce_and_draw(results: Path) -> None:
             say(f"figure: {path}")
         elif path.suffix == ".html":
             say(f"report: {path}")
+    run = reduced_run.read(results)
+    print_rows(results_table.rows(run))
+    if trick_answer.is_asked(run):
+        for sentence in (*trick_answer.evidence(run), trick_answer.answer(run)):
+            say(sentence)
 
 
 @click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
@@ -105,10 +112,10 @@ def claims(results: Path, markdown: bool) -> None:
     """
     with one_line_errors():
         from harness import claims as judging
-        from harness.figures import reduced_run
+        from harness.figures import build, reduced_run
 
         run = reduced_run.read(_run_of_cells(results))
-        judged = judging.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model)
+        judged = build.judge(run)
         if markdown:
             say("\n".join(judging.markdown(judging.as_table(judged))))
             return

@@ -11,12 +11,13 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
-from harness.claims.judgement import of_the_trick, over_blocks
+from harness.claims.judgement import over_blocks
 from harness.figures import (
     dialog_ratios,
     gain,
     instance_activity,
     latency,
+    one_axis,
     pages,
     rate_lines,
     report,
@@ -54,13 +55,18 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     run = read(Path(results))
     head = functools.partial(origin, run.lab, run.load_model)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
-    judged = claims.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model)
+    judged = judge(run)
     table = claims.as_table(judged, run_id=run.run_id, lab=run.lab, load_model=run.load_model)
     try:
         tables = claims.write(table, run.folder / "reduced")
     except OSError as error:
         raise ResultsError(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
     return [*drawn, *tables, report.write(run, drawn, judged)]
+
+
+def judge(run: Run) -> list[claims.Judgement]:
+    """Judge the paper's claims by a run."""
+    return claims.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model, is_whole=run.is_whole)
 
 
 def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
@@ -85,21 +91,21 @@ def drawings(run: Run) -> dict[str, Drawing]:
     """Return the drawing of every figure of a run, by the name of its files."""
     merged = over_blocks(run)
     throughputs = {
-        f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            throughput.by_threads, merged.cells, run.cells, initiators
-        )
-        for initiators, number in throughput.PAPER_FIGURE.items()
+        throughput.name(initiators): functools.partial(throughput.by_threads, merged.cells, run.cells, initiators)
+        for initiators in sorted({*throughput.PAPER_FIGURE, *map(int, run.cells.initiators.unique())})
     }
+    axis = one_axis.of(run.cells)
     return {
         **throughputs,
-        "figure-5-gain": functools.partial(gain.by_threads, of_the_trick(run.gain)),
+        **({one_axis.name(axis): functools.partial(one_axis.draw, run.cells, axis)} if axis else {}),
+        "figure-5-gain": functools.partial(gain.by_threads, gain.of_one_ratio(run.gain)),
         # The paper's two ratios are a pair of points, not a course.
         **(
             {"gain-by-ratio": functools.partial(dialog_ratios.by_ratio, run.gain)}
             if dialog_ratios.has_course(run.gain)
             else {}
         ),
-        "gain-map": functools.partial(gain.over_matrix, of_the_trick(run.gain)),
+        "gain-map": functools.partial(gain.over_matrix, gain.of_one_ratio(run.gain)),
         "waits": functools.partial(instance_activity.waits, merged.waits, merged.cells),
         "page-latches": functools.partial(pages.latches, run.latch_share),
         "page-spread": functools.partial(pages.spread, run.page_spread),

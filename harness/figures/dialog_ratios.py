@@ -34,7 +34,7 @@ def by_ratio(gain: pd.DataFrame) -> Sheet:
         ax, words, (SYSDESEND_ROWS_PER_PAGE, 1.0), ("data", "axes fraction"), paper_colour(), shift=(0, 3), ha="center"
     )
     for payload, line in points.groupby("payload_bytes"):
-        style = payload_style(int(payload))
+        style = payload_style(int(payload), points.payload_bytes)
         gains = 100 * (line.factor - 1)
         ax.plot(line.dialog_ratio, gains, label=payload_name(int(payload)), markeredgecolor="white", **style)
     ax.set_xlabel("dialog ratio: every nth dialog is used")

@@ -15,7 +15,7 @@ import pandas as pd
 
 from harness.claims import judgement
 from harness.claims.gain import valid_pairs
-from harness.claims.judgement import PAIR, Evidence, of_the_trick, written
+from harness.claims.judgement import PAIR, Evidence, of_the_paper, of_the_trick, written
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, fastest, logs_of
@@ -65,7 +65,8 @@ def headlines(run: Run) -> list[Headline]:
     choices = judgement.choices(run)
     rows = []
     for initiators in sorted(int(number) for number in run.cells.initiators.unique()):
-        stated = PEAK_THROUGHPUT.get(initiators)
+        is_papers = not of_the_paper(run.cells[run.cells.initiators == initiators]).empty
+        stated = PEAK_THROUGHPUT.get(initiators) if is_papers else None
         rows.append(
             Headline(
                 count(initiators),

@@ -10,7 +10,6 @@ from matplotlib.ticker import MaxNLocator
 from harness.claims.judgement import PAIR
 from harness.claims.server_load import SYSTEM_DATABASES
 from harness.figures.parts import (
-    RATIO_WORDS,
     Sheet,
     count,
     cycle_entry,
@@ -18,6 +17,7 @@ from harness.figures.parts import (
     note,
     over_versions,
     payload_lines,
+    ratio_words,
     short,
     thousands,
     thread_axis,
@@ -96,7 +96,7 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
             height * 0.92,
             color=cycle_entry(0 if ratio == TRICK_DIALOG_RATIO else 2)["color"],
             hatch="" if ratio == TRICK_DIALOG_RATIO else "////",
-            label=RATIO_WORDS.get(ratio, f"dialog ratio {ratio}").split(" used")[0],
+            label=ratio_words(ratio).split(" used")[0],
         )
         for y, value in zip(at, longest[ratio], strict=True):
             note(ax, short(value), (value, y), shift=(3, 0), va="center")

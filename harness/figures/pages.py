@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from harness.claims.judgement import of_the_paper
 from harness.figures.parts import (
-    RATIO_WORDS,
     Sheet,
     count,
     cycle_entry,
@@ -17,7 +17,9 @@ from harness.figures.parts import (
     note,
     over_versions,
     paper_colour,
+    ratio_words,
     short,
+    shown_ratios,
     used_dialogs,
 )
 from harness.figures.reduced_run import Missing, listed
@@ -60,7 +62,7 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
                 yerr=bars if (points["max"] > points["min"]).any() else None,
                 elinewidth=0.9,
                 markeredgecolor="white",
-                label=RATIO_WORDS.get(ratio, f"dialog ratio {ratio}"),
+                label=ratio_words(ratio),
                 **cycle_entry(STYLES.get(ratio, 1)),
             )
         ax.set_xlim(0, most * 1.04)
@@ -136,7 +138,7 @@ def latches(latch_share: pd.DataFrame) -> Sheet:
     roles = [role for role in ROLES if shown.times_seen[shown.role == role].sum() > 0]
     if not roles:
         raise Missing(f"with {count(initiators)}, no task was seen waiting for a page latch")
-    ratios = sorted(shown.dialog_ratio.unique())
+    ratios = sorted(shown_ratios(shown.dialog_ratio))
     threads = sorted(shown.threads.unique())
     fig = Sheet(2.0 + 4.3 * len(ratios), 0.9 + 2.75 * len(roles))
     panels = fig.subplots(len(roles), len(ratios), sharex=True, sharey="row", squeeze=False)
@@ -147,7 +149,7 @@ def latches(latch_share: pd.DataFrame) -> Sheet:
             ax.set_title(f"{ROLES[role]}, {used_dialogs(ratio)}")
         row[0].set_ylabel("tasks waiting for a page latch\n(mean of all samples)")
         row[0].set_ylim(0, max(ax.get_ylim()[1] for ax in row) * 1.3)
-        if role == "initiator":
+        if role == "initiator" and not of_the_paper(shown).empty:
             _paper(row, ratios, threads, initiators)
     for ax in panels[-1]:
         ax.set_xticks(range(len(threads)), [str(number) for number in threads])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,7 @@ class Sheet(Figure):
 
 def used_dialogs(dialog_ratio: float) -> str:
     """Say which dialogs a dialog ratio uses: `every 150th dialog used`."""
-    return RATIO_WORDS.get(int(dialog_ratio), f"dialog ratio {dialog_ratio:.0f}").split(" (")[0]
+    return ratio_words(int(dialog_ratio)).split(" (")[0]
 
 
 def count(initiators: int) -> str:
@@ -75,14 +75,30 @@ def threads_label(initiators: int) -> str:
 
 
 def payload_name(payload_bytes: int) -> str:
-    """Write a payload in the units of the paper's table 1: `100 bytes`, `8 KB`."""
-    return f"{payload_bytes // 1024} KB" if payload_bytes >= 1024 else f"{payload_bytes} bytes"
+    """Write a payload in the units of the paper's table 1, `100 bytes` or `8 KB`; 4,000 bytes are no whole KB."""
+    return f"{payload_bytes // 1024:,} KB" if payload_bytes % 1024 == 0 else f"{payload_bytes:,} bytes"
 
 
-def payload_style(payload_bytes: int) -> dict[str, Any]:
-    """Return colour, marker and line of a payload: its entry in the style's cycle."""
-    known = sorted({*PAYLOADS_BYTES, payload_bytes})
-    return cycle_entry(known.index(payload_bytes) % PAPER_STYLE)
+def payload_style(payload_bytes: int, drawn: Iterable[int] = PAYLOADS_BYTES) -> dict[str, Any]:
+    """Return colour, marker and line of a payload, one of those drawn: its entry in the style's cycle.
+
+    The paper's payloads look alike in all figures that draw no other.
+    """
+    payloads = {int(payload) for payload in drawn}
+    among = PAYLOADS_BYTES if payloads <= set(PAYLOADS_BYTES) else sorted(payloads)
+    return cycle_entry(among.index(payload_bytes) % PAPER_STYLE)
+
+
+def shown_ratios(values: Iterable[int]) -> list[int]:
+    """Choose the dialog ratios that have a panel: the paper's, the trick first; else the highest and the lowest."""
+    present = {int(value) for value in values}
+    paper = [ratio for ratio in RATIO_WORDS if ratio in present]
+    return paper or sorted({max(present), min(present)}, reverse=True)
+
+
+def ratio_words(dialog_ratio: int) -> str:
+    """Say which dialogs a dialog ratio uses, as the title of a panel."""
+    return RATIO_WORDS.get(dialog_ratio, f"every {dialog_ratio}th dialog used")
 
 
 def cycle_entry(place: int) -> dict[str, Any]:
@@ -152,7 +168,7 @@ def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale
     """
     for payload, unordered in points.groupby("payload_bytes"):
         line = unordered.sort_values(x)
-        style = payload_style(int(payload))
+        style = payload_style(int(payload), points.payload_bytes)
         mean = line["mean"] * scale
         bars = None
         if "low" in line and line.low.notna().any():

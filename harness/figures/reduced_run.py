@@ -10,9 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims.judgement import Tables
+from harness.claims.judgement import Tables, of_the_paper
 from harness.records import ResultsError, State, read_manifest
 from harness.reporting import duration
+from harness.whitepaper import PERMUTATIONS_A_VERSION
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
@@ -77,6 +78,25 @@ class Run(Tables):
     def hardware(self) -> str:
         """The name of the modelled hardware; empty if the run is not a model's."""
         return Path(str((self.manifest.get("settings") or {}).get("hardware", ""))).stem
+
+    @property
+    def matrix(self) -> str:
+        """The name of the matrix; empty for a run of an older harness."""
+        stored = (self.manifest.get("settings") or {}).get("matrix") or {}
+        return str(stored.get("name", ""))
+
+    @property
+    def has_papers_cells(self) -> bool:
+        """Whether any cell is one of the paper's matrix, so that the paper's numbers belong beside it."""
+        return not of_the_paper(self.cells).empty
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run was to have all cells of the paper's matrix, in each of its versions."""
+        settings, cells = self.manifest.get("settings") or {}, self.cells.drop_duplicates("cell_id")
+        planned = int(self.manifest.get("cells") or 0) // int(settings.get("repeats") or 1) or len(cells)
+        others = len(cells) - len(of_the_paper(cells))
+        return planned - others >= PERMUTATIONS_A_VERSION * len(settings.get("server_versions") or self.versions)
 
     @property
     def versions(self) -> list[str]:

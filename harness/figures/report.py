@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from harness.claims import Judgement, counted
 from harness.claims.gain import precision_reached
 from harness.claims.judgement import over_blocks
 from harness.doctor.instance_settings import LICENCE
-from harness.figures import instance_activity, pages
+from harness.figures import instance_activity, pages, trick_answer
 from harness.figures.headlines import (
     PERCENTILES,
     gain_sentence,
@@ -56,9 +56,12 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         licence=LICENCE if run.lab == "sqlserver" else "",
         warnings=_warnings(run),
         paper=f"{TITLE}, {PUBLISHED}",
+        answer=trick_answer.answer(run) if trick_answer.is_asked(run) else "",
+        evidence=trick_answer.evidence(run) if trick_answer.is_asked(run) else [],
         findings=findings(run),
         headlines=headlines(run),
-        judged=judged,
+        # Of a run without a cell of the paper they say nothing, unless techniques were added to it.
+        judged=judged if run.has_papers_cells or any(each.measured for each in judged) else [],
         verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
         invalid=invalid_cells(run.cells),
@@ -182,7 +185,7 @@ def findings(run: Run) -> list[Finding]:
         findings.append(
             Finding("Versions", tuple(version_sentences(run)), "performance was comparable between 2005 and 2008")
         )
-    return findings
+    return findings if run.has_papers_cells else [replace(finding, paper="") for finding in findings]
 
 
 def invalid_cells(cells: pd.DataFrame) -> list[dict[str, str]]:

@@ -18,7 +18,6 @@ from harness.figures.gain import (
     points_note,
 )
 from harness.figures.parts import (
-    RATIO_WORDS,
     Sheet,
     count,
     cycle_entry,
@@ -28,6 +27,7 @@ from harness.figures.parts import (
     payload_lines,
     payload_name,
     percent,
+    shown_ratios,
     signed,
     thousands,
     thread_axis,
@@ -45,9 +45,9 @@ _DASHES = ("-", (0, (5, 2)))
 def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
     """Draw messages per second of both runs on one scale, one row of panels per dialog ratio."""
     cells = tuple(run[run.initiators == initiators] for run in cells)
-    ratios = [ratio for ratio in RATIO_WORDS if (cells[0].dialog_ratio == ratio).any()]
-    if not ratios:
+    if cells[0].empty:
         raise Missing(f"no common cell with {count(initiators)}")
+    ratios = shown_ratios(cells[0].dialog_ratio)
     fig = Sheet(10.4, 1.0 + 3.7 * len(ratios))
     panels = fig.subplots(len(ratios), 2, sharex=True, sharey=True, squeeze=False)
     highest = 0.0

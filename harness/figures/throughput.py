@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from harness.claims.judgement import of_the_paper
 from harness.figures.parts import (
-    RATIO_WORDS,
     Sheet,
     count,
     cycle_entry,
@@ -19,7 +19,9 @@ from harness.figures.parts import (
     paper_level,
     payload_lines,
     payload_name,
+    ratio_words,
     short,
+    shown_ratios,
     thousands,
     thread_axis,
     threads_label,
@@ -35,6 +37,12 @@ POINT = ["dialog_ratio", "threads", "payload_bytes"]
 SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
 
 
+def name(initiators: int) -> str:
+    """Return the name of the figure's files: the paper's number and what it shows."""
+    number = f"figure-{PAPER_FIGURE[initiators]}-" if initiators in PAPER_FIGURE else ""
+    return f"{number}throughput-{initiators}-initiator{'s' * (initiators > 1)}"
+
+
 def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> Sheet:
     """Draw the target's throughput with so many initiators: with the 150 trick as in the paper, and without it.
 
@@ -43,9 +51,7 @@ def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> S
     cells, repeats = (table[table.initiators == initiators] for table in (cells, repeats))
     if cells.empty:
         raise Missing(f"no completed cell with {count(initiators)}")
-    ratios = [ratio for ratio in RATIO_WORDS if (cells.dialog_ratio == ratio).any()]
-    if not ratios:
-        raise Missing(f"no completed cell of dialog ratio 1 or 150 with {count(initiators)}")
+    ratios = shown_ratios(cells.dialog_ratio)
     fig = Sheet(10.4 if len(ratios) > 1 else 7.4, 5.7)
     panels = fig.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
     points = with_intervals(over_versions(cells, POINT, "processed_per_s"), repeats)
@@ -53,11 +59,11 @@ def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> S
     for ax, ratio in zip(panels, ratios, strict=True):
         payload_lines(fig, ax, points[points.dialog_ratio == ratio], "threads")
         thread_axis(ax, list(cells.threads), threads_label(initiators))
-        ax.set_title(RATIO_WORDS[ratio].capitalize())
+        ax.set_title(ratio_words(ratio).capitalize())
     panels[0].set_ylim(0, highest * 1.08)
     panels[0].set_ylabel("messages processed by the target, per second")
     thousands(panels[0].yaxis)
-    if TRICK_DIALOG_RATIO in ratios and initiators in PEAK_THROUGHPUT:
+    if initiators in PEAK_THROUGHPUT and (of_the_paper(cells).dialog_ratio == TRICK_DIALOG_RATIO).any():
         stated = PEAK_THROUGHPUT[initiators]
         paper_level(panels[0], stated.value, f"the paper's peak, SQL Server: {stated.wording}", highest)
     fig.entitle(
@@ -79,7 +85,8 @@ def with_intervals(points: pd.DataFrame, repeats: pd.DataFrame) -> pd.DataFrame:
 
 
 def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
-    figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if initiators in PAPER_FIGURE else ""
+    is_papers = initiators in PAPER_FIGURE and not of_the_paper(cells).empty
+    figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if is_papers else ""
     return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {_bars(points)} {invalid_note(cells)}"
 
 

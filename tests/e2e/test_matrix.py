@@ -63,3 +63,28 @@ def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_
     (other / "manifest.json").write_text(json.dumps(manifest | {"run_id": "other"}))
     harness("compare", str(run), str(other), "--output", "compared", cwd=tmp_path, scratch=scratch)
     assert list((tmp_path / "compared").glob("*.png")) and list((tmp_path / "compared").glob("*.csv"))
+
+
+@pytest.mark.process
+@pytest.mark.spark
+def test_axes_of_ones_own_are_run_drawn_and_resumed(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    try:
+        require_java()
+    except SparkUnavailable as missing:
+        pytest.skip(str(missing))
+    (tmp_path / "mine.toml").write_text('[axes]\nthreads = 2\nversions = "newest"\n[times]\nmeasure = "400ms"\n')
+    scratch = tmp_path_factory.mktemp("scratch")
+    axes = ("--matrix", "mine.toml", "--initiators", "4", "--threads", "1,7", "--payloads", "3000")
+    output = harness("matrix", "--lab", "embedded", *axes, "--results", "runs", cwd=tmp_path, scratch=scratch)
+    [run] = (tmp_path / "runs").iterdir()
+    cells = {f"i4-t{threads}-r{ratio}-p3000-v2008" for threads in (1, 7) for ratio in (1, 150)}
+    rows = pq.read_table(run / "reduced" / "cells.parquet").to_pylist()
+    assert {row["cell_id"] for row in rows} == cells
+    assert all(f"│ {cell} " in output for cell in cells), output
+    assert (run / "figures" / "throughput-4-initiators.png").is_file()
+    settings = json.loads((run / "manifest.json").read_text())["settings"]
+    assert (settings["matrix"]["name"], settings["threads"], settings["measure"]) == ("mine", [1, 7], 0.4)
+
+    (tmp_path / "mine.toml").unlink()  # the manifest keeps the matrix
+    again = harness("matrix", "--resume", str(run), "--only-sweep", cwd=tmp_path, scratch=scratch)
+    assert "4 cells" in again and "completed" not in again

@@ -1,0 +1,76 @@
+"""Messages per second along the only axis of a matrix: a plain line with its intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from harness.figures.parts import Sheet, count, cycle_entry, payload_name, thousands, used_dialogs, versions_note
+from harness.figures.reduced_run import Missing
+from harness.inference import intervals, no_interval
+
+# The axes that no other figure has as its own, with the words of a file's name and of the label.
+WORDS = {"initiators": "initiators", "dialog_ratio": "ratio", "payload_bytes": "payload"}
+LABELS = {
+    "initiators": "initiators",
+    "dialog_ratio": "dialog ratio: every nth dialog is used",
+    "payload_bytes": "bytes a message (log scale)",
+}
+
+
+def of(cells: pd.DataFrame) -> str | None:
+    """Return the axis that alone has several values; None if there is none, or if it is the threads."""
+    varied = [name for name in ("threads", *WORDS) if cells[name].nunique() > 1]
+    return varied[0] if len(varied) == 1 and varied[0] in WORDS else None
+
+
+def name(axis: str) -> str:
+    """Return the name of the figure's files."""
+    return f"throughput-by-{WORDS[axis]}"
+
+
+def draw(cells: pd.DataFrame, axis: str) -> Sheet:
+    """Draw the rate of the valid cells by the values of the axis, from a table with a row per cell and block."""
+    counting = cells[cells.valid & (cells.processed_per_s > 0)]
+    if counting.empty:
+        raise Missing("no cell is valid")
+    logs = counting.assign(log_rate=np.log(counting.processed_per_s.astype(float)))
+    points = intervals(logs, [axis], ["server_version"], "log_rate").sort_values(axis)
+    fig = Sheet(8.4, 5.0)
+    ax = fig.subplots()
+    bars = None
+    if points.low.notna().any():
+        bars = np.array([points.ratio - points.low, points.high - points.ratio])
+    ax.errorbar(points[axis], points.ratio, yerr=bars, elinewidth=0.9, markeredgecolor="white", **cycle_entry(0))
+    ax.set_ylim(bottom=0)
+    if axis == "payload_bytes":
+        ax.set_xscale("log")
+    ax.set_xticks(points[axis], [f"{value:,.0f}" for value in points[axis]], minor=False)
+    ax.minorticks_off()
+    ax.set_xlabel(LABELS[axis])
+    ax.set_ylabel("messages processed by the target, per second")
+    thousands(ax.yaxis)
+    known = points[points.low.notna()]
+    sure = f"Bars: 95 % intervals over {known.blocks.max():.0f} blocks." if len(known) else ""
+    words = no_interval(int(points.blocks.max()))
+    fig.entitle(
+        f"Messages per second by {LABELS[axis].partition(' (')[0].partition(':')[0]}",
+        f"{_constant(counting, axis)}. {versions_note(counting)} {sure or f'{words[:1].upper()}{words[1:]}.'}",
+        counting,
+    )
+    return fig
+
+
+def _constant(cells: pd.DataFrame, axis: str) -> str:
+    """Name the values of the other axes."""
+    cell = cells.iloc[0]
+    words = {
+        "initiators": f"{count(int(cell.initiators))} × {cell.threads} threads",
+        "payload_bytes": f"{payload_name(int(cell.payload_bytes))} a message",
+        "dialog_ratio": used_dialogs(cell.dialog_ratio),
+    }
+    if axis == "initiators":
+        words[axis] = f"{cell.threads} threads per initiator"
+    else:
+        words.pop(axis)
+    return ", ".join(words.values())

@@ -1,0 +1,47 @@
+"""The table that the terminal shows at the end of a run: its cells, or its peaks and gains where there are many."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.claims.judgement import over_blocks
+from harness.figures.headlines import Number, headlines, milliseconds
+from harness.figures.reduced_run import Run
+from harness.inference import intervals, no_interval
+
+CELLS_MAX = 24
+
+
+def rows(run: Run) -> list[list[str]]:
+    """Return the rows, headings first."""
+    return _cells(run) if run.cells.cell_id.nunique() <= CELLS_MAX else _headlines(run)
+
+
+def _cells(run: Run) -> list[list[str]]:
+    counting = run.cells[run.cells.valid & (run.cells.processed_per_s > 0)]
+    logs = counting.assign(log_rate=np.log(counting.processed_per_s.astype(float)))
+    found = intervals(logs, ["cell_id"], ["cell_id"], "log_rate").set_index("cell_id")
+    table = [["cell", "processed/s", "95 % interval", "send p50", "p95", "state"]]
+    axes = ["server_version", "initiators", "payload_bytes", "threads", "dialog_ratio"]
+    for row in over_blocks(run).cells.sort_values(axes).itertuples():
+        rate, sure = row.processed_per_s, "–"
+        if row.cell_id in found.index:
+            known = found.loc[row.cell_id]
+            rate, sure = known.ratio, no_interval(int(known.blocks))
+            if known.low > 0:
+                sure = f"{known.low:,.0f} to {known.high:,.0f}"
+        latencies = [f"{milliseconds(value)} ms" for value in (row.latency_us_p50, row.latency_us_p95)]
+        table.append([str(row.cell_id), f"{rate:,.0f}", sure, *latencies, str(row.state)])
+    return table
+
+
+def _headlines(run: Run) -> list[list[str]]:
+    table = [["initiators", "peak, every dialog", "peak, every 150th", "largest gain", "mean gain"]]
+    for row in headlines(run):
+        numbers = (row.peak_base, row.peak_trick, row.gain_largest, row.gain_mean)
+        table.append([row.initiators, *map(_text, numbers)])
+    return table
+
+
+def _text(number: Number) -> str:
+    return "\n".join(part for part in (number.text, number.sure, number.where) if part)

@@ -1,0 +1,164 @@
+"""Figures, report, claims and table of runs of other matrices than the paper's."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib import style
+from matplotlib.text import Text
+
+from harness import matrix_file
+from harness.claims.judgement import Verdict
+from harness.figures import one_axis, parts, report, results_table, trick_answer
+from harness.figures.build import STYLE, drawings, judge
+from harness.figures.reduced_run import Missing, read
+from harness.matrix import Cell, all_cells
+from harness.whitepaper import CLAIMS
+from tests.figures.conftest import FIGURES
+from tests.results_fixture import quick_cells, write_manifest, write_reduced
+
+pytestmark = pytest.mark.drawing
+OWN = [
+    Cell("2008", initiators, ratio, threads, payload)
+    for initiators in (1, 3)
+    for ratio in (1, 50)
+    for threads in (1, 7, 64)
+    for payload in (3000, 4000, 5000)
+]
+TRICK = matrix_file.read("trick").cells(("2022",), initiators_max=3)
+
+
+def run_of(folder, chosen, **more):
+    return read(write_reduced(folder / "run", chosen, **more))
+
+
+def sheets(run):
+    found = {}
+    with style.context(STYLE):
+        for name, drawing in drawings(run).items():
+            try:
+                found[name] = drawing()
+            except Missing:
+                continue
+    return found
+
+
+def words(sheet):
+    return " ".join([*(text.get_text() for text in sheet.findobj(Text)), sheet.title, sheet.subtitle])
+
+
+def test_another_matrix_has_the_figures_of_its_axes_without_a_word_of_the_paper(tmp_path):
+    run = run_of(tmp_path, OWN, shape="paper", blocks=3)
+    found = sheets(run)
+    assert {"figure-2-throughput-1-initiator", "figure-4-throughput-3-initiators", "figure-5-gain"} <= set(found)
+    for name in ("figure-2-throughput-1-initiator", "figure-4-throughput-3-initiators", "figure-5-gain", "gain-map"):
+        assert "paper" not in words(found[name]), name
+    assert "every 50th dialog" in found["figure-5-gain"].title
+    assert "4,000 bytes" in {end.name for end in found["figure-5-gain"].line_ends}
+    page = report.write(run, [], judge(run)).read_text(encoding="utf-8")
+    assert "claims and this run" not in page and "The paper, SQL Server:" not in page
+
+
+def test_a_run_with_cells_of_the_paper_keeps_its_marks(tmp_path):
+    found = sheets(run_of(tmp_path, [*OWN, *quick_cells()], shape="paper"))
+    assert "paper" in words(found["figure-4-throughput-3-initiators"]) and "paper" in words(found["figure-5-gain"])
+    assert set(FIGURES) <= set(found)
+
+
+def test_payloads_of_any_matrix_stay_apart():
+    with style.context(STYLE):
+        of_paper = [parts.payload_style(payload)["color"] for payload in (100, 1024)]
+        assert [parts.payload_style(payload, (100, 1024))["color"] for payload in (100, 1024)] == of_paper
+        drawn = (64, 100, 3000, 4096)
+        assert len({parts.payload_style(payload, drawn)["color"] for payload in drawn}) == len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("axis", "cells"),
+    [
+        ("dialog_ratio", [Cell("2008", 3, ratio, 50, 100) for ratio in (1, 50, 144, 300)]),
+        (
+            "payload_bytes",
+            [Cell(version, 1, 1, 10, size) for size in (100, 3000, 8000) for version in ("2005", "2008")],
+        ),
+        ("initiators", [Cell("2008", number, 150, 10, 100) for number in (1, 2, 3)]),
+    ],
+)
+def test_a_matrix_of_one_axis_has_a_plain_line_with_intervals(axis, cells, tmp_path):
+    run = run_of(tmp_path, cells, blocks=3)
+    sheet = sheets(run)[one_axis.name(axis)]
+    [ax] = sheet.axes
+    [bars] = ax.containers
+    line, _, [whiskers] = bars.lines
+    assert list(line.get_xdata()) == sorted({getattr(cell, axis) for cell in cells})
+    assert all(low < high for (_, low), (_, high) in whiskers.get_segments())
+    assert "95 % intervals over 3 blocks" in sheet.subtitle
+
+
+def test_a_matrix_of_threads_or_of_several_axes_needs_no_figure_of_one_axis(tmp_path):
+    assert one_axis.of(run_of(tmp_path / "a", [Cell("2008", 1, 1, threads, 100) for threads in (1, 5)]).cells) is None
+    assert one_axis.of(run_of(tmp_path / "b", OWN).cells) is None
+    assert one_axis.of(run_of(tmp_path / "c", OWN[:1]).cells) is None
+
+
+def verdicts(run):
+    return {judged.claim.key: judged.verdict for judged in judge(run)}
+
+
+def test_a_claim_about_the_whole_matrix_never_fails_on_a_slice(tmp_path):
+    found = verdicts(run_of(tmp_path / "quick", quick_cells(), shape="flat"))
+    assert found["matrix_complete"] == found["gain_max"] == found["peak_3_initiators"] == Verdict.NOT_MEASURED
+    assert found["gain_noticeable_from_30"] == Verdict.FAILS, "the slice has the pairs that decide"
+    half = [cell for cell in all_cells() if cell.threads < 20]
+    assert verdicts(run_of(tmp_path / "slice", half))["matrix_complete"] == Verdict.NOT_MEASURED
+    broken = run_of(tmp_path / "broken", half)
+    write_manifest(broken.folder, cells=528, settings={"server_versions": ["2005", "2008"]})
+    assert verdicts(read(broken.folder))["matrix_complete"] == Verdict.FAILS
+
+
+def test_no_claim_is_measured_by_cells_that_the_paper_has_not(tmp_path):
+    assert set(verdicts(run_of(tmp_path, OWN)).values()) == {Verdict.NOT_MEASURED}
+    assert len(verdicts(run_of(tmp_path / "again", OWN))) == len(CLAIMS)
+
+
+def trick_run(folder, **more):
+    settings = {"measure": 1.0, "matrix": {"name": "trick"}}
+    return run_of(folder, TRICK, settings=settings, **({"lab": "sqlserver", "shape": "paper", "blocks": 4} | more))
+
+
+def test_the_report_of_trick_begins_with_the_answer_its_interval_and_its_evidence(tmp_path):
+    run = trick_run(tmp_path)
+    answer = trick_answer.answer(run)
+    assert answer.startswith("The 150 trick pays here: +") and "(95 %: +" in answer
+    assert "3 initiators × 60 threads, 100 bytes a message" in answer
+    evidence = trick_answer.evidence(run)
+    assert [sentence.partition(":")[0] for sentence in evidence] == ["Pages", "Page latches", "Waits"]
+    page = report.write(run, [], judge(run)).read_text(encoding="utf-8")
+    after_title = page.partition("</h1>")[2]
+    assert after_title.index("The 150 trick pays here") < after_title.index("Clients call a send procedure")
+
+
+def test_trick_says_that_it_does_not_pay_or_that_nobody_can_tell(tmp_path):
+    flat = trick_answer.answer(trick_run(tmp_path / "flat", shape="flat", blocks=8))
+    assert flat.startswith("The 150 trick does not pay here: its mean gain over 6 loads is ")
+    once = trick_answer.answer(trick_run(tmp_path / "once", blocks=1))
+    assert once == "Whether the 150 trick pays here cannot be told: one run, no interval."
+    single = [cell for cell in TRICK if cell.dialog_ratio == 1]
+    alone = run_of(tmp_path / "alone", single, lab="sqlserver")
+    assert trick_answer.answer(alone).endswith("cannot be told: no cell was completed with both dialog ratios.")
+
+
+def test_a_lab_on_which_the_trick_cannot_pay_is_said_to_be_one(tmp_path):
+    answer = trick_answer.answer(trick_run(tmp_path, lab="embedded", shape="flat"))
+    assert answer.startswith("The embedded lab has no page latches, so the 150 trick cannot pay on it. ")
+    assert trick_answer.answer(trick_run(tmp_path / "m", lab="simulated")).startswith(
+        "A model, not SQL Server: the 150"
+    )
+
+
+def test_the_terminal_shows_each_cell_of_a_small_run_and_peaks_and_gains_of_a_large_one(tmp_path, paper_run):
+    heading, *rows = results_table.rows(run_of(tmp_path, OWN[:12], blocks=3))
+    assert heading[:3] == ["cell", "processed/s", "95 % interval"]
+    assert sorted(row[0] for row in rows) == sorted(cell.id for cell in OWN[:12])
+    assert all(" to " in row[2] and row[3].endswith(" ms") and row[-1] == "valid" for row in rows)
+    heading, *rows = results_table.rows(read(paper_run))
+    assert [row[0] for row in rows] == ["1 initiator", "2 initiators", "3 initiators"]
