@@ -51,7 +51,10 @@ def largest(cells: Sequence[Cell], settings: Settings, *, is_target: bool, numbe
 
 
 def _need(cell: Cell, settings: Settings, is_target: bool) -> Need:
-    per_s = PEAK_THROUGHPUT[cell.initiators].value / (1 if is_target else cell.initiators)
+    known = min(cell.initiators, max(PEAK_THROUGHPUT))
+    # More initiators than the paper's are taken to send as much each.
+    of_initiator = PEAK_THROUGHPUT[known].value / known
+    per_s = of_initiator * (cell.initiators if is_target else 1)
     messages = per_s * (settings.settle + settings.measure)
     body = cell.payload_bytes
     stored = min(body, MESSAGE_DROP_BYTES) if is_target else 0

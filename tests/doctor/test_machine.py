@@ -53,6 +53,18 @@ def test_the_largest_cell_decides_and_an_initiator_has_only_its_share():
     assert machine.largest([], SETTINGS, is_target=True) is None
 
 
+def test_more_initiators_than_the_papers_need_as_much_each():
+    three, six = (
+        [
+            machine.largest([Cell("2022", number, 1, 5, 3000)], SETTINGS, is_target=is_target)
+            for is_target in (True, False)
+        ]
+        for number in (3, 6)
+    )
+    assert six[0].data == pytest.approx(2 * three[0].data, rel=1e-6)
+    assert six[1].data == three[1].data
+
+
 def test_enough_space_inside_the_files_is_not_reported(lab):
     facts = side(lab, data_free=50 * GB, log_free=50 * GB, disk=0)
     findings = list(machine.check_space(facts, need(), is_embedded=False))
