@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.claims.judgement import PAIR
+from harness.claims.judgement import PAIR, of_the_paper
 from harness.claims.server_load import SYSTEM_DATABASES
 from harness.figures.parts import (
     Sheet,
@@ -49,10 +49,13 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
     handles, labels = panels[0].get_legend_handles_labels()
     legend_below(panels[-1], dict(zip(labels[::-1], handles[::-1], strict=True)))
     cells_words = f"{len(cells)} cells, the same for both ratios" if paired else f"{len(cells)} cells"
+    paper = (
+        f" In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "
+        f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}."
+    )
     fig.entitle(
         "What the instances waited for, by wait type",
-        f"{_finding(per_thousand, roles)} In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "
-        f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}. "
+        f"{_finding(per_thousand, roles)}{'' if of_the_paper(cells).empty else paper} "
         f"Totals of the measured windows of {cells_words}, without the waits of idle tasks.",
         cells,
     )

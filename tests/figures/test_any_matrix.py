@@ -50,7 +50,14 @@ def test_another_matrix_has_the_figures_of_its_axes_without_a_word_of_the_paper(
     run = run_of(tmp_path, OWN, shape="paper", blocks=3)
     found = sheets(run)
     assert {"figure-2-throughput-1-initiator", "figure-4-throughput-3-initiators", "figure-5-gain"} <= set(found)
-    for name in ("figure-2-throughput-1-initiator", "figure-4-throughput-3-initiators", "figure-5-gain", "gain-map"):
+    for name in (
+        "figure-2-throughput-1-initiator",
+        "figure-4-throughput-3-initiators",
+        "figure-5-gain",
+        "gain-map",
+        "waits",
+        "page-latches",
+    ):
         assert "paper" not in words(found[name]), name
     assert "every 50th dialog" in found["figure-5-gain"].title
     assert "4,000 bytes" in {end.name for end in found["figure-5-gain"].line_ends}
