@@ -107,7 +107,8 @@ class Turns:
         if self._is_scheduled or not self._queues:
             return
         self._is_scheduled = True
-        self._loop.call_later(0, self._look, self._driver.arrivals)  # after what has arrived during the last turn
+        # After what has arrived during the last turn: it is read between the two.
+        self._loop.call_soon(self._loop.call_soon, self._look, self._driver.arrivals)
 
     def _look(self, arrivals: int) -> None:
         are_others_busy = self._driver.arrivals != arrivals
