@@ -21,7 +21,7 @@ def test_the_isolation_level_is_shown_and_changes_nothing(side):
     "option",
     [
         *("DATEFORMAT dmy", "DATEFORMAT 'ydm'", "LANGUAGE French", "LANGUAGE N'Deutsch'", "DATEFIRST 8"),
-        *("CURSOR_CLOSE_ON_COMMIT ON", "ANSI_DEFAULTS ON", "ANSI_NULL_DFLT_OFF ON", "ANSI_NULL_DFLT_ON OFF"),
+        *("ANSI_DEFAULTS ON", "ANSI_NULL_DFLT_OFF ON", "ANSI_NULL_DFLT_ON OFF"),
     ],
 )
 def test_a_value_that_would_change_what_statements_mean_is_refused(side, option):
@@ -37,10 +37,17 @@ def test_a_value_that_would_change_what_statements_mean_is_refused(side, option)
         "LANGUAGE 'English'",
         "DATEFIRST 7",
         "TEXTSIZE 2147483647",
+        "CURSOR_CLOSE_ON_COMMIT ON",
     ],
 )
 def test_a_value_that_drivers_send_is_accepted(side, option):
     assert side.run(f"SELECT 1 SET {option} SELECT @@ROWCOUNT").sets[1][1] == [(0,)]
+
+
+def test_a_cursor_that_a_commit_would_close_is_refused(side):
+    side.run("DECLARE c CURSOR FOR SELECT 1; OPEN c; SET CURSOR_CLOSE_ON_COMMIT ON")
+    assert side.error("FETCH c").number == 50001
+    assert side.rows("SET CURSOR_CLOSE_ON_COMMIT OFF; FETCH c") == [(1,)]
 
 
 def test_textsize_cuts_values_of_max_types(side):

@@ -41,6 +41,7 @@ class Options:
     implicit_transactions: bool = False
     noexec: bool = False
     fmtonly: bool = False
+    cursor_close_on_commit: bool = False
     lock_timeout_ms: int = -1
     text_size_bytes: int = -1  # of values of (max) types in results; -1: all
     isolation_level: int = (

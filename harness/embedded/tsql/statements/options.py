@@ -34,6 +34,7 @@ SETTERS: dict[str, Setter] = {
     "IMPLICIT_TRANSACTIONS": _switch("implicit_transactions"),
     "NOEXEC": _switch("noexec"),
     "FMTONLY": _switch("fmtonly"),
+    "CURSOR_CLOSE_ON_COMMIT": _switch("cursor_close_on_commit"),
     "LOCK_TIMEOUT": lambda options, value: replace(options, lock_timeout_ms=int(value)),
     "TEXTSIZE": lambda options, value: replace(options, text_size_bytes=int(value) or TEXT_SIZE_DEFAULT),
     "TRANSACTION ISOLATION LEVEL": lambda options, value: replace(options, isolation_level=ISOLATION_LEVELS[value]),
@@ -55,7 +56,6 @@ REFUSED = {
     "ANSI_PADDING": "OFF",
     "ANSI_WARNINGS": "OFF",
     "CONCAT_NULL_YIELDS_NULL": "OFF",
-    "CURSOR_CLOSE_ON_COMMIT": "ON",
     "NUMERIC_ROUNDABORT": "ON",
 }
 

@@ -252,6 +252,8 @@ def compile_fetch(node: Fetch, scope: Scope) -> Step:
         cursor = _find(frame, node.name)
         if not cursor.is_open:
             raise SqlServerError(16917)
+        if session.options.cursor_close_on_commit:  # pymssql sets it for every connection
+            raise UnsupportedSyntax("FETCH with CURSOR_CLOSE_ON_COMMIT ON: set it OFF before", node.line)
         if cursor.position >= len(cursor.rows):
             session.fetch_status, session.row_count = -1, 0
             if not node.into:
