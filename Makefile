@@ -15,6 +15,7 @@ HARNESS := .venv/bin/harness
 LAB_OPTIONS := $(if $(LAB),--lab $(LAB)) $(if $(LAB_FILE),--lab-file '$(LAB_FILE)')
 CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
 MATRIX_OPTIONS := $(LAB_OPTIONS) $(CELL_OPTIONS)
+CLIENT_PACKAGES := freetds-bin mono-mcs libmono-system-data4.0-cil libmono-i18n-west4.0-cil
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 
 .PHONY: help setup clients matrix quick simulate techniques ui doctor up down status compare test check parity lint bench clean
@@ -67,7 +68,7 @@ test: setup  ## all tests, four files at a time; neither Docker nor network
 check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
 
-clients: setup  ## client libraries for tests/clients: those of Python into .venv, those of Node into .clients
+clients: setup  ## client libraries for tests/clients: Python's into .venv, Node's into .clients, SqlClient and freebcp by apt-get
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint .constraints.txt --constraint tests/clients/constraints.txt --editable '.[clients]'
 	@if command -v npm >/dev/null; then \
@@ -76,6 +77,9 @@ clients: setup  ## client libraries for tests/clients: those of Python into .ven
 	else \
 		echo "clients: Node is missing, so tedious and mssql are left out. Install nodejs and npm, then repeat make clients"; \
 	fi
+	@dpkg --status $(CLIENT_PACKAGES) >/dev/null 2>&1 || \
+		{ apt-get update -qq && apt-get install -qq --no-install-recommends $(CLIENT_PACKAGES) >/dev/null; } || \
+		echo "clients: SqlClient and freebcp are left out. Install $(CLIENT_PACKAGES) as root, then repeat make clients"
 
 parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
 	@.venv/bin/python -m tests.parity

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
+import shutil
+import subprocess
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -10,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.python_clients import CLIENTS, Client, MssqlPython, PythonTds
-from tests.clients.server import ANSWER, ASK, DATABASE, HANG_UP, HEAR, Server
+from tests.clients.python_clients import CLIENTS, Client, MssqlPython, PyodbcFreetds, PyodbcMicrosoft, PythonTds
+from tests.clients.server import ANSWER, ASK, DATABASE, HANG_UP, HEAR, HOST, PASSWORD, Server
 
 pytestmark = pytest.mark.process
 
@@ -175,9 +178,39 @@ def test_a_pool_gives_a_reset_connection_out_again(server, tmp_path, pool):
     assert len(seen) < 3
 
 
-def test_bulk_copy_is_refused_with_a_reason(server, tmp_path):
+def test_bulk_copy_of_python_tds_is_refused_with_a_reason(server, tmp_path):
     client = PythonTds(server, tmp_path)
     connection = client.connect()
     with pytest.raises(client.module.Error, match="INSERT BULK"), connection.cursor() as cursor:
         cursor.copy_to(data=[(1, "a")], table_or_view="people", columns=["age", "name"])
     assert client.run(connection, "SELECT 1") == [(1,)]
+
+
+def test_bulk_copy_of_mssql_python_is_refused_with_a_reason(server, tmp_path):
+    connection = MssqlPython(server, tmp_path).connect(encrypted=True)
+    with pytest.raises(RuntimeError, match="INSERT BULK"):
+        connection.cursor().bulkcopy("dbo.people", [("a", 1)], column_mappings=["name", "age"])
+
+
+def test_freebcp_is_refused_with_a_reason(server, tmp_path):
+    if shutil.which("freebcp") is None:
+        pytest.skip("freebcp is not installed: make clients")
+    file = tmp_path / "people.txt"
+    file.write_text("1\ta\t18\t\n", encoding="ascii")
+    where = ["-S", f"{HOST}:{server.port}", "-U", "sa", "-P", PASSWORD]
+    ended = subprocess.run(
+        ["freebcp", f"{DATABASE}.dbo.people", "in", str(file), "-c", *where],
+        env=os.environ | {"TDSVER": "7.4"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode != 0 and "INSERT BULK" in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("driver", [PyodbcMicrosoft, PyodbcFreetds], ids=lambda client: client.__name__)
+def test_several_results_at_once_are_refused_with_a_reason(server, tmp_path, driver):
+    client = driver(server, tmp_path)
+    with pytest.raises(client.module.Error, match="MARS_Connection"):
+        client.connect(MARS_Connection="yes")

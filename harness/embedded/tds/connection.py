@@ -1,7 +1,7 @@
 """The server's end of one TDS connection, without a socket: bytes in, requests out; responses in, bytes out.
 
 `TRANSITIONS` lists the states and the packet types allowed in each; any other packet is a `TdsProtocolError`. There is
-one request at a time (no MARS): while it runs only an Attention may arrive.
+one request at a time: while it runs only an Attention may arrive. A login that wants more (MARS) is refused.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class Connection:
         room: Room | None = None,
     ) -> None:
         self.state = ConnectionState.PRELOGIN
+        self.wants_mars = False
         self._server = server
         self._spid = 0  # of the session, once there is one
         self._flow = flow
@@ -131,14 +132,17 @@ class Connection:
             return self._handshake(message.payload)
         # OFF would mean "TLS for the login alone". This server answers that wish with no TLS at all, unless it is
         # reached from other machines: then everything is encrypted, or refused.
-        wish = Prelogin.decode(message.payload).encryption
+        asked = Prelogin.decode(message.payload)
+        wish = asked.encryption
         encrypts = self._context is not None and (
             wish in (Encryption.ON, Encryption.REQUIRED) or self._requires_encryption
         )
         agreed = Encryption.NOT_SUPPORTED
         if encrypts:
             agreed = Encryption.REQUIRED if self._requires_encryption else Encryption.ON
-        answer = Prelogin(self._server.version, agreed)
+        # The login is refused. Without MARS in the answer Microsoft's ODBC driver closes the connection without a word.
+        self.wants_mars = asked.mars
+        answer = Prelogin(self._server.version, agreed, asked.mars)
         self._write(PacketWriter(PacketType.TABULAR_RESULT, PACKET_SIZE_DEFAULT).finish(answer.encode()))
         if encrypts and wish is Encryption.NOT_SUPPORTED:
             raise TdsProtocolError("it does not encrypt, which clients from other machines must")

@@ -52,6 +52,7 @@ class Prelogin:
 
     version: tuple[int, int, int]  # major, minor, build
     encryption: Encryption
+    mars: bool = False
 
     @classmethod
     def decode(cls, payload: bytes) -> Prelogin:
@@ -63,7 +64,8 @@ class Prelogin:
             encryption = Encryption(wish[0] & 0x7F)
         except ValueError:
             raise TdsProtocolError(f"unknown encryption option 0x{wish[0]:02X}") from None
-        return cls((version[0], version[1], int.from_bytes(version[2:4], "big")), encryption)
+        mars = options.get(PreloginOption.MARS, b"") == b"\x01"
+        return cls((version[0], version[1], int.from_bytes(version[2:4], "big")), encryption, mars)
 
     def encode(self) -> ByteWriter:
         major, minor, build = self.version
@@ -72,7 +74,7 @@ class Prelogin:
             (PreloginOption.ENCRYPTION, bytes((self.encryption,))),
             (PreloginOption.INSTANCE, b"\0"),
             (PreloginOption.THREAD_ID, b""),
-            (PreloginOption.MARS, b"\0"),
+            (PreloginOption.MARS, bytes((self.mars,))),
         ]
         out = ByteWriter()
         offset = 5 * len(options) + 1

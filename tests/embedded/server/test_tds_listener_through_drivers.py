@@ -152,6 +152,12 @@ def test_print_is_a_message_and_not_an_error(connect):
     assert len(cursor.fetchall()) == 2
 
 
+def test_a_login_that_wants_several_results_at_once_is_refused_with_a_reason(connection_string):
+    with pytest.raises(pyodbc.Error, match="connect without MARS_Connection") as caught:
+        pyodbc.connect(connection_string() + ";MARS_Connection=yes", timeout=120)
+    assert "50001" in str(caught.value)
+
+
 def test_a_wrong_password_is_error_18456(connect):
     with pytest.raises(pyodbc.Error) as raised:
         connect(password="wrong")

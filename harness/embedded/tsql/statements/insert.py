@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.session.session import Frame
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import Parameter, ResultSink
+from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
-from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
 from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
@@ -19,6 +22,8 @@ from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, check
 from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.renderer import Renderer
+
+BULK_LOAD = "bulk load (INSERT BULK): insert the rows with INSERT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ def parse_insert(parser: Parser) -> Statement:
     """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | DEFAULT VALUES }`"""
     tokens, line = parser.tokens, parser.line
     if tokens.at("BULK"):
-        tokens.unsupported("bulk load (INSERT BULK): insert the rows with INSERT")
+        tokens.unsupported(BULK_LOAD)
     tokens.accept("INTO")
     target = changes.parse_target(parser)
     columns = changes.parse_column_names(parser) if tokens.at("(") and tokens.word(1) != "SELECT" else []
@@ -152,3 +157,15 @@ def _query(renderer: Renderer, node: Insert, target: Target, places: list[int]) 
     if defaults:
         return f"SELECT _given.*, {', '.join(defaults)} FROM ({sql}) AS _given"
     return sql
+
+
+def sp_tablecollations(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[Outputs]:
+    """`sp_tablecollations_100 'table'`: SqlBulkCopy calls it before it sends INSERT BULK."""
+    raise UnsupportedSyntax(BULK_LOAD, 1)
+    yield
+
+
+for _version in ("", "_90", "_100"):
+    register_procedure(f"sp_tablecollations{_version}", sp_tablecollations)

@@ -272,7 +272,7 @@ class Tokens:
 
     def object_name(self) -> tuple[str, ...]:
         """`[[database.][schema].]name`; an omitted part is ""."""
-        parts = [self.name()]
+        parts = ["", "", self.name()] if self.accept(".", ".") else [self.name()]
         while self.accept("."):
             parts.append("" if self.at(".") else self.name())
         if len(parts) > 4:
