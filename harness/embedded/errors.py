@@ -183,6 +183,7 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     8144: "Procedure or function %s has too many arguments specified.",
     8145: "%s is not a parameter for procedure %s.",
     8155: "No column name was specified for column %s of '%s'.",
+    8156: "The column '%s' was specified multiple times for '%s'.",
     8158: "'%s' has more columns than were specified in the column list.",
     8159: "'%s' has fewer columns than were specified in the column list.",
     8162: (

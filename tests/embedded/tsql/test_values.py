@@ -117,6 +117,21 @@ def test_order_and_groups_have_the_collation_of_their_expression(side):
     assert side.rows(windowed) == [(1,), (2,), (2,)]
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("6 & 3 + 1", 3), ("1 | 4 - 1", 4), ("1 + 6 & 3", 3), ("6 ^ 3 * 2", 0), ("5 - 3 & 1", 0), ("~1 + 2", 0)],
+)
+def test_bitwise_operators_have_the_precedence_of_addition(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+    assert side.value(f"DECLARE @v int = {expression}; SELECT @v") == value
+
+
+def test_a_select_may_assign_and_compute_at_once(side):
+    assert side.rows("DECLARE @a int = 2, @b int = 9; SELECT @a *= 1 + 2, @b -= (4 - 1) - 1; SELECT @a, @b") == [(6, 7)]
+    side.run("INSERT dbo.t (n) VALUES (5)")
+    assert side.value("DECLARE @a int = 2; SELECT @a += MAX(n) FROM dbo.t WHERE n > 1; SELECT @a") == 7
+
+
 @pytest.fixture
 def three(side):
     side.run("INSERT dbo.t (n, name) VALUES (1, N'a'), (2, N'b'), (2, N'c')")
@@ -137,6 +152,8 @@ def three(side):
         ("SELECT n FROM dbo.t GROUP BY n HAVING id > 1", 8121),
         ("SELECT n FROM dbo.t GROUP BY n ORDER BY id", 8127),
         ("SELECT DISTINCT n FROM dbo.t ORDER BY id", 145),
+        ("SELECT * FROM (SELECT 1 AS a, 2 AS A) AS d", 8156),
+        ("WITH d AS (SELECT n, n FROM dbo.t) SELECT 1 FROM d", 8156),
         ("SELECT ROW_NUMBER() OVER (PARTITION BY n) FROM dbo.t", 4112),
         ("SELECT n FROM dbo.t ORDER BY name COLLATE Latin1_General_CS_AS", 50001),
         ("CREATE TABLE dbo.v (a varchar(10) COLLATE Latin1_General_BIN)", 50001),

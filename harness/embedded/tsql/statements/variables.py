@@ -13,7 +13,14 @@ from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.storage.sqlite import declarations, quoted
 from harness.embedded.tsql.storage.tables import TableBody
-from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parentheses, parse_expression
+from harness.embedded.tsql.text.parser import (
+    COMPOUND,
+    Expression,
+    Parser,
+    Statement,
+    parentheses,
+    parse_expression,
+)
 from harness.embedded.tsql.translation.binding import scalar
 
 
@@ -122,7 +129,7 @@ def parse_set_variable(parser: Parser) -> Statement:
     variable = tokens.variable()
     start = tokens.position
     sign = tokens.word()
-    if sign in ("+", "-", "*", "/", "%"):
+    if sign in COMPOUND:
         tokens.advance()
     tokens.expect("=")
     value = parser.expression()

@@ -185,19 +185,51 @@ def _iso_8601(text: str) -> str:
     return text.replace(" ", "T").removesuffix(".000" if len(text) == 23 else "\0")
 
 
+def _day(form: str) -> Callable[[str], str]:
+    """A style of the day alone: `{y}` is its year, `{yy}` the last two digits of that, `{b}` the name of the month."""
+
+    def day(text: str) -> str:
+        y, m, d = text[:10].split("-")
+        return form.format(y=y, yy=y[2:], m=m, d=d, b=MONTHS[int(m) - 1])
+
+    return day
+
+
+def _words_to_the_millisecond(text: str) -> str:
+    """`Jan  2 2026  3:04:05:677AM`"""
+    words = _words(text)
+    return f"{words[:-2]}:{text[17:].replace('.', ':')}{words[-2:]}"
+
+
+# The styles that show the day with four digits of the year. Each less 100 has two.
+DAYS = {
+    101: "{m}/{d}/{y}",
+    102: "{y}.{m}.{d}",
+    103: "{d}/{m}/{y}",
+    104: "{d}.{m}.{y}",
+    105: "{d}-{m}-{y}",
+    106: "{d} {b} {y}",
+    107: "{b} {d}, {y}",
+    110: "{m}-{d}-{y}",
+    111: "{y}/{m}/{d}",
+    112: "{y}{m}{d}",
+}
 # CONVERT's styles, and the types that have them here:
 # https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
 STYLES: dict[int, tuple[frozenset[str], Callable[[str], str]]] = {
     100: (DATETIMES, _words),
     23: (WITH_DAY, lambda text: text[:10]),
-    112: (WITH_DAY, lambda text: text[:10].replace("-", "")),
+    **{style: (WITH_DAY, _day(form)) for style, form in DAYS.items()},
+    **{style - 100: (WITH_DAY, _day(form.replace("{y}", "{yy}"))) for style, form in DAYS.items()},
     108: (WITH_CLOCK, lambda text: text.rpartition(" ")[2][:8]),
+    109: (frozenset({"datetime"}), _words_to_the_millisecond),
+    113: (frozenset({"datetime"}), lambda text: f"{_day('{d} {b} {y}')(text)} {text[11:].replace('.', ':')}"),
     114: (frozenset({"datetime"}), lambda text: text[11:].replace(".", ":")),
     120: (WITH_DAY | WITH_CLOCK, lambda text: text.partition(".")[0]),
     121: (WITH_FRACTION, str),
     126: (WITH_FRACTION, _iso_8601),
 }
-SAME_STYLES = {8: 108, 14: 114, 20: 120, 21: 121, 25: 121}
+SAME_STYLES = {8: 108, 9: 109, 13: 113, 14: 114, 20: 120, 21: 121, 25: 121}
 
 
 def as_text(source: SqlType, style: int) -> Callable[[str], str]:

@@ -100,7 +100,7 @@ class Parser:
     def query(self, ends: Collection[str] = ()) -> Query:
         """Parse a SELECT, or WITH and its SELECT."""
         allow = ("WITH", "SELECT") if self.tokens.at("WITH") else ("SELECT",)
-        return parse_query(self.tokens, self.tokens.take_until(ends, allow=allow))
+        return parse_query(self.tokens, _simply_assigned(self.tokens.take_until(ends, allow=allow)))
 
     def parenthesised(self) -> Expression:
         self.tokens.expect("(")
@@ -144,6 +144,9 @@ def at_statement_end(parser: Parser) -> bool:
 
 # -- expressions and queries -------------------------------------------------------------------------------------------
 
+COMPOUND = ("+", "-", "*", "/", "%")  # before the = of an assignment
+ITEM_ENDS = (",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "OPTION")  # of the SELECT list
+
 CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
 
 
@@ -152,6 +155,9 @@ class _QueryParser(TSQLParser):
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    # "+ (Add), + (Concatenate), - (Subtract), & (Bitwise AND), ^, |": one level, from left to right
+    TERM: ClassVar[dict[Any, Any]] = {**TSQLParser.TERM, **TSQLParser.BITWISE}
+    BITWISE: ClassVar[dict[Any, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS}
 
     def _parse_primary(self) -> exp.Expr | None:
@@ -201,6 +207,22 @@ def parse_query(tokens: Tokens, taken: list[Token]) -> Query:
     if not isinstance(tree, exp.Query):
         raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", taken[0].line)
     return Query(tree, taken[0].line)
+
+
+def _simply_assigned(taken: list[Token]) -> list[Token]:
+    """`SELECT @a += e` as `SELECT @a = @a + (e)`."""
+    words = [token.text for token in taken]
+    for at in range(len(words) - 2, 2, -1):
+        if words[at + 1] == "=" and words[at] in COMPOUND and words[at - 2] == "@":
+            end = depth = at + 2
+            while end < len(words) and (depth > at + 2 or words[end].upper() not in ITEM_ENDS):
+                depth += (words[end] == "(") - (words[end] == ")")
+                end += 1
+            opening, closing = parentheses(taken[at])
+            value = [opening, *taken[at + 2 : end], closing]
+            taken = [*taken[:at], taken[at + 1], *taken[at - 2 : at + 1], *value, *taken[end:]]
+            words = [token.text for token in taken]
+    return taken
 
 
 def parse_from(tokens: Tokens, taken: list[Token]) -> Query:

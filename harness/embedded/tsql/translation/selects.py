@@ -71,6 +71,9 @@ def _named(names: list[str], columns: list[Column], table: str) -> list[Column]:
     for number, name in enumerate(names, start=1):
         if not name:
             raise SqlServerError(8155, number, table)
+    lower = [name.lower() for name in names]
+    if len(set(lower)) < len(lower):
+        raise SqlServerError(8156, next(name for name in names if lower.count(name.lower()) > 1), table)
     return [Column(name, column.type, column.nullable) for name, column in zip(names, columns, strict=True)]
 
 
