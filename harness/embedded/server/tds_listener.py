@@ -47,6 +47,7 @@ CONNECTIONS_MAX = len(USER_SPIDS) - LOGINS_PENDING_MAX  # with a login; fewer if
 FILES_RESERVED = 128  # for the store, other instances, reads in other processes, and accept
 CLOSE_TIMEOUT_S = 15
 MARS = "multiple active result sets: connect without MARS_Connection or MultipleActiveResultSets"
+LONG_READ = 128 * 1024  # bytes at once, after which others are read: libuv would read one socket up to 32 times
 UNREAD_BYTES_MAX = 1024 * 1024  # of a response that wait for the client in this process; more, and the statement waits
 
 
@@ -173,6 +174,9 @@ class TdsProtocol(asyncio.Protocol):
         self._name = f"a connection from {self._address}"
 
     def data_received(self, data: bytes) -> None:
+        if len(data) >= LONG_READ:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._transport.resume_reading)
         try:
             for request in self._receive(data):
                 HANDLERS[type(request)](self, request)
