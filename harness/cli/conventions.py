@@ -1,5 +1,7 @@
 """What all commands share: options that are settings, tables, exit codes, and errors in one line with their remedy."""
 
+# ruff: noqa: PLC0415  only a command that prints a table imports what prints tables
+
 from __future__ import annotations
 
 import contextlib
@@ -9,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from harness import settings as settings_module
 from harness.failures import MachineFailure, UsageFailure
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from harness.sweep.matrix_run import Outcome
 
 Function = Callable[..., Any]
@@ -161,6 +163,8 @@ def say(text: str) -> None:
 
 def console() -> Console:
     """Standard output, wide enough for a table of sentences also where it is no terminal."""
+    from rich.console import Console
+
     found = Console(highlight=False)
     if not found.is_terminal:
         found.width = max(found.width, 140)
@@ -169,6 +173,8 @@ def console() -> Console:
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
     """Prints rows, the first of which has the column names."""
+    from rich.table import Table
+
     table = Table(*rows[0])
     for row in rows[1:]:
         table.add_row(*row)

@@ -9,8 +9,8 @@ conversations to the service." Requests are kept in memory: a restart asks again
 
 from __future__ import annotations
 
+import html
 from functools import partial
-from xml.sax.saxutils import escape
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.database import ConversationEndpoint, Database
@@ -60,9 +60,9 @@ class ConfigurationRequests:
             encryption=False,
             is_system=True,
         )
-        elements = f"<SERVICE_NAME>{escape(service)}</SERVICE_NAME>"
+        elements = f"<SERVICE_NAME>{html.escape(service, quote=False)}</SERVICE_NAME>"
         if instance is not None:
-            elements += f"<BROKER_INSTANCE>{escape(instance)}</BROKER_INSTANCE>"
+            elements += f"<BROKER_INSTANCE>{html.escape(instance, quote=False)}</BROKER_INSTANCE>"
         element = name.rpartition("/")[2]
         body = f'\ufeff<{element} xmlns="{name}">{elements}</{element}>'.encode("utf-16-le")
         yield from self._dialogs.send(tx, database, [handle], name, body)

@@ -16,10 +16,10 @@ A reader's task calls the procedure again as long as its RECEIVE returned rows.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
-from xml.sax.saxutils import escape
 
 from harness.embedded.broker import ddl_services, system_objects
 from harness.embedded.broker.database import Database, Databases
@@ -121,7 +121,7 @@ class Notifier:
             ("ObjectName", queue.name),
             ("ObjectType", "QUEUE"),
         )
-        inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in elements)
+        inner = "".join(f"<{name}>{html.escape(value, quote=False)}</{name}>" for name, value in elements)
         return f"\ufeff<EVENT_INSTANCE>{inner}</EVENT_INSTANCE>".encode("utf-16-le")
 
 

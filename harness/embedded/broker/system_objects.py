@@ -6,7 +6,7 @@ by byte.
 
 from __future__ import annotations
 
-from xml.sax.saxutils import escape
+import html
 
 BROKER = "http://schemas.microsoft.com/SQL/ServiceBroker"
 NOTIFICATIONS = "http://schemas.microsoft.com/SQL/Notifications"
@@ -87,6 +87,6 @@ def error_body(code: int, description: str) -> bytes:
     """Makes the body of an Error message: XML as nvarchar with a byte order mark."""
     text = (
         f'\ufeff<?xml version="1.0"?><Error xmlns="{ERROR}"><Code>{code}</Code>'
-        f"<Description>{escape(description)}</Description></Error>"
+        f"<Description>{html.escape(description, quote=False)}</Description></Error>"
     )
     return text.encode("utf-16-le")
