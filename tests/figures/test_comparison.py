@@ -262,6 +262,7 @@ def test_differing_models_are_listed(tmp_path):
 
     runs = run("a", 1, 15), run("b", 2, 20)
     assert forbidding(*runs) == ["The models differ (latch.hold_us: 15 / 20)"]
+    assert forbidding(runs[0], run("c", 1, 15)) == []
     assert remarkable(*runs) == ["The models' chances differ (seed: 1 / 2)"]
 
 
