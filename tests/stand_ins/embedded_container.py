@@ -4,22 +4,22 @@ the names of the other containers, as Docker's name server would."""
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from pathlib import Path
-from typing import Any
 
+from harness.embedded.broker import router
 from harness.embedded.server import serve
 
 
 def know_hosts(addresses: dict[str, str]) -> None:
-    """Resolve the names of containers; leave all others to the system."""
-    resolve = socket.getaddrinfo
+    """Resolve the names of containers in routes; uvloop, which resolves the others, does not ask Python."""
+    parse = router.parse_address
 
-    def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
-        return resolve(addresses.get(host, host), *arguments, **options)
+    def parse_address(address: str, route: str = "") -> tuple[str, int]:
+        host, port = parse(address, route)
+        return addresses.get(host, host), port
 
-    socket.getaddrinfo = getaddrinfo
+    router.parse_address = parse_address
 
 
 if __name__ == "__main__":
