@@ -60,6 +60,10 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
         "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW statement inside a "
         "CATCH block, or add error parameters to the THROW statement."
     ),
+    10738: (
+        "The number of row value expressions in the INSERT statement exceeds the maximum allowed number of %s row "
+        "values."
+    ),
     10753: "The function '%s' must have an OVER clause.",
 }
 

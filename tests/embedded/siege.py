@@ -214,13 +214,14 @@ class Siege:
             if source.random() < 0.5:
                 self._stopped.wait(source.random() * WORST_S)  # reads nothing, and disappears
                 return ""
-            if _end_of_message(client, WORST_S):
+            answers = _Answers(client)
+            if answers.end_of_message(WORST_S):
                 return ""
             client.sendall(attention())
             end = time.monotonic() + QUIET_S
-            while (last := _end_of_message(client, QUIET_S)) and last[-13:-10] != bytes.fromhex("fd 2000"):
+            while (last := answers.end_of_message(QUIET_S)) and last[-13:-10] != bytes.fromhex("fd 2000"):
                 pass
-            is_late = last == b"" and time.monotonic() > end
+            is_late = not last and time.monotonic() > end
         return f"no acknowledgement of an attention within {QUIET_S} s: {text[:200]!r}" if is_late else ""
 
     def _gives_up(self, number: int) -> str:
@@ -302,19 +303,31 @@ def _send(client: socket.socket, records: list[bytes], source: random.Random, da
         client.sendall(data)
 
 
-def _end_of_message(client: socket.socket, seconds: float) -> bytes:
-    """The last packet of the message that is arriving; nothing if it does not end in time or the connection does."""
-    end = time.monotonic() + seconds
-    with contextlib.suppress(TimeoutError):
-        while (left := end - time.monotonic()) > 0:
-            client.settimeout(left)
-            header = client.recv(8, socket.MSG_WAITALL)
-            if len(header) < 8:
-                break
-            payload = client.recv(int.from_bytes(header[2:4], "big") - 8, socket.MSG_WAITALL)
-            if header[1] & 1:
-                return payload
-    return b""
+class _Answers:
+    """The packets that a client receives."""
+
+    def __init__(self, client: socket.socket) -> None:
+        self._client = client
+        self._received = bytearray()
+
+    def end_of_message(self, seconds: float) -> bytes:
+        """The last packet of the message that arrives; nothing if it does not end in time or the connection does."""
+        end = time.monotonic() + seconds
+        received = self._received
+        with contextlib.suppress(TimeoutError):
+            while (left := end - time.monotonic()) > 0:
+                size = int.from_bytes(received[2:4], "big") if len(received) >= 8 else 8
+                if len(received) > 8 and len(received) >= size:
+                    packet = bytes(received[:size])
+                    del received[:size]
+                    if packet[1] & 1:
+                        return packet
+                    continue
+                self._client.settimeout(left)
+                if not (data := self._client.recv(65536)):
+                    break
+                received += data
+        return b""
 
 
 def _hostile_record(source: random.Random) -> bytes:

@@ -27,6 +27,7 @@ from harness.embedded.tds.packets import Room
 from harness.embedded.tds.requests import (
     Attention,
     IsolationLevel,
+    LongBatch,
     Refused,
     Request,
     Rpc,
@@ -368,6 +369,14 @@ def _batch(session: ClientSession, request: SqlBatch, response: Response) -> Wai
         yield from session.batch(request.text, response)
 
 
+def _long_batch(session: ClientSession, request: LongBatch, response: Response) -> Waiting[None]:
+    pieces = []
+    for piece in request.pieces():
+        pieces.append(piece)
+        turns.pause()
+    yield from session.batch("".join(pieces), response)
+
+
 def _rpc(session: ClientSession, request: Rpc, response: Response) -> Waiting[None]:
     calls = request.calls
     for call in calls[:-1]:
@@ -401,6 +410,7 @@ TRANSACTION_STATEMENTS = {
 }
 ANSWERS: dict[type, Callable[[ClientSession, Any, Response], Waiting[None]]] = {
     SqlBatch: _batch,
+    LongBatch: _long_batch,
     Rpc: _rpc,
     TransactionRequest: _transaction,
     Refused: _refused,
@@ -408,6 +418,7 @@ ANSWERS: dict[type, Callable[[ClientSession, Any, Response], Waiting[None]]] = {
 HANDLERS: dict[type, Callable[[TdsProtocol, Any], None]] = {
     Login7: TdsProtocol._log_in,
     SqlBatch: TdsProtocol._start,
+    LongBatch: TdsProtocol._start,
     Rpc: TdsProtocol._start,
     TransactionRequest: TdsProtocol._start,
     Refused: TdsProtocol._start,

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
@@ -14,6 +16,7 @@ from harness.embedded.sqltypes import Parameter
 from harness.embedded.tds.value_decoding import read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
+LONG_BATCH = 1024 * 1024  # bytes
 PARAMETERS_MAX = 2100  # SQL Server's own limit on the parameters of a call
 
 # Stored procedures by number, from 1 on: [MS-TDS] section 2.2.6.6, ProcID.
@@ -46,8 +49,26 @@ class SqlBatch:
     text: str
 
     @classmethod
-    def decode(cls, reset: bool, payload: bytes) -> SqlBatch:
-        return cls(reset, from_utf16(payload[skip_all_headers(payload) :]))
+    def decode(cls, reset: bool, payload: bytes) -> SqlBatch | LongBatch:
+        start = skip_all_headers(payload)
+        if len(payload) > LONG_BATCH and (len(payload) - start) % 2 == 0:
+            return LongBatch(reset, payload, start)
+        return cls(reset, from_utf16(payload[start:]))
+
+
+@dataclass(frozen=True, slots=True)
+class LongBatch:
+    """SQLBatch with a text that takes so long to decode that others should go on meanwhile."""
+
+    reset: bool
+    payload: bytes
+    start: int  # of the text in the payload
+
+    def pieces(self) -> Iterator[str]:
+        """The text."""
+        decode = codecs.getincrementaldecoder("utf-16-le")("replace").decode
+        for at in range(self.start, len(self.payload), LONG_BATCH):
+            yield decode(self.payload[at : at + LONG_BATCH], at + LONG_BATCH >= len(self.payload))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +153,7 @@ class Refused:
     error: SqlServerError
 
 
-Request = SqlBatch | Rpc | TransactionRequest | Refused
+Request = SqlBatch | LongBatch | Rpc | TransactionRequest | Refused
 
 
 def skip_all_headers(payload: bytes) -> int:

@@ -3,12 +3,14 @@
 import pytest
 
 from harness.embedded.errors import UNSUPPORTED
+from harness.embedded.tds import requests
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
 from harness.embedded.tds.login import Encryption, Login7, Prelogin
 from harness.embedded.tds.packets import PacketReader, PacketType
 from harness.embedded.tds.requests import (
     Attention,
     IsolationLevel,
+    LongBatch,
     Refused,
     Rpc,
     SqlBatch,
@@ -129,6 +131,15 @@ def test_a_parameter_left_to_its_default_is_left_out():
 @pytest.mark.parametrize("status, reset", [(1, False), (9, True), (0x11, True)])
 def test_a_reset_is_part_of_the_request_that_asks_for_it(status, reset):
     assert logged_in().receive(batch("SELECT", status)) == [SqlBatch(reset, "SELECT")]
+
+
+def test_a_long_text_arrives_in_pieces_that_cut_no_character(monkeypatch):
+    monkeypatch.setattr(requests, "LONG_BATCH", 30)
+    text = "SELECT N'" + "x😀é" * 20 + "'"
+    (request,) = logged_in().receive(batch(text))
+    assert isinstance(request, LongBatch)
+    pieces = list(request.pieces())
+    assert len(pieces) > 4 and "".join(pieces) == text
 
 
 def test_an_attention_while_idle_is_acknowledged_at_once():

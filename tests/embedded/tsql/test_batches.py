@@ -18,3 +18,11 @@ def test_a_batch_is_compiled_once_and_follows_the_catalog(side):
     [(columns, _)] = side.run("SELECT * FROM dbo.t").sets
     assert [column.name for column in columns] == ["other"]
     assert len(side.instance.batches) == compiled + 1
+
+
+def test_an_insert_has_at_most_1000_rows_of_values(side):
+    values = ", ".join(["(1)"] * 1000)
+    side.run(f"INSERT dbo.t (n) VALUES {values}")
+    assert side.value("SELECT COUNT(*) FROM dbo.t") == 1000
+    error = side.error(f"SELECT 1;\nINSERT dbo.t (n) VALUES {values}, (2)")
+    assert (error.number, error.severity, error.line) == (10738, 15, 2)

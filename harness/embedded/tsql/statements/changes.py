@@ -143,7 +143,7 @@ def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
     kept: list[Prepared] = []
 
     def prepared(frame: Frame) -> Prepared:
-        if not kept or not kept[0].plan.is_current(frame):
+        while not kept or not kept[0].plan.is_current(frame):  # again if others changed the catalog meanwhile
             kept[:] = [make(frame)]
         return kept[0]
 

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Frame, Session
@@ -24,6 +25,7 @@ from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.renderer import Renderer
 
 BULK_LOAD = "bulk load (INSERT BULK): insert the rows with INSERT"
+ROWS_MAX = 1000  # of VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ def _row(parser: Parser) -> list[Expression | None]:
 def compile_insert(node: Insert, scope: Scope) -> Step:
     if node.query is not None:
         check(node.query.tree, node.line, scope.declares)
+    if len(node.values or ()) > ROWS_MAX:
+        raise SqlServerError(10738, ROWS_MAX, line=node.line)
     for value in [value for row in node.values or [] for value in row]:
         if value is not None:
             check(value.tree, node.line, scope.declares)
@@ -129,6 +133,7 @@ def _values(renderer: Renderer, node: Insert, target: Target, places: list[int])
         places = []
     rows = []
     for row in node.values:
+        turns.pause()
         if len(row) != len(places):
             raise SqlServerError(213 if not node.columns else 110 if len(row) > len(places) else 109)
         fragments = [
