@@ -139,9 +139,7 @@ class PacketReader:
         if status & PacketStatus.IGNORE:
             message = Message(type_, PacketStatus.IGNORE.value, b"")
         else:
-            # A text may be long, and to copy it takes long too. Values of calls must be bytes.
-            payload = self._payload if type_ is PacketType.SQL_BATCH else bytes(self._payload)
-            message = Message(type_, self._status, payload, self._is_too_large)
+            message = Message(type_, self._status, bytes(self._payload), self._is_too_large)
         self._forget()
         return message
 

@@ -132,3 +132,14 @@ def test_a_long_binary_constant_is_one_token():
 def test_what_has_no_place_to_end_is_refused():
     assert error("SELECT " + "1" * 1_000_000)[0] == 103
     assert error("SELECT 0x" + "A" * 1_000_000 + "G")[0] == 103
+
+
+def test_a_long_comment_is_not_read_by_the_tokenizer(monkeypatch):
+    longest = []
+    monkeypatch.setattr(tokens, "_tokenized", lambda text: longest.append(len(text)) or _tokenized(text))
+    comment = "-- " + "x" * 100_000 + "\n"
+    nested = "/*" + "y\n/* z */" * 20_000 + "*/"
+    found = Tokens(f"SELECT 1 {comment} + {nested} 2\n, 3", is_batch=True).all
+    assert [token.text for token in found] == ["SELECT", "1", "+", "2", ",", "3"]
+    assert found[-1].line == 20_003
+    assert max(longest) < 100

@@ -1,8 +1,8 @@
 """A long batch in pieces, so that reading it need not be done in one turn.
 
 A piece ends where no token can: behind a semicolon, a comma or a parenthesis, or behind white space, but not inside a
-string, a quoted name or a comment, nor between words of which sqlglot makes one token (`ORDER BY`). A long string or
-binary constant is a piece of its own, which sqlglot need not read.
+string, a quoted name or a comment, nor between words of which sqlglot makes one token (`ORDER BY`). A long comment or
+constant (a string, a binary one) is a piece of its own, which sqlglot need not read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime import turns
 
 PIECE = 2048  # characters; sqlglot needs a few milliseconds for them
-LITERAL = 4096  # characters from which on a constant is a piece of its own
+LITERAL = 4096  # characters from which on a constant or a comment is a piece of its own
+COMMENT = "--"
 UNBROKEN_MAX = 256 * 1024  # characters of code without a place to end
 _WINDOW = 64 * 1024  # characters searched at a time
 _LOOKAHEAD = 128  # longer than a joined word
@@ -31,7 +32,8 @@ _CLOSINGS = {"'": "'", '"': '"', "[": "]"}
 class Piece(NamedTuple):
     start: int
     end: int
-    constant: str = ""  # how the constant begins that is the whole piece: ', N' or 0x. An N is not part of the piece
+    # How the constant begins that is the whole piece: ', N' or 0x, or COMMENT. An N is not part of the piece.
+    constant: str = ""
 
 
 def pieces(text: str, joined: Collection[str]) -> Iterator[Piece]:
@@ -70,7 +72,9 @@ def line_of(text: str, place: int) -> int:
 
 
 def _constant(text: str, start: int, end: int) -> str:
-    """How the constant begins that is between these places; "" if something else is there."""
+    """How the constant or the comment begins that is between these places; "" if something else is there."""
+    if text[start] in "-/":
+        return COMMENT
     if text[start] == "'":
         return "N'" if _is_national(text, start) else "'"
     return "0x" if text[start] == "0" and not _GOES_ON.match(text, end) else ""

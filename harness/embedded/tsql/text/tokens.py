@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import MAX, NAME_LENGTH_MAX, SqlType
-from harness.embedded.tsql.text.pieces import PIECE, UNBROKEN_MAX, pieces
+from harness.embedded.tsql.text.pieces import COMMENT, PIECE, UNBROKEN_MAX, pieces
 
 Item = TypeVar("Item")
 
@@ -144,7 +144,9 @@ def _tokenized_long(text: str) -> list[Token]:
     lines = depth = 0  # before the piece
     for piece in pieces(text, _JOINED):
         part = text[piece.start : piece.end]
-        if piece.constant:
+        if piece.constant == COMMENT:
+            lines += part.count("\n")
+        elif piece.constant:
             kind = _CONSTANTS[piece.constant]
             value = part[2:] if kind is TokenType.HEX_STRING else part[1:-1].replace("''", "'")
             lines += part.count("\n")
