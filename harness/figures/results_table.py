@@ -21,7 +21,7 @@ def _cells(run: Run) -> list[list[str]]:
     counting = run.cells[run.cells.valid & (run.cells.processed_per_s > 0)]
     logs = counting.assign(log_rate=np.log(counting.processed_per_s.astype(float)))
     found = intervals(logs, ["cell_id"], ["cell_id"], "log_rate").set_index("cell_id")
-    table = [["cell", "processed/s", "95 % interval", "send p50", "p95", "state"]]
+    table = [["cell", "processed/s", "95 % interval", "send p50, ms", "p95, ms", "state"]]
     axes = ["server_version", "initiators", "payload_bytes", "threads", "dialog_ratio"]
     for row in over_blocks(run).cells.sort_values(axes).itertuples():
         rate, sure = row.processed_per_s, "–"
@@ -30,7 +30,7 @@ def _cells(run: Run) -> list[list[str]]:
             rate, sure = known.ratio, no_interval(int(known.blocks))
             if known.low > 0:
                 sure = f"{known.low:,.0f} to {known.high:,.0f}"
-        latencies = [f"{milliseconds(value)} ms" for value in (row.latency_us_p50, row.latency_us_p95)]
+        latencies = [milliseconds(value) for value in (row.latency_us_p50, row.latency_us_p95)]
         table.append([str(row.cell_id), f"{rate:,.0f}", sure, *latencies, str(row.state)])
     return table
 

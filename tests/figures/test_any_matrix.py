@@ -166,6 +166,6 @@ def test_the_terminal_shows_each_cell_of_a_small_run_and_peaks_and_gains_of_a_la
     heading, *rows = results_table.rows(run_of(tmp_path, OWN[:12], blocks=3))
     assert heading[:3] == ["cell", "processed/s", "95 % interval"]
     assert sorted(row[0] for row in rows) == sorted(cell.id for cell in OWN[:12])
-    assert all(" to " in row[2] and row[3].endswith(" ms") and row[-1] == "valid" for row in rows)
+    assert all(" to " in row[2] and float(row[3]) > 0 and row[-1] == "valid" for row in rows)
     heading, *rows = results_table.rows(read(paper_run))
     assert [row[0] for row in rows] == ["1 initiator", "2 initiators", "3 initiators"]
