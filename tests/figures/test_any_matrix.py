@@ -146,7 +146,8 @@ def test_the_report_of_trick_begins_with_the_answer_its_interval_and_its_evidenc
 
 def test_trick_says_that_it_does_not_pay_or_that_nobody_can_tell(tmp_path):
     flat = trick_answer.answer(trick_run(tmp_path / "flat", shape="flat", blocks=8))
-    assert flat.startswith("The 150 trick does not pay here: its mean gain over 6 loads is ")
+    loads = len({cell.pair for cell in TRICK})
+    assert flat.startswith(f"The 150 trick does not pay here: its mean gain over {loads} loads is ")
     once = trick_answer.answer(trick_run(tmp_path / "once", blocks=1))
     assert once == "Whether the 150 trick pays here cannot be told: one run, no interval."
     single = [cell for cell in TRICK if cell.dialog_ratio == 1]
