@@ -43,7 +43,7 @@ from harness.embedded.server.memory import MemoryWatch, resident_bytes
 from harness.embedded.server.parent import die_with_parent
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.tds_listener import Admit, TdsListener
-from harness.embedded.server.turns import Account, Turns
+from harness.embedded.server.turns import OTHERS_SHARE_OF_ACTIVATED, Account, Turns
 from harness.embedded.store import FileStore, UnreadableStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
@@ -155,7 +155,8 @@ class InstanceServer:
         engine.error_log.written = ErrorLogFile(self._data).append
         transport.broker = engine
         turns = Turns(driver, loop, waits)
-        install_activation(engine, lambda activated: turns.run(activated, Account()))
+        share = OTHERS_SHARE_OF_ACTIVATED
+        install_activation(engine, lambda activated: turns.run(activated, Account(others_share=share)))
         engine.recover()
         instance = Instance.of(engine)
         instance.usage = _usage

@@ -1,9 +1,13 @@
 """Turns of requests in the real server (see `runtime.turns`).
 
-Each request runs in a greenlet. One that has run for `TURN_NS` stops at its next `pause` and stands in a queue. Its
-next turn comes at once if nothing arrived for anybody else meanwhile, and otherwise after nine times what the last turn
-took: so requests that take long share a tenth of the processor while others are busy, and have all of it when they are
-not. Logins take turns, and so do the requests of one: many long requests of a login together get no more than one.
+Each request runs in a greenlet. One that has used `TURN_NS` of the processor stops at its next `pause` and stands in a
+queue. Its next turn comes at once if nothing arrived for anybody else meanwhile, and otherwise after nine times what
+the last turn used: so requests that take long share a tenth of the processor while others are busy, and have all of it
+when they are not. Logins take turns, and so do the requests of one: many long requests of a login together get no more
+than one. Activated procedures share equally with the others: while one waits, its queue grows.
+
+To read what a thread has used of the processor takes half a microsecond. So it is read only where so much time has
+passed, and for the next turns of a session in which that happened: time alone would blame who was only interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ from harness.embedded.runtime.tasks import SECOND, Cancelled, Scheduler, Task, W
 Result = TypeVar("Result")
 
 TURN_NS = 1_000_000
-OTHERS_SHARE = 9  # times what a turn took, for everything else
+OTHERS_SHARE = 9  # times what a turn used, for everything else
+OTHERS_SHARE_OF_ACTIVATED = 1
+SUSPECT_TURNS = 100  # that are measured after one of a session has lasted long
 PAUSE_NS_MAX = 500_000_000  # between two turns
 GREENLETS_KEPT = 64  # a new one costs 10 µs, a used one nearly nothing
 
@@ -31,14 +37,15 @@ _now_ns = time.monotonic_ns
 
 
 class Account:
-    """What the last request of a session took."""
+    """What the last turns of a session used."""
 
-    __slots__ = ("is_heavy", "is_suspect", "login")
+    __slots__ = ("is_heavy", "login", "others_share", "suspect_turns")
 
-    def __init__(self, login: str = "") -> None:
+    def __init__(self, login: str = "", others_share: int = OTHERS_SHARE) -> None:
         self.login = login
-        self.is_suspect = False  # more time than a turn: the processor time of the next one is measured
-        self.is_heavy = False  # more processor time than a turn: the next one begins in the queue
+        self.others_share = others_share
+        self.suspect_turns = 0  # that are still to be measured
+        self.is_heavy = False  # the last one used more than a turn: the next request begins in the queue
 
 
 class Turns:
@@ -52,7 +59,7 @@ class Turns:
         self._loop = loop
         self._queues: dict[str, deque[_NextTurn]] = {}  # by login, the one whose turn is next first
         self._is_scheduled = False
-        self._used_ns = 0  # by requests that take long, since others last had their share
+        self._owed_ns = 0  # to the others, by requests that take long
         self._idle: list[_Greenlet] = []
 
     def run(self, generator: Waiting[Result], account: Account) -> Waiting[Result]:
@@ -66,21 +73,15 @@ class Turns:
         error: BaseException | None = None
         while True:
             turns.current = inner
-            began_ns = inner.began_ns = _now_ns()
-            # Reading it takes long, so only where it matters. Time alone would blame who was only interrupted.
-            processor_ns = time.thread_time_ns() if account.is_suspect else 0
+            began_ns = _now_ns()
+            inner.look_ns = began_ns + TURN_NS
+            began_processor_ns = inner.processor_ns = time.thread_time_ns() if account.suspect_turns else 0
             try:
                 wait = inner.switch(given) if error is None else inner.throw(error)
             finally:
                 turns.current = None
                 given = error = None  # an exception that refers to itself would keep all of its frames
-                used_ns = _now_ns() - began_ns
-                if used_ns > TURN_NS:
-                    self._used_ns += used_ns
-                    account.is_heavy = account.is_suspect and time.thread_time_ns() - processor_ns > TURN_NS
-                    account.is_suspect = True
-                elif account.is_suspect:
-                    account.is_suspect = account.is_heavy = False
+                self._charge(account, _now_ns() - began_ns, began_processor_ns)
             if inner.is_done:
                 cancelled, inner.cancelled = inner.cancelled, None
                 if len(idle) < GREENLETS_KEPT:
@@ -92,6 +93,17 @@ class Turns:
                 given, error = (yield wait), None
             except BaseException as thrown:
                 error = thrown
+
+    def _charge(self, account: Account, took_ns: int, began_processor_ns: int) -> None:
+        if took_ns > TURN_NS:
+            used_ns = time.thread_time_ns() - began_processor_ns if account.suspect_turns else 0
+            account.is_heavy = used_ns > TURN_NS
+            if account.is_heavy:
+                self._owed_ns += account.others_share * used_ns
+            account.suspect_turns = SUSPECT_TURNS
+        elif account.suspect_turns:
+            account.suspect_turns -= 1
+            account.is_heavy = False
 
     def stand(self, wait: _NextTurn) -> None:
         self._queues.setdefault(wait.login, deque()).append(wait)
@@ -112,9 +124,9 @@ class Turns:
 
     def _look(self, arrivals: int) -> None:
         are_others_busy = self._driver.arrivals != arrivals
-        used_ns, self._used_ns = self._used_ns, 0
+        owed_ns, self._owed_ns = self._owed_ns, 0
         if are_others_busy:
-            self._loop.call_later(min(OTHERS_SHARE * used_ns, PAUSE_NS_MAX) / SECOND, self._give)
+            self._loop.call_later(min(owed_ns, PAUSE_NS_MAX) / SECOND, self._give)
         else:
             self._give()
 
@@ -158,8 +170,9 @@ class _Greenlet(greenlet):  # type: ignore[misc]
 
     cancelled: Cancelled | None = None  # in the middle of a cleanup
     is_done: bool  # with the generator
-    began_ns: int  # this turn
     login: str
+    look_ns: int  # when it is time to look what this turn has used
+    processor_ns: int  # used by the thread at the beginning of this turn, or at the first look; 0: not read yet
 
     def __init__(self, queue: Turns) -> None:
         super().__init__()
@@ -191,15 +204,22 @@ class _Greenlet(greenlet):  # type: ignore[misc]
                 value, resume = error, generator.throw
 
     def pause(self) -> None:
-        if _now_ns() - self.began_ns > TURN_NS:
+        if _now_ns() > self.look_ns and self._has_used_its_turn():
             self.wait(_NextTurn(self._queue, self.login))
 
     def pause_in_cleanup(self) -> None:
-        if _now_ns() - self.began_ns > TURN_NS:
+        if _now_ns() > self.look_ns and self._has_used_its_turn():
             try:
                 self._leave(_NextTurn(self._queue, self.login))
             except Cancelled as cancelled:
                 self.cancelled = cancelled
+
+    def _has_used_its_turn(self) -> bool:
+        used_ns = time.thread_time_ns()
+        if not self.processor_ns:
+            self.processor_ns = used_ns
+        self.look_ns = _now_ns() + TURN_NS
+        return used_ns - self.processor_ns > TURN_NS
 
     def _cancelled_now(self) -> Cancelled:
         cancelled, self.cancelled = self.cancelled, None

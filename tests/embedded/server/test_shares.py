@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from harness.embedded.server.turns import OTHERS_SHARE, Turns
+from harness.embedded.server.turns import Turns
 
 
 class Loop:
@@ -42,7 +42,7 @@ def test_what_arrives_while_a_long_request_has_its_turn_makes_it_wait(factory):
 
         def turn(data: bytes) -> None:
             other_client.send(b"SELECT 1")
-            turns._used_ns = 1_000_000
+            turns._owed_ns = 1_000_000
             turns.stand(SimpleNamespace(login="ann", end=given.set))
 
         def arrival(data: bytes) -> None:
@@ -56,7 +56,7 @@ def test_what_arrives_while_a_long_request_has_its_turn_makes_it_wait(factory):
         client.send(b"WHILE 1 = 1 ...")
         await given.wait()
         assert driver.arrivals == 1
-        assert loop.delays_s[-1] == pytest.approx(OTHERS_SHARE * 0.001)
+        assert loop.delays_s[-1] == pytest.approx(0.001)
         for transport in opened:
             transport.close()
         client.close()

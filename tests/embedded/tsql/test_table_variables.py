@@ -67,3 +67,8 @@ def test_changes_of_a_table_variable_have_output(side):
     )
     assert [rows for _, rows in results.sets] == [[(1, 5), (2, 5)], [(5, 7)], [(2, 7)], [(1, 5)]]
     assert results.counts[:3] == [2, 1, 1]
+
+
+def test_no_constant_is_taken_for_the_name_of_a_table_variable(side):
+    """A control character marked the name once."""
+    assert side.rows(T.format("a int") + "INSERT @t VALUES (1); SELECT N'\x1e@t\x1e', a FROM @t") == [("\x1e@t\x1e", 1)]

@@ -6,6 +6,7 @@ commonest expressions need no plan.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,7 +33,8 @@ from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer
 from harness.embedded.tsql.translation.selects import CLAUSES
 
-MARK = "\x1e"  # around the name of a table variable in a plan's SQL
+# Around the name of a table variable in a plan's SQL. Nobody can guess it and write it into a string constant.
+MARK = secrets.token_hex(8)
 Evaluate = Callable[[Frame], Any]
 
 
