@@ -56,6 +56,7 @@ def test_a_value_has_the_type_of_the_manual(side, expression, type_, value):
         ("CAST(CAST(4.5 AS money) AS int)", 5),
         ("CAST(CAST(-4.5 AS money) AS int)", -5),
         ("CAST(4.9 AS int)", 4),
+        ("CAST(' -' AS int)", 0),  # a sign alone is zero, as no character is
         ("CAST('' AS float)", 0.0),
         ("CAST('1e3' AS real)", 1000.0),
         ("CAST(N'Жa' AS varchar(5))", "?a"),

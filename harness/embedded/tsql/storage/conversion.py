@@ -327,7 +327,7 @@ def _integer_from_text(value: str, target: SqlType) -> int:
         return int(text.lower() == "true")
     if text == "":
         return 0
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
+    if not re.fullmatch(r"[+-]?[0-9]*", text):
         raise SqlServerError(245, value[:100], target.name)
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > DIGITS_MAX:  # beyond every type, and int() refuses thousands of digits
