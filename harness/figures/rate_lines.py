@@ -31,6 +31,7 @@ def over_blocks(table: pd.DataFrame) -> pd.DataFrame:
     null with fewer than BLOCKS_MIN blocks.
     """
     means = pd.DataFrame([_over_blocks(rows) for _, rows in table.groupby("percent", dropna=False)])
+    means = means.astype({name: float for name in means if name.startswith("latency_us_")})  # also where all are None
     return means.sort_values("percent", na_position="first", ignore_index=True)
 
 

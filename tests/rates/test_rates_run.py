@@ -115,6 +115,8 @@ def test_the_figure_has_a_point_for_each_step_and_names_the_load(
     points = sum(len(each.get_offsets()) for each in ax.collections if isinstance(each, PathCollection))
     assert points == 3 * 12
     assert "One run, no interval." in sheet.subtitle
+    means = rate_lines.over_blocks(rate_lines.read(outcome.results))
+    assert means.latency_us_p99_low.dtype == float and means.latency_us_p99_low.isna().all()
     assert "3 ms at 50 % of the closed loop's rate, 3 ms at 100 %" in sheet.subtitle
     assert "Hollow: the clients did not make the rate" in sheet.subtitle
 
