@@ -31,8 +31,10 @@ def run(program: Path, server: Server) -> Run:
     def run(scenario: str, *, encrypt: str = "plain", given: str = "") -> list[list[str]]:
         words = ["mono", str(program), scenario, str(server.port), PASSWORD, DATABASE, encrypt]
         ended = subprocess.run(words, input=given, capture_output=True, text=True, timeout=300, check=False)
-        assert ended.returncode == 0, ended.stderr[:2000]
-        return [line.split("|") for line in ended.stdout.splitlines()]
+        # Not the exit code: Mono may fail when it ends its timers' thread after Main.
+        *lines, last = ended.stdout.splitlines() or [""]
+        assert last == "end", ended.stderr[:2000]
+        return [line.split("|") for line in lines]
 
     return run
 

@@ -12,7 +12,7 @@ static class Scenarios
 {
     static string port, password, database, encrypt;
 
-    static int Main(string[] words)
+    static void Main(string[] words)
     {
         CultureInfo.DefaultThreadCurrentCulture = CultureInfo.InvariantCulture;
         Thread.CurrentThread.CurrentCulture = CultureInfo.InvariantCulture;
@@ -35,7 +35,7 @@ static class Scenarios
             case "mars": Mars(); break;
             default: throw new ArgumentException(words[0]);
         }
-        return 0;
+        Console.WriteLine("end");
     }
 
     static SqlConnection Open(string more = "", string secret = null)
