@@ -65,6 +65,12 @@ def no_interval(blocks: int) -> str:
     return f"{'one run' if blocks == 1 else f'{blocks} runs'}, no interval"
 
 
+def no_interval_sentence(blocks: int) -> str:
+    """`One run, no interval.`"""
+    words = no_interval(blocks)
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 @dataclass(frozen=True, slots=True)
 class IntervalOfMean:
     """An arithmetic mean with its interval, of so many blocks; without `low` and `high` below BLOCKS_MIN blocks."""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from harness.figures.parts import Sheet, count, cycle_entry, payload_name, thousands, used_dialogs, versions_note
 from harness.figures.reduced_run import Missing
-from harness.inference import intervals, no_interval
+from harness.inference import intervals, no_interval_sentence
 
 # The axes that no other figure has as its own, with the words of a file's name and of the label.
 WORDS = {"initiators": "initiators", "dialog_ratio": "ratio", "payload_bytes": "payload"}
@@ -51,11 +51,11 @@ def draw(cells: pd.DataFrame, axis: str) -> Sheet:
     ax.set_ylabel("messages processed by the target, per second")
     thousands(ax.yaxis)
     known = points[points.low.notna()]
-    sure = f"Bars: 95 % intervals over {known.blocks.max():.0f} blocks." if len(known) else ""
-    words = no_interval(int(points.blocks.max()))
+    unsure = no_interval_sentence(int(points.blocks.max()))
+    sure = f"Bars: 95 % intervals over {known.blocks.max():.0f} blocks." if len(known) else unsure
     fig.entitle(
         f"Messages per second by {LABELS[axis].partition(' (')[0].partition(':')[0]}",
-        f"{_constant(counting, axis)}. {versions_note(counting)} {sure or f'{words[:1].upper()}{words[1:]}.'}",
+        f"{_constant(counting, axis)}. {versions_note(counting)} {sure}",
         counting,
     )
     return fig

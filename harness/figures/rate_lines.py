@@ -9,7 +9,7 @@ import pandas as pd
 
 from harness.figures.parts import Sheet, count, cycle_entry, legend_below, log_value_axis, muted_colour, note, thousands
 from harness.figures.reduced_run import Missing, read_steps
-from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval
+from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
 
 TABLE = Path("reduced") / "rates.parquet"
 LINES = {"latency_us_p99": "99th percentile", "latency_us_p95": "95th percentile", "latency_us_p50": "median"}
@@ -52,8 +52,7 @@ def _over_blocks(rows: pd.DataFrame) -> dict[str, float]:
 def repeats_words(blocks: int) -> str:
     """Say of how many runs a percentile is made, and whether it has an interval."""
     if blocks < BLOCKS_MIN:
-        words = no_interval(blocks)
-        return f"{words[:1].upper()}{words[1:]}."
+        return no_interval_sentence(blocks)
     return f"Geometric means of {blocks} runs with 95 % intervals."
 
 

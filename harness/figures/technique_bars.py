@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, count, cycle_entry, legend_below, muted_colour, note, payload_name, thousands
 from harness.figures.reduced_run import Missing, read_steps
-from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval
+from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
 
 TABLE = Path("reduced") / "techniques.parquet"
 KINDS = {
@@ -132,8 +132,7 @@ def _words(row: object) -> str:
 def repeats_words(runs: int) -> str:
     """Say of how many runs a number is made, and whether its ratio has an interval."""
     if runs < BLOCKS_MIN:
-        words = no_interval(runs)
-        return f"{words[:1].upper()}{words[1:]}."
+        return no_interval_sentence(runs)
     return f"Means of {runs} runs. In parentheses: the 95 % interval of the ratio."
 
 
