@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -230,14 +230,7 @@ def in_parallel(
 
     if any(value.takes_turns for row in rows for value in row if isinstance(value, Instance)):
         return [named(*row) for row in rows]
-    with ThreadPoolExecutor(max(1, len(rows))) as pool:
-        futures = [pool.submit(named, *row) for row in rows]
-        try:
-            return [future.result() for future in futures]
-        except KeyboardInterrupt:
-            on_interrupt()
-            interruption.cancel(futures)
-            raise
+    return interruption.call_all([partial(named, *row) for row in rows], on_interrupt)
 
 
 @contextlib.contextmanager
@@ -248,5 +241,4 @@ def connections(instances: Sequence[Instance], database: str | None = None) -> I
         yield opened
     finally:
         for connection in opened:
-            with contextlib.suppress(Exception):
-                connection.close()
+            interruption.close(connection)

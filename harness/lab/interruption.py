@@ -6,7 +6,8 @@ not supply an error!", or the interrupt leaves no trace. Therefore the handler a
 waits checks.
 
 A thread inside the driver notices no signal until the server answers. Therefore a statement of the main thread runs in
-a thread of its own while the main thread waits where a signal reaches it. Ctrl-C cancels all running statements. A
+a thread of its own while the main thread waits where a signal reaches it. Ctrl-C cancels all running statements, and
+leaves those alone that the server does not even cancel: the threads are daemons, so the process ends without them. A
 statement in virtual time runs in this process and can be interrupted as it is: it needs no thread.
 """
 
@@ -64,24 +65,54 @@ def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
     try:
         if getattr(cursor, "runs_here", False) or threading.current_thread() is not threading.main_thread():
             return action()
-        answer: Future[Result] = Future()
-        threading.Thread(target=_act, args=(action, answer), daemon=True).start()
-        try:
-            return answer.result()
-        except KeyboardInterrupt:
-            cancel([answer])
-            raise
+        return call_all([action])[0]
     finally:
         _under_way.discard(cursor)
 
 
-def cancel(awaited: Sequence[Future[Any]]) -> None:
-    """Cancel all running statements until the awaited calls have ended, with or without success."""
+def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[], None] = lambda: None) -> list[Result]:
+    """Call each action in a thread of its own. Raises the first one's error after all have ended.
+
+    Ctrl-C cancels their statements; `on_interrupt` may end whatever else they wait for.
+    """
+    answers: list[Future[Result]] = []
+    try:
+        for action in actions:
+            answers.append(Future())
+            threading.Thread(target=_act, args=(action, answers[-1]), daemon=True).start()
+        wait(answers)
+        return [answer.result() for answer in answers]
+    except KeyboardInterrupt:
+        on_interrupt()
+        _cancel(answers)
+        raise
+
+
+def close(connection: pyodbc.Connection) -> None:
+    """Close a connection; never raises. It stays open if a statement that was given up still runs on it: a driver would
+    wait for it."""
+    if not any(cursor.connection is connection for cursor in list(_under_way)):
+        with contextlib.suppress(Exception):
+            connection.close()
+
+
+def _cancel(awaited: Sequence[Future[Any]]) -> None:
+    """Cancel all running statements until the awaited calls have ended, with or without success.
+
+    A driver may wait for the server's answer to a cancellation too: each is in a thread of its own.
+    """
     deadline = time.monotonic() + CANCEL_TIMEOUT_S
+    cancelling: dict[pyodbc.Cursor, threading.Thread] = {}
     while wait(awaited, timeout=_CANCEL_EVERY_S).not_done and time.monotonic() < deadline:
         for cursor in list(_under_way):
-            with contextlib.suppress(Exception):
-                cursor.cancel()
+            if cursor not in cancelling or not cancelling[cursor].is_alive():
+                cancelling[cursor] = threading.Thread(target=_cancel_one, args=(cursor,), daemon=True)
+                cancelling[cursor].start()
+
+
+def _cancel_one(cursor: pyodbc.Cursor) -> None:
+    with contextlib.suppress(Exception):
+        cursor.cancel()
 
 
 def _act(action: Callable[[], Result], answer: Future[Result]) -> None:

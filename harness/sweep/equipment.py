@@ -130,5 +130,4 @@ class LabEquipment:
 def _release(parts: Equipment) -> None:
     parts.observers.close()
     for connection in (parts.target, *parts.initiators):
-        with contextlib.suppress(Exception):
-            connection.close()
+        interruption.close(connection)

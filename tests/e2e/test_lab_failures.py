@@ -267,6 +267,27 @@ def test_ctrl_c_ends_an_opening_that_a_server_holds_up(
     assert err.split("\n") == ["", "harness: interrupted", ""]
 
 
+def test_ctrl_c_ends_an_opening_on_a_server_that_answers_nothing_any_more(
+    running: dict[str, Server], own: OwnServers
+) -> None:
+    server = running["initiator-1"]
+    server.plant("hang:CREATE DATABASE")
+    assert server.process is not None
+    with own.begin(*OPEN) as process:
+        output_until(process, "harness lab clean removes all of this")
+        server.wait_until_struck()
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            server.process.send_signal(signal.SIGCONT)
+    assert process.returncode == 130
+    assert err.split("\n") == ["", "harness: interrupted", ""]
+    clean_as_advised(own, CommandResult(process.returncode, out, err, 0))
+
+
 @pytest.mark.parametrize("verb", [("ui", "--port", "0"), ("doctor",), ("matrix", "--cells", CELL), RUN[:2]])
 def test_every_verb_reports_a_refused_login_in_one_line(
     verb: tuple[str, ...], running: dict[str, Server], own: OwnServers

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 
 import pytest
 
@@ -29,3 +30,30 @@ def test_the_handlers_are_as_before_afterwards() -> None:
     with interruption.noted():
         pass
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_an_interrupt_while_calls_are_begun_ends_those_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, ended = threading.Thread.start, threading.Event()
+
+    def start_and_interrupt(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        interruption.call_all([ended.wait, ended.wait], on_interrupt=ended.set)
+    assert ended.is_set()
+
+
+def test_a_call_that_cannot_be_cancelled_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interruption, "CANCEL_TIMEOUT_S", 0.1)
+    released = threading.Event()
+
+    def interrupt_and_wait() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        released.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruption.call_all([interrupt_and_wait])
+    assert not released.is_set()
+    released.set()
