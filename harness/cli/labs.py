@@ -24,6 +24,7 @@ from harness.cli.conventions import (
     say,
     settings_options,
 )
+from harness.matrix import INITIATORS_MAX
 
 if TYPE_CHECKING:
     from harness.lab import Lab
@@ -98,19 +99,29 @@ def _opened(
 
 
 @lab.command(epilog=EXIT_CODES, short_help="Start the containers and leave them running.")
-@click.option("--initiators", default=3, show_default=True, type=click.IntRange(1, 3), help="How many initiators.")
+@click.option(
+    "--initiators",
+    type=click.IntRange(1, INITIATORS_MAX),
+    metavar="N",
+    help=f"How many initiators, at most {INITIATORS_MAX} (default MSSQL_INITIATORS, or 3).",
+)
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server.")
-def up(initiators: int, server_version: str | None) -> None:
+def up(initiators: int | None, server_version: str | None) -> None:
     """Start the target and the initiators in containers, and leave them running for sweeps.
 
+    MSSQL_INITIATORS in the environment or in .env says how many initiators the lab has; docker-compose.yml lists more.
+
     \b
-    Example:
+    Examples:
       ACCEPT_EULA=Y harness lab up --server-version 2022
+      ACCEPT_EULA=Y harness lab up --initiators 5
     """
     from harness.lab import containers
+    from harness.lab.opening import Topology
 
     with one_line_errors():
-        containers.up(server_version or containers.SWEEP_VERSIONS[-1], initiators, say)
+        lab_has = Topology("containers").initiators_usual
+        containers.up(server_version or containers.SWEEP_VERSIONS[-1], initiators or lab_has, say)
 
 
 @lab.command(epilog=EXIT_CODES, short_help="Stop and remove the containers and their data.")

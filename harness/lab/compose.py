@@ -23,6 +23,7 @@ from pathlib import Path
 
 from harness.failures import MachineFailure
 from harness.lab.drivers import Secret
+from harness.matrix import INITIATORS_MAX
 from harness.settings import COMPOSE_FILE, PROJECT_FOLDER
 
 ROOT = PROJECT_FOLDER  # .env lies there
@@ -32,6 +33,11 @@ LICENCE = "https://go.microsoft.com/fwlink/?LinkId=746388"
 ENV_FILE = ".env"
 
 _PASSWORD = "MSSQL_SA_PASSWORD"
+_INITIATORS = "MSSQL_INITIATORS"
+_MEMORY_MB = "MSSQL_MEMORY_LIMIT_MB"
+_MEMORY_DEFAULT_MB = 2400  # of docker-compose.yml
+_MEMORY_MAX_MB = 1024**2
+_VOLUMES = "volumes"  # the service that prepares volumes and ends
 _PASSWORD_LENGTH = 32
 _HEAD = """\
 # Values for docker-compose.yml, whose head lists their names. Written on first use, never overwritten.
@@ -60,6 +66,7 @@ class Container:
 
     service: str
     name: str
+    version: str  # of SQL Server, by the image's tag
     state: str  # created | running | restarting | exited | dead ...
     health: str  # "" without a check, else starting | healthy | unhealthy
     exit_code: int
@@ -109,28 +116,52 @@ def password() -> Secret:
         _add_to_env_file(f"{_PASSWORD}={found}\n")
     if not satisfies_policy(found):
         raise EnvFileError(
-            f"{_PASSWORD} in {password_place()} is too weak for SQL Server: use 8 characters or more, of three of "
+            f"{_PASSWORD} in {place(_PASSWORD)} is too weak for SQL Server: use 8 characters or more, of three of "
             "these kinds: upper case, lower case, digits, others"
         )
     return Secret(found)
 
 
-def password_place() -> str:
-    """Return where a user finds the password."""
-    return "the environment" if os.environ.get(_PASSWORD) else str(ROOT / ENV_FILE)
+def place(name: str = _PASSWORD) -> str:
+    """Return where a user finds a variable, by default the password."""
+    return "the environment" if os.environ.get(name) else str(ROOT / ENV_FILE)
 
 
-def up(services: Sequence[str], *, watch: Callable[[], None], tell: Callable[[str], None]) -> None:
-    """Start services of one version and what they depend on. Services that run are left alone."""
+def initiators() -> int | None:
+    """Return the number of initiators that the user gives the lab; None without one. Raises EnvFileError."""
+    return _number(_INITIATORS, INITIATORS_MAX)
+
+
+def _number(name: str, most: int) -> int | None:
+    text = value(name)
+    if text and not (text.isdecimal() and 1 <= int(text) <= most):
+        raise EnvFileError(f"{name} in {place(name)} is {text!r}: write a number from 1 to {most:,}")
+    return int(text) if text else None
+
+
+def require_memory(instances: int) -> None:
+    """Raise ComposeError if the engine's machine has less memory than so many instances of SQL Server take."""
+    asked = _docker("info", "--format", "{{.MemTotal}}", timeout_s=_TIMEOUT_S).stdout.strip()
+    each_mb = _number(_MEMORY_MB, _MEMORY_MAX_MB) or _MEMORY_DEFAULT_MB
+    if asked.isdecimal() and int(asked) < instances * each_mb * 1024**2:
+        fitting = int(asked) // (each_mb * 1024**2) - 1
+        fewer = f"ask for at most {fitting} initiators ({_INITIATORS}={fitting})" if fitting > 0 else "give it more"
+        raise ComposeError(
+            f"{instances} instances of SQL Server take {instances * each_mb:,} MB of memory, and Docker has "
+            f"{int(asked) // 1024**2:,} MB: {fewer}, or lower {_MEMORY_MB} (2000 or more)"
+        )
+
+
+def up(services: Sequence[str], *, version: str, watch: Callable[[], None], tell: Callable[[str], None]) -> None:
+    """Start services of a version and what they depend on. Services that run are left alone."""
     check()
     password()
-    profile = version(services[0])
-    for image in sorted(set(_compose("config", "--images", profile=profile).split())):
+    for image in sorted(set(_compose("config", "--images", version=version).split())):
         if _docker("image", "inspect", image, timeout_s=_TIMEOUT_S).returncode:
             tell(f"pulling {image} (once)")
             pulled = _docker("pull", "--quiet", image, timeout_s=_PULL_TIMEOUT_S, watch=watch)
             _expect(pulled, f"the image {image} cannot be pulled")
-    _compose("up", "--detach", "--no-recreate", *services, profile=profile, timeout_s=_UP_TIMEOUT_S, watch=watch)
+    _compose("up", "--detach", "--no-recreate", *services, version=version, timeout_s=_UP_TIMEOUT_S, watch=watch)
 
 
 def down() -> None:
@@ -140,7 +171,8 @@ def down() -> None:
 
 def remove(services: Sequence[str]) -> None:
     """Remove the containers of some services and their volumes. The others keep running."""
-    _compose("rm", "--stop", "--force", *services, timeout_s=_DOWN_TIMEOUT_S)
+    # A volume is in use as long as any container has it, also one that has ended.
+    _compose("rm", "--stop", "--force", *services, _VOLUMES, timeout_s=_DOWN_TIMEOUT_S)
     volumes = [f"{PROJECT}_{service}-{kind}" for service in services for kind in ("data", "log")]
     _expect(_docker("volume", "rm", "--force", *volumes, timeout_s=_TIMEOUT_S), "volumes cannot be removed")
 
@@ -150,11 +182,11 @@ def restart(services: Sequence[str]) -> None:
 
 
 def containers() -> dict[str, Container]:
-    """Return the project's containers by service, including those that have ended."""
+    """Return the project's containers of SQL Server by service, including those that have ended."""
     output = _compose("ps", "--all", "--format", "json").strip()
     # Compose prints an array up to version 2.20, and one object a line since.
     rows = json.loads(output) if output.startswith("[") else [json.loads(line) for line in output.splitlines()]
-    return {str(row["Service"]): _container(row) for row in rows}
+    return {str(row["Service"]): _container(row) for row in rows if row["Service"] != _VOLUMES}
 
 
 def log(service: str, tail: str = "all") -> str:
@@ -172,11 +204,6 @@ def last_line(service: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
-def version(service: str) -> str:
-    """Return a service's version of SQL Server, with which its name ends; it is the profile too."""
-    return service.rpartition("-")[2]
-
-
 def _container(row: Mapping[str, object]) -> Container:
     publishers = row.get("Publishers") or []
     assert isinstance(publishers, list)
@@ -184,6 +211,7 @@ def _container(row: Mapping[str, object]) -> Container:
     return Container(
         service=str(row["Service"]),
         name=str(row["Name"]),
+        version=str(row["Image"]).rpartition(":")[2].removesuffix("-latest"),
         state=str(row["State"]),
         health=str(row.get("Health") or ""),
         exit_code=int(str(row.get("ExitCode") or 0)),
@@ -197,19 +225,19 @@ def _container(row: Mapping[str, object]) -> Container:
 def _compose(
     verb: str,
     *arguments: str,
-    profile: str = "*",
+    version: str = "",
     timeout_s: float = _TIMEOUT_S,
     watch: Callable[[], None] = lambda: None,
 ) -> str:
-    """Run a command of Compose and return its output."""
-    place = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", profile)
-    done = _docker("compose", *place, verb, *arguments, timeout_s=timeout_s, watch=watch)
+    """Run a command of Compose and return its output; `version` is that of containers to be made."""
+    project = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", "*")
+    done = _docker("compose", *project, verb, *arguments, version=version, timeout_s=timeout_s, watch=watch)
     _expect(done, f"docker compose {verb} failed")
     return done.stdout
 
 
 def _docker(
-    *arguments: str, timeout_s: float, watch: Callable[[], None] = lambda: None
+    *arguments: str, version: str = "", timeout_s: float, watch: Callable[[], None] = lambda: None
 ) -> subprocess.CompletedProcess[str]:
     """Run `docker` until it ends, its time is up or `watch` raises.
 
@@ -223,7 +251,7 @@ def _docker(
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env=_environment(),
+            env=_environment(version),
             start_new_session=True,
         )
     except FileNotFoundError:
@@ -255,10 +283,10 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
 
 
-def _environment() -> dict[str, str]:
+def _environment(version: str) -> dict[str, str]:
     """Return this process's environment with values for docker-compose.yml. `down` works without ACCEPT_EULA."""
     asked = {"ACCEPT_EULA": value("ACCEPT_EULA") or "N", _PASSWORD: value(_PASSWORD) or "none"}
-    return {**os.environ, **asked}
+    return {**os.environ, **asked, **({"MSSQL_VERSION": version} if version else {})}
 
 
 # Docker's words, a detail in them, and the message to the user; {0} is the detail.

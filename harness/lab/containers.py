@@ -1,8 +1,8 @@
-"""The sqlserver lab in containers: SQL Server as docker-compose.yml describes it, one profile a version.
+"""The sqlserver lab in containers: SQL Server of one version, as docker-compose.yml describes it.
 
 A lab removes the containers that it started, with their data. Containers that ran before (`harness lab up`) are used:
-an earlier lab's databases are dropped first, and the containers keep running afterwards. All versions publish the same
-ports, so containers of another version are removed first.
+an earlier lab's databases are dropped first, and the containers keep running afterwards. All versions have the same
+services, so containers of another version are removed first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from harness.lab.compose import ComposeError, Container
 from harness.lab.drivers import Driver
 from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
 from harness.lab.processes import Child
+from harness.matrix import INITIATORS_MAX
 
 VERSIONS = ("2017", "2019", "2022", "2025")
 SWEEP_VERSIONS = ("2022", "2025")
@@ -32,7 +33,6 @@ _READY_TIMEOUT_S = 300.0
 _REFUSED_S = 60.0
 _POLL_S = 0.5
 _CHECK_EVERY_S = 2.0
-INITIATORS = 3  # of docker-compose.yml
 _KILLED = 137  # exit code: 128 and SIGKILL
 
 
@@ -50,11 +50,11 @@ def running(
 
     Raises ComposeError, LabError, InstanceDied or scripts.ScriptError, and then stops what it started.
     """
-    services = _services(version, initiators)
-    ran_before = _make_room(version, tell)
+    services = _services(initiators)
+    ran_before = _make_room(version, len(services), tell)
     lab: Lab | None = None
     try:
-        instances = _bring_up(services, driver, watch, tell)
+        instances = _bring_up(services, version, driver, watch, tell)
         _prepare(instances, services, watch, tell)
         lab = Lab("containers", version, instances[0], instances[1:], directory)
         there = compose.containers()
@@ -73,10 +73,10 @@ def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
     if version not in VERSIONS:
         raise LabError(f"no container runs SQL Server {version!r}: choose one of {', '.join(VERSIONS)}")
     drivers.check_manager()
-    services = _services(version, initiators)
-    _make_room(version, tell)
+    services = _services(initiators)
+    _make_room(version, len(services), tell)
     try:
-        _bring_up(services, drivers.choose(), lambda: None, tell)
+        _bring_up(services, version, drivers.choose(), lambda: None, tell)
     except BaseException:
         tell("containers that did start keep running: see harness lab status, remove them with harness lab down")
         raise
@@ -93,56 +93,52 @@ def down(tell: Callable[[str], None]) -> None:
 
 def status() -> list[str]:
     """Describe each container in a line (version, state, health, address), and how to sign in."""
-    there = [one for name, one in sorted(compose.containers().items()) if name.partition("-")[0] != "volumes"]
+    there = compose.containers()
     if not there:
         return ["no containers run: start them with harness lab up"]
     return [
-        *(_line(one) for one in there),
-        f"login: sa; its password is MSSQL_SA_PASSWORD in {compose.password_place()}",
+        *(_line(there[service]) for service in _services(INITIATORS_MAX) if service in there),
+        f"login: sa; its password is MSSQL_SA_PASSWORD in {compose.place()}",
     ]
 
 
 def _line(container: Container) -> str:
-    role, _, version = container.service.partition("-")
     state = container.state if container.is_running else f"{container.state} ({container.exit_code})"
     health = f", {container.health}" if container.health else ""
     address = f", {HOST},{container.ports[_SQL_PORT]}" if _SQL_PORT in container.ports else ""
-    return f"{role} SQL Server {version}: {state}{health}{address}"
+    return f"{container.service} SQL Server {container.version}: {state}{health}{address}"
 
 
 # -- up and down -------------------------------------------------------------------------------------------------------
 
 
-def _services(version: str, initiators: int) -> list[str]:
-    return [f"{_alias(name)}-{version}" for name, _ in SIDES[: initiators + 1]]
+def _services(initiators: int) -> list[str]:
+    """Return the names of target and initiators for Compose and for one another."""
+    return [name.replace("-", "") for name, _ in SIDES[: initiators + 1]]
 
 
-def _alias(name: str) -> str:
-    """Return an instance's name for Compose and for the other instances."""
-    return name.replace("-", "")
+def _make_room(version: str, instances: int, tell: Callable[[str], None]) -> set[str]:
+    """Remove containers of another version, and stopped ones if none runs. Return the services that run.
 
-
-def _make_room(version: str, tell: Callable[[str], None]) -> set[str]:
-    """Remove containers of other versions and stopped ones. Returns the services of this version that run."""
+    Removes nothing if the machine cannot carry so many instances.
+    """
     compose.check()
+    compose.require_memory(instances)
     there = compose.containers()
-    running = {name for name, one in there.items() if one.is_running and compose.version(name) == version}
-    others = {name for name in there if compose.version(name) != version}
-    if others or (there and not running):
-        tell(f"removing {', '.join(sorted(others or there))}")
-        if running:
-            compose.remove(sorted(others))
-        else:
-            compose.down()
+    running = {name for name, one in there.items() if one.is_running}
+    if there and (not running or any(one.version != version for one in there.values())):
+        tell(f"removing {', '.join(sorted(there))}")
+        compose.down()
+        return set()
     return running
 
 
 def _bring_up(
-    services: Sequence[str], driver: Driver, watch: Callable[[], None], tell: Callable[[str], None]
+    services: Sequence[str], version: str, driver: Driver, watch: Callable[[], None], tell: Callable[[str], None]
 ) -> list[Instance]:
     began = time.monotonic()
     tell(f"starting {', '.join(services)}")
-    compose.up(services, watch=watch, tell=tell)
+    compose.up(services, version=version, watch=watch, tell=tell)
     there = compose.containers()
     for service in services:
         _raise_if_ended(service, there)
@@ -156,7 +152,7 @@ def _bring_up(
             broker_port=BROKER_PORT,
             driver=driver,
             login=login,
-            broker_host=_alias(name),
+            broker_host=service,
             admin_port=there[service].ports[_ADMIN_PORT],
         )
         for (name, database), service in zip(SIDES, services, strict=False)
@@ -190,7 +186,7 @@ def _wait_until_ready(
         # A server that is starting may refuse every login for a while.
         if now > began + _REFUSED_S and (refused := [name for name, why in answers.items() if "(error 18456)" in why]):
             raise LabError(
-                f"{refused[0]} was created with another password than the one in {compose.password_place()}: "
+                f"{refused[0]} was created with another password than the one in {compose.place()}: "
                 "remove it and its data with harness lab down"
             )
         if now > deadline:

@@ -20,7 +20,7 @@ from harness.failures import nearest
 from harness.lab import compose, containers, drivers, embedded_instances, link, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Security
 from harness.lab_file import LabFile
-from harness.matrix import INITIATORS_MAX
+from harness.matrix import INITIATORS, INITIATORS_MAX
 from harness.settings import TIMES, Settings, SettingsError
 
 _NATURE = {
@@ -62,10 +62,20 @@ class Topology:
 
     @property
     def initiators_max(self) -> int:
-        """Those of the lab file or of docker-compose.yml; on the embedded lab, as many as a cell may have."""
+        """Those of the lab file or MSSQL_INITIATORS of the containers; else as many as a cell may have."""
+        return self._initiators or INITIATORS_MAX
+
+    @property
+    def initiators_usual(self) -> int:
+        """How many to start where no cell says it: all that the lab names, else the paper's."""
+        return self._initiators or INITIATORS[-1]
+
+    @property
+    def _initiators(self) -> int | None:
+        """How many the lab names, if it does."""
         if self.lab_file is not None:
             return len(self.lab_file.initiators)
-        return INITIATORS_MAX if self.place == "embedded" else containers.INITIATORS
+        return compose.initiators() if self.place == "containers" else None
 
 
 @dataclass(frozen=True)
@@ -195,7 +205,7 @@ def how_to_connect(lab: Lab) -> Iterator[str]:
             file.write(lab.target.login.password)
         yield f"login: sa; password, valid while the lab is open: cat {secret}"
     elif lab.place == "containers":
-        yield f"login: sa; its password is in {compose.password_place()}"
+        yield f"login: sa; its password is in {compose.place()}"
     for instance in lab.instances:
         user = f"-U {instance.login.user}" if instance.login else "-E"
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"

@@ -87,7 +87,7 @@ def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INIT
 def cells_of(settings: RunSettings, initiators_max: int = INITIATORS_MAX) -> list[Cell]:
     """The cells of the matrix with the axes that the settings have in place of its own, before any selection."""
     if (most := max(settings.initiators or (1,))) > initiators_max:
-        remedy = "lab.toml names as many servers as you have"
+        remedy = f"name more in lab.toml, or for containers set MSSQL_INITIATORS={most}"
         raise SettingsError(f"--initiators: the lab has {initiators_max}, not {most}: {remedy}")
     return settings.matrix.cells(settings.server_versions, initiators_max=initiators_max, given=settings.axes)
 

@@ -42,5 +42,5 @@ def test_containers_start_run_a_cell_keep_running_and_are_removed(tmp_path: Path
         assert all(PASSWORD.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert {process.pid for process in docker.containers()} == before
         assert harness("lab", "status").count("running, healthy, 127.0.0.1,") == 2
-        assert "removed initiator1-2022, target-2022" in harness("lab", "down")
+        assert "removed initiator1, target" in harness("lab", "down")
         assert docker.containers() == []

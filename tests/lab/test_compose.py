@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from harness.lab import compose, containers
+from harness.matrix import INITIATORS_MAX
 from tests.stand_ins import docker_engine
 
 FILE = compose.ROOT / "docker-compose.yml"
@@ -52,19 +53,17 @@ def config(*words: str, **given: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("version", containers.VERSIONS)
 def test_compose_accepts_the_file_for_every_version(version):
-    found = config("--profile", version, "config", **GIVEN)
+    found = config("--profile", "3", "config", MSSQL_VERSION=version, **GIVEN)
     assert (found.returncode, found.stderr) == (0, "")
     services = yaml.safe_load(found.stdout)["services"]
-    assert sorted(services) == [
-        f"{role}-{version}" for role in ("initiator1", "initiator2", "initiator3", "target", "volumes")
-    ]
+    assert sorted(services) == ["initiator1", "initiator2", "initiator3", "target", "volumes"]
     assert {one["image"] for one in services.values()} == {f"mcr.microsoft.com/mssql/server:{version}-latest"}
 
 
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("missing", GIVEN)
 def test_compose_says_what_is_missing_and_how_to_give_it(missing):
-    found = config("--profile", "2022", "config", **{name: value for name, value in GIVEN.items() if name != missing})
+    found = config("--profile", "1", "config", **{name: value for name, value in GIVEN.items() if name != missing})
     assert found.returncode != 0
     assert missing in found.stderr
     assert ("licence terms" in found.stderr) == (missing == "ACCEPT_EULA")
@@ -76,7 +75,7 @@ def definitions() -> dict[str, Any]:
 
 
 def instances() -> dict[str, Any]:
-    return {name: one for name, one in definitions()["services"].items() if not name.startswith("volumes-")}
+    return {name: one for name, one in definitions()["services"].items() if name != "volumes"}
 
 
 def test_only_the_loopback_interface_publishes_ports_and_the_brokers_port_is_not_published():
@@ -90,20 +89,33 @@ def test_only_the_loopback_interface_publishes_ports_and_the_brokers_port_is_not
 def test_every_instance_has_its_own_volumes_for_data_and_log():
     mounted = [volume.split(":") for service in instances().values() for volume in service["volumes"]]
     assert set(Counter(volume for volume, _ in mounted).values()) == {1}
-    assert Counter(path for _, path in mounted) == {"/var/opt/mssql": 16, "/var/opt/mssql-log": 16}
+    assert Counter(path for _, path in mounted) == {"/var/opt/mssql": 17, "/var/opt/mssql-log": 17}
     assert {volume for volume, _ in mounted} == set(definitions()["volumes"])
     for service in instances().values():
         assert service["environment"]["MSSQL_LOG_DIR"] == "/var/opt/mssql-log"
 
 
-def test_instances_of_a_version_find_each_other_by_name_and_wait_for_their_volumes():
-    for version in containers.VERSIONS:
-        ours = {name: one for name, one in instances().items() if one["profiles"] == [version]}
-        assert sorted(one["hostname"] for one in ours.values()) == ["initiator1", "initiator2", "initiator3", "target"]
-        for name, one in ours.items():
-            assert one["networks"] == {"lab": {"aliases": [one["hostname"]]}}
-            assert name == f"{one['hostname']}-{version}"
-            assert one["depends_on"] == {f"volumes-{version}": {"condition": "service_completed_successfully"}}
+def test_instances_are_called_as_their_services_and_wait_for_their_volumes():
+    for name, one in instances().items():
+        assert one["hostname"] == name
+        assert one["depends_on"] == {"volumes": {"condition": "service_completed_successfully"}}
+        assert f"{name}-log:/volumes/{name}-log" in definitions()["services"]["volumes"]["volumes"]
+
+
+@pytest.mark.parametrize("number", range(1, INITIATORS_MAX + 1))
+def test_a_profile_has_so_many_initiators(number):
+    there = [name for name, one in instances().items() if str(number) in one.get("profiles", [str(number)])]
+    assert there == ["target", *(f"initiator{one}" for one in range(1, number + 1))]
+
+
+def test_no_two_instances_publish_the_same_port():
+    published = [port.split(":")[1] for service in instances().values() for port in service["ports"]]
+    assert len(set(published)) == len(published) == 2 * (INITIATORS_MAX + 1)
+
+
+def test_the_memory_that_an_instance_takes_is_that_of_the_file():
+    for service in instances().values():
+        assert service["environment"]["MSSQL_MEMORY_LIMIT_MB"] == str(compose._MEMORY_DEFAULT_MB)
 
 
 def test_a_container_gets_the_password_in_its_environment_only():
@@ -121,7 +133,7 @@ def test_the_health_check_finds_sqlcmd_in_old_and_new_images(tmp_path, folder):
     tool.parent.mkdir(parents=True)
     tool.write_text('#!/bin/sh\necho "$SQLCMDPASSWORD $*" >> "$0.called"\n')
     tool.chmod(0o755)
-    [_, check] = instances()["target-2022"]["healthcheck"]["test"]
+    [_, check] = instances()["target"]["healthcheck"]["test"]
     line = check.replace("/opt/", f"{tmp_path}/")
     assert subprocess.run(["/bin/sh", "-c", line], env={"MSSQL_SA_PASSWORD": "a b"}, check=False).returncode == 0
     assert tool.with_name("sqlcmd.called").read_text().startswith("a b -C -S 127.0.0.1 -U sa")
@@ -229,7 +241,7 @@ def test_a_missing_prerequisite_is_one_line_with_its_remedy(environment, values,
     with docker_engine.running() as docker:
         environment(docker.environment | values)
         with pytest.raises(compose.ComposeError, match=text) as caught:
-            compose.up(["target-2022"], watch=lambda: None, tell=print)
+            compose.up(["target"], version="2022", watch=lambda: None, tell=print)
         assert "\n" not in str(caught.value)
         assert docker.containers() == []
 
@@ -260,11 +272,12 @@ def test_dockers_reason_is_one_line_without_the_password(environment, said, text
 
 def test_a_list_of_containers_is_read_as_old_and_new_versions_of_compose_write_it(monkeypatch):
     row = (
-        '{"Service": "target-2022", "Name": "lab-target-2022-1", "State": "running", "Health": "healthy", "ExitCode": 0,'
+        '{"Service": "target", "Name": "lab-target-1", "Image": "mcr.microsoft.com/mssql/server:2022-latest", "State": "running", "Health": "healthy", "ExitCode": 0,'
         ' "Publishers": [{"URL": "127.0.0.1", "TargetPort": 1433, "PublishedPort": 14330, "Protocol": "tcp"}]}'
     )
     for text in (row, f"[{row}]"):
         monkeypatch.setattr(compose, "_compose", lambda *_, text=text: text)
-        assert compose.containers()["target-2022"].ports == {1433: 14330}
+        found = compose.containers()["target"]
+        assert (found.ports, found.version) == ({1433: 14330}, "2022")
     monkeypatch.setattr(compose, "_compose", lambda *_: "\n")
     assert compose.containers() == {}

@@ -90,11 +90,11 @@ def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, 
         assert docker.volumes()
     assert docker.containers() == []
     assert docker.volumes() == []
-    assert printed[0] == "starting target-2022, initiator1-2022, initiator2-2022"
+    assert printed[0] == "starting target, initiator1, initiator2"
     assert "3 instances are ready after" in printed[-2]
-    assert printed[-1] == "removing initiator1-2022, initiator2-2022, target-2022"
+    assert printed[-1] == "removing initiator1, initiator2, target"
     logs = tmp_path / "lab" / "logs"
-    assert "behaves like SQL Server 2022" in (logs / "target-2022.log").read_text()
+    assert "behaves like SQL Server 2022" in (logs / "target.log").read_text()
 
 
 def test_tempdb_is_laid_out_and_the_administrator_connection_answers(docker):
@@ -132,8 +132,8 @@ def test_a_version_replaces_the_one_that_ran(docker):
     printed.clear()
     with opened("2025", tell=printed.append) as lab:
         assert version_of(lab) == ["17", "17"]
-        assert [name for name in compose.containers() if name.endswith("2019")] == []
-    assert printed[0] == "removing initiator1-2019, target-2019, volumes-2019"
+        assert {one.version for one in compose.containers().values()} == {"2025"}
+    assert printed[0] == "removing initiator1, target"
     assert docker.containers() == []
 
 
@@ -152,13 +152,56 @@ def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
                 assert scripts.scalar(connection, "SELECT COUNT(*) FROM sys.conversation_endpoints;") == 0
             dialog_pool.build(lab, initiators=initiators, dialogs=2)
         assert {process.pid for process in docker.containers()} == before
-    assert not [name for name in docker.volumes() if "initiator2" in name and name.endswith("-data")]
+    assert not [name for name in docker.volumes() if "initiator2" in name]
     containers.down(printed.append)
-    assert printed[-1] == "removed initiator1-2022, target-2022, volumes-2022"
+    assert printed[-1] == "removed initiator1, target"
     assert docker.containers() == []
     containers.down(printed.append)
     assert printed[-1] == "there were no containers to remove"
     assert containers.status() == ["no containers run: start them with harness lab up"]
+
+
+def test_the_lab_has_as_many_initiators_as_the_variable_says(docker, monkeypatch):
+    lab = Topology("containers")
+    assert (lab.initiators_max, lab.initiators_usual) == (16, 3)
+    monkeypatch.setenv("MSSQL_INITIATORS", "5")
+    assert (lab.initiators_max, lab.initiators_usual) == (5, 5)
+    printed: list[str] = []
+    containers.up("2022", 5, printed.append)
+    names = ["target", *(f"initiator{number}" for number in range(1, 6))]
+    assert [line.split(" SQL Server 2022: running, healthy, 127.0.0.1,")[0] for line in printed[-7:-1]] == names
+    assert printed[0] == f"starting {', '.join(names)}"
+    assert {f"service-broker-harness_{name}-data" for name in names} <= set(docker.volumes())
+    with opened(initiators=5) as there:
+        assert there.initiators[4].broker_address == "TCP://initiator5:5114"
+        dialog_pool.build(there, initiators=5, dialogs=1)
+    containers.down(print)
+
+
+@pytest.mark.parametrize("number", ["0", "17", "five"])
+def test_a_number_of_initiators_that_no_lab_has_is_refused(monkeypatch, number):
+    monkeypatch.setenv("MSSQL_INITIATORS", number)
+    text = f"MSSQL_INITIATORS in the environment is '{number}': write a number from 1 to 16"
+    with pytest.raises(MachineFailure, match=text):
+        assert Topology("containers").initiators_max
+
+
+def test_more_instances_than_the_machine_has_memory_for_are_refused_before_anything_is_removed(start, monkeypatch):
+    docker = start("memory:8")
+    containers.up("2022", 1, print)
+    text = (
+        r"6 instances of SQL Server take 14,400 MB of memory, and Docker has 8,192 MB: ask for at most 2 initiators "
+        r"\(MSSQL_INITIATORS=2\), or lower MSSQL_MEMORY_LIMIT_MB \(2000 or more\)$"
+    )
+    with pytest.raises(MachineFailure, match=text):
+        containers.up("2025", 5, print)
+    assert len(docker.containers()) == 2
+    monkeypatch.setenv("MSSQL_MEMORY_LIMIT_MB", "2000")
+    containers.up("2022", 3, print)
+    assert len(docker.containers()) == 4
+    monkeypatch.setenv("MSSQL_MEMORY_LIMIT_MB", "2g")
+    with pytest.raises(MachineFailure, match="MSSQL_MEMORY_LIMIT_MB in the environment is '2g': write a number"):
+        containers.up("2022", 3, print)
 
 
 def test_a_version_that_has_no_image_is_refused(docker):
@@ -208,13 +251,13 @@ def test_an_image_that_cannot_be_pulled_is_named(start):
 
 
 def test_a_container_that_ends_at_once_is_named_with_the_last_line_of_its_log(start):
-    docker = start("exit:initiator1-2022")
-    fails(docker, "container initiator1-2022 ended with exit code 1; last line of its log: .*a fatal error")
+    docker = start("exit:initiator1")
+    fails(docker, "container initiator1 ended with exit code 1; last line of its log: .*a fatal error")
 
 
 def test_a_server_that_does_not_come_up_is_given_up(start, monkeypatch):
     monkeypatch.setattr(containers, "_READY_TIMEOUT_S", 1.0)
-    fails(start("slow:target-2022"), r"target-2022 was not ready after 1 s \(target \(127.0.0.1:\d+\): ")
+    fails(start("slow:target"), r"target was not ready after 1 s \(target \(127.0.0.1:\d+\): ")
 
 
 def test_a_port_in_use_is_named(docker):
@@ -224,7 +267,7 @@ def test_a_port_in_use_is_named(docker):
 
 
 def test_ctrl_c_while_servers_start_removes_them(start):
-    docker = start("slow:target-2022")
+    docker = start("slow:target")
 
     def watch() -> None:
         if sum("ps" in words for words in docker.requests()) > 1:  # the second look comes while it waits
@@ -240,7 +283,7 @@ def test_containers_created_with_another_password_are_reported(docker, monkeypat
     monkeypatch.setattr(containers, "_REFUSED_S", 0.0)
     monkeypatch.setenv("MSSQL_SA_PASSWORD", "Another0nce")
     with (
-        pytest.raises(MachineFailure, match=r"target-2022 was created with another password than .* harness lab down"),
+        pytest.raises(MachineFailure, match=r"target was created with another password than .* harness lab down"),
         opened(),
     ):
         pytest.fail("the lab opened")
@@ -254,9 +297,7 @@ def test_a_container_that_dies_in_the_lab_is_named_with_the_last_line_of_its_log
         target.kill()
         assert isinstance(lab.target.process, containers._Watched)
         psutil.wait_procs([psutil.Process(lab.target.process._wait.pid)], timeout=120)
-        with pytest.raises(
-            labs.InstanceDied, match=r"container target-2022 ended with exit code 137 .*memory"
-        ) as caught:
+        with pytest.raises(labs.InstanceDied, match=r"container target ended with exit code 137 .*memory") as caught:
             lab.check()
         assert "last line of its log: " in str(caught.value)
         with pytest.raises(labs.InstanceDied):

@@ -7,7 +7,7 @@ kept in folders named after the volumes. Everything ends with the process that s
     with docker_engine.running() as docker:          # docker.environment: for the code under test
         ...
 
-Faults: `pull` (no image can be pulled), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
+Faults: `pull` (no image can be pulled), `memory:<GB>` (the machine has no more), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ import psutil
 import yaml
 
 from harness.lab.embedded_instances import free_ports
+from harness.matrix import INITIATORS_MAX
 from tests.processes import children_of, is_alive
 
 HERE = Path(__file__).parent
-ROLES = ("TARGET", "INITIATOR1", "INITIATOR2", "INITIATOR3")
+ROLES = ("TARGET", *(f"INITIATOR{number}" for number in range(1, INITIATORS_MAX + 1)))
+MEMORY_GB = 64
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::(-|\?)([^}]*))?\})")
 _LISTENING_TIMEOUT_S = 120.0
 
@@ -136,7 +138,7 @@ def project(folder: Path, file: Path, environment: Mapping[str, str]) -> dict[st
 class Container:
     service: str
     definition: dict[str, Any]
-    name: str
+    project_name: str
     address: str
     log: Path
     state: str = "created"
@@ -148,13 +150,21 @@ class Container:
     watcher: asyncio.Task[None] | None = None
 
     @property
+    def name(self) -> str:
+        return f"{self.project_name}-{self.service}-1"
+
+    @property
     def ports(self) -> list[tuple[int, int]]:
         """(published, the container's)"""
         return [
             (int(port), int(inner)) for _, port, inner in (one.split(":") for one in self.definition.get("ports", []))
         ]
 
-    def row(self, project_name: str) -> dict[str, Any]:
+    @property
+    def volumes(self) -> list[str]:
+        return [f"{self.project_name}_{one.split(':')[0]}" for one in self.definition["volumes"]]
+
+    def row(self) -> dict[str, Any]:
         publishers = [
             {"URL": "127.0.0.1", "TargetPort": inner, "PublishedPort": port, "Protocol": "tcp"}
             for port, inner in (self.ports if self.state == "running" else [])
@@ -162,7 +172,8 @@ class Container:
         return {
             "Service": self.service,
             "Name": self.name,
-            "Project": project_name,
+            "Image": self.definition["image"],
+            "Project": self.project_name,
             "State": self.state,
             "Health": "healthy" if self.inside else "",
             "ExitCode": self.exit_code,
@@ -175,6 +186,7 @@ class Engine:
         self.folder = folder
         self.faults = set(faults)
         self.images = set(images)
+        self.memory_gb = next((int(one.partition(":")[2]) for one in faults if one.startswith("memory:")), MEMORY_GB)
         self.containers: dict[str, Container] = {}
         self.subnet = f"127.{random.randint(2, 254)}.{random.randint(1, 254)}"
 
@@ -195,6 +207,8 @@ class Engine:
         match words:
             case ["version", *_]:
                 return "28.2.2\n"
+            case ["info", "--format", "{{.MemTotal}}"]:
+                return f"{self.memory_gb * 1024**3}\n"
             case ["compose", "version"]:
                 return "Docker Compose version v2.26.1\n"
             case ["image", "inspect", image]:
@@ -207,6 +221,9 @@ class Engine:
                 self.images.add(image)
                 return f"{image}\n"
             case ["volume", "rm", "--force", *names]:
+                used = {volume for one in self.containers.values() for volume in one.volumes}
+                if in_use := used & set(names):
+                    raise Refused(f"Error response from daemon: remove {min(in_use)}: volume is in use")
                 for name in names:
                     shutil.rmtree(self.folder / "volumes" / name, ignore_errors=True)
                 return ""
@@ -230,7 +247,9 @@ class Engine:
 
     async def compose(self, given: dict[str, Any], profile: str, verb: str, arguments: list[str]) -> str:
         services = {
-            name: one for name, one in given["services"].items() if profile == "*" or profile in one["profiles"]
+            name: one
+            for name, one in given["services"].items()
+            if profile == "*" or profile in one.get("profiles", [profile])
         }
         names = [word for word in arguments if not word.startswith("-")]
         match verb:
@@ -241,13 +260,13 @@ class Engine:
                     await self.start(given["name"], services, name)
                 return ""
             case "ps":
-                return "".join(json.dumps(one.row(given["name"])) + "\n" for one in self.containers.values())
+                return "".join(json.dumps(one.row()) + "\n" for one in self.containers.values())
             case "logs":
                 return self.containers[names[-1]].log.read_text() if names[-1] in self.containers else ""
             case "restart":
                 for name in names:
                     await self.end(self.containers[name])
-                    await self.run_process(given["name"], self.containers[name])
+                    await self.run_process(self.containers[name])
                 return ""
             case "rm" | "down":
                 for name in names or list(self.containers):
@@ -270,11 +289,11 @@ class Engine:
             raise Refused(f"Error response from daemon: No such image: {definition['image']}")
         log = self.folder / f"{name}.log"
         address = self.hosts().get(definition.get("hostname", ""), "")
-        container = Container(name, definition, f"{project_name}-{name}-1", address, log)
+        container = Container(name, definition, project_name, address, log)
         self.containers[name] = container
-        await self.run_process(project_name, container)
+        await self.run_process(container)
 
-    async def run_process(self, project_name: str, container: Container) -> None:
+    async def run_process(self, container: Container) -> None:
         """Run the process of the container."""
         container.log.touch()
         container.ended.clear()
@@ -292,12 +311,11 @@ class Engine:
         container.state = "running"
         if f"slow:{container.service}" in self.faults:
             return
-        volume = container.definition["volumes"][0].split(":")[0]
         given = {
             "hostname": hostname,
             "address": container.address,
-            "version": container.service.rpartition("-")[2],
-            "data": str(self.folder / "volumes" / f"{project_name}_{volume}"),
+            "version": container.definition["image"].rpartition(":")[2].removesuffix("-latest"),
+            "data": str(self.folder / "volumes" / container.volumes[0]),
             "hosts": self.hosts(),
         }
         with container.log.open("ab") as log:
