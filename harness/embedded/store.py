@@ -224,7 +224,7 @@ MANY_WRITES = 2000  # of a flush, which take some milliseconds
 _FEW_WRITES = 8  # of a transaction, among which it is not worth looking for several of one row
 # The number of the layout of rows, kept in the file (PRAGMA user_version). Raise it with every change of the fields
 # that the broker or T-SQL store. Files made before there was a number have 0.
-LAYOUT = 3
+LAYOUT = 4
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS row (

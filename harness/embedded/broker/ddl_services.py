@@ -180,7 +180,7 @@ def _set_activation(tx: Transaction, catalog: Catalog, queue: Queue, activation:
         return
     if activation.max_queue_readers == 0:
         raise SqlServerError(9648, queue.name)
-    if any(notification.event == "QUEUE_ACTIVATION" for notification in queue.notifications.values()):
+    if any("QUEUE_ACTIVATION" in notification.events for notification in queue.notifications.values()):
         raise SqlServerError(9717, queue.name)
     # "Adding an activation procedure by ALTER does not change activation status"; in CREATE it is ON by default.
     is_new = queue.object_id not in {other.object_id for other in catalog.queues.values()}
@@ -206,17 +206,20 @@ def create_event_notification(
     name: str,
     *,
     queue: str,
-    event: str,
+    events: Sequence[str],
     service: str,
     broker_instance: str | None = None,
+    creator: str | None = None,
 ) -> EventNotification:
-    """Adds an event notification; `broker_instance` None means 'current database'."""
+    """Adds an event notification; `broker_instance` None means 'current database', `creator` is given WITH FAN_IN."""
     watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     ddl.refuse_existing(watched.notifications, name, key=name.lower())
-    if event == "QUEUE_ACTIVATION" and watched.is_activation_enabled:
+    if "QUEUE_ACTIVATION" in events and watched.is_activation_enabled:
         raise SqlServerError(9718, watched.name)
     instance = catalog.service_broker_guid if broker_instance is None else broker_instance.upper()
-    created = EventNotification(name, ddl.new_object_id(tx, catalog), event, service, instance)
+    created = EventNotification(
+        name, ddl.new_object_id(tx, catalog), tuple(events), service, instance, creator, catalog.clock.utc_ns()
+    )
     ddl.add(tx, watched.notifications, name.lower(), created)
     store_notification(tx, catalog, watched, created)
     ddl.changed(tx, catalog)

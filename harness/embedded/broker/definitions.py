@@ -85,9 +85,11 @@ class EventNotification:
 
     name: str
     object_id: int
-    event: str  # QUEUE_ACTIVATION or BROKER_QUEUE_DISABLED
+    events: tuple[str, ...]  # QUEUE_ACTIVATION, BROKER_QUEUE_DISABLED
     service: str
     broker_instance: str
+    creator: str | None  # the login that has made it WITH FAN_IN
+    create_time_ns: int
     conversation_handle: str | None = None
 
 

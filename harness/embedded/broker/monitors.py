@@ -74,18 +74,25 @@ class Notifier:
         self._dialogs = dialogs
 
     def notify(self, database: Database, queue: Queue, event: str) -> bool:
-        """Sends an event of a queue to all its notifications of that event; False if there are none."""
-        interested = [one for one in queue.notifications.values() if one.event == event]
-        for notification in interested:
+        """Sends an event of a queue to all its notifications of that event; False if there are none.
+
+        WITH FAN_IN means "to send only one message per event to any specified service for all event notifications
+        that are created on the same event, are created by the same principal, specify the same service"."""
+        interested = {
+            (one.creator and (one.creator, one.service, one.broker_instance)) or one.object_id: one
+            for one in queue.notifications.values()
+            if event in one.events
+        }
+        for notification in interested.values():
             self._transactions.spawn(
                 f"notification {notification.name}",
-                partial(self._send, database=database, queue=queue, notification=notification),
+                partial(self._send, database=database, queue=queue, notification=notification, event=event),
                 f"Event notification '{notification.name}' could not be sent: ",
             )
         return bool(interested)
 
     def _send(
-        self, tx: Transaction, database: Database, queue: Queue, notification: EventNotification
+        self, tx: Transaction, database: Database, queue: Queue, notification: EventNotification, event: str
     ) -> Waiting[None]:
         if notification.conversation_handle is None:
             handle = yield from self._dialogs.begin(
@@ -103,14 +110,14 @@ class Notifier:
             ddl_services.store_notification(tx, database.catalog, queue, notification)
         elif notification.conversation_handle not in database.endpoints:
             return
-        body = self._body(database, queue, notification)
+        body = self._body(database, queue, event)
         handles = [notification.conversation_handle]
         yield from self._dialogs.send(tx, database, handles, system_objects.EVENT_NOTIFICATION, body)
 
-    def _body(self, database: Database, queue: Queue, notification: EventNotification) -> bytes:
+    def _body(self, database: Database, queue: Queue, event: str) -> bytes:
         now_ns = self._transactions.scheduler.clock.utc_ns()
         elements = (
-            ("EventType", notification.event),
+            ("EventType", event),
             ("PostTime", datetime_text(now_ns // MILLISECOND * MILLISECOND)),
             ("SPID", "0"),
             ("ServerName", self._transactions.instance),
@@ -149,7 +156,7 @@ class Monitors:
     def refresh(self, database: Database) -> None:
         """Starts and stops monitors after a change of broker objects."""
         for queue in database.catalog.queues.values():
-            is_watched = any(one.event == "QUEUE_ACTIVATION" for one in queue.notifications.values()) or (
+            is_watched = any("QUEUE_ACTIVATION" in one.events for one in queue.notifications.values()) or (
                 queue.is_activation_enabled and queue.activation_procedure is not None
             )
             if not (is_watched and queue.is_receive_enabled and database.catalog.is_broker_enabled):

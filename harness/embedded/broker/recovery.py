@@ -208,9 +208,9 @@ def _service(catalog: Catalog, identifier: int, row: Any) -> None:
 
 
 def _notification(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, queue_id, event, service, instance, handle = row
+    name, queue_id, events, *rest = row
     queue = _queue_by_id(catalog, queue_id)
-    queue.notifications[name.lower()] = EventNotification(name, identifier, event, service, instance, handle)
+    queue.notifications[name.lower()] = EventNotification(name, identifier, tuple(events), *rest)
 
 
 def _plain(

@@ -289,7 +289,7 @@ def test_external_activation_sends_one_notification_until_somebody_receives(here
     )
     here.ddl(
         lambda tx: ddl_services.create_event_notification(
-            tx, here.db.catalog, "notify", queue="dbo.q", event="QUEUE_ACTIVATION", service="listener"
+            tx, here.db.catalog, "notify", queue="dbo.q", events=["QUEUE_ACTIVATION"], service="listener"
         )
     )
     messages(here)

@@ -54,6 +54,30 @@ def test_every_view_can_be_read_and_its_values_have_the_declared_types(full, nam
             assert value is not None or column.nullable, column
 
 
+def test_event_notifications_show_with_their_events(side):
+    side.run("CREATE QUEUE dbo.q;")
+    side.run(
+        "CREATE EVENT NOTIFICATION n ON QUEUE dbo.q FOR QUEUE_ACTIVATION, BROKER_QUEUE_DISABLED TO SERVICE 's', 'current database';"
+    )
+    side.run(
+        "CREATE EVENT NOTIFICATION f ON QUEUE dbo.q WITH FAN_IN FOR BROKER_QUEUE_DISABLED TO SERVICE 's', 'current database';"
+    )
+    side.crash()
+    side.run("USE db;")
+    assert side.rows("SELECT name, OBJECT_NAME(parent_id), service_name, creator_sid FROM sys.event_notifications") == [
+        ("n", "q", "s", None),
+        ("f", "q", "s", b"\x01"),
+    ]
+    assert side.rows(
+        "SELECT n.name, e.type, e.type_desc FROM sys.events AS e JOIN sys.event_notifications AS n "
+        "ON n.object_id = e.object_id ORDER BY n.name, e.type"
+    ) == [
+        ("f", 160, "BROKER_QUEUE_DISABLED"),
+        ("n", 160, "BROKER_QUEUE_DISABLED"),
+        ("n", 173, "QUEUE_ACTIVATION"),
+    ]
+
+
 def test_reading_every_view_changes_nothing(full):
     before = (len(full.store.rows), full.rows("SELECT * FROM sys.conversation_endpoints ORDER BY conversation_handle"))
     for _ in range(2):

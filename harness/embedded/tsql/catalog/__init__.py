@@ -14,6 +14,7 @@ from harness.embedded.tsql.catalog import (
     broker_views,
     column_views,
     database_views,
+    event_views,
     information_schema,
     key_views,
     object_views,
@@ -25,8 +26,8 @@ from harness.embedded.tsql.catalog import (
 from harness.embedded.tsql.catalog.view import TableFunction, View
 
 FAMILIES = (
-    *(broker_views, column_views, database_views, key_views, object_views, page_views, security_views, server_views),
-    system_views,
+    *(broker_views, column_views, database_views, event_views, key_views, object_views, page_views, security_views),
+    *(server_views, system_views),
 )
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
 INFORMATION_SCHEMA: dict[str, View] = {view.name.partition(".")[2].lower(): view for view in information_schema.VIEWS}

@@ -182,6 +182,24 @@ VIEWS = [
         visible=securable("SERVICE", "service.service_id"),
     ),
     View(
+        "service_queue_usages",
+        """
+        service_id        int NOT NULL
+        service_queue_id  int NOT NULL  <- queue.object_id
+        """,
+        lambda context: list(context.database.catalog.services.values()),
+        visible=securable("SERVICE", "service_id"),
+    ),
+    View(
+        "message_type_xml_schema_collection_usages",
+        """
+        message_type_id    int NOT NULL
+        xml_collection_id  int NOT NULL
+        """,
+        lambda context: [],
+        visible=everybody,
+    ),
+    View(
         "routes",
         """
         name                 sysname NOT NULL
@@ -246,6 +264,26 @@ VIEWS = [
         execute_as      int            = 1
         """,
         lambda context: list(context.engine.monitors.readers.values()),
+        visible=everybody,
+    ),
+    View(
+        "dm_broker_forwarded_messages",  # always empty: messages are not forwarded
+        """
+        conversation_id          uniqueidentifier
+        is_initiator             bit
+        to_service_name          nvarchar(256)
+        to_broker_instance       nvarchar(256)
+        from_service_name        nvarchar(256)
+        from_broker_instance     nvarchar(256)
+        adjacent_broker_address  nvarchar(256)
+        message_sequence_number  bigint
+        message_fragment_number  int
+        hops_remaining           tinyint
+        time_to_live             int
+        time_consumed            int
+        message_id               uniqueidentifier
+        """,
+        lambda context: [],
         visible=everybody,
     ),
     View(

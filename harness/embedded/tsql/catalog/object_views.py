@@ -169,6 +169,19 @@ VIEWS = [
         visible=of_object("item"),
     ),
     View(
+        "dm_db_partition_stats",
+        """
+        partition_id      bigint
+        object_id         int NOT NULL  <- item.object_id
+        index_id          int NOT NULL
+        partition_number  int NOT NULL  = 1
+        row_count         bigint        <- item.rows
+        """,
+        partitions,
+        partition_id=lambda row: partition_id(row.item.object_id, row.index_id),
+        visible=of_object("item"),
+    ),
+    View(
         "schemas",
         """
         name          sysname NOT NULL

@@ -212,7 +212,8 @@ register_drop("QUEUE", _drop_queue, lambda name: dropping_from_schema("queue", n
 def create_event_notification(parser: Parser) -> Definition:
     """
     CREATE EVENT NOTIFICATION name ON QUEUE queue [ WITH FAN_IN ]
-        FOR { QUEUE_ACTIVATION | BROKER_QUEUE_DISABLED } TO SERVICE 'service', { 'broker' | 'current database' }
+        FOR { QUEUE_ACTIVATION | BROKER_QUEUE_DISABLED } [ , ... ]
+        TO SERVICE 'service', { 'broker' | 'current database' }
     """
     tokens = parser.tokens
     name = tokens.name()
@@ -220,7 +221,7 @@ def create_event_notification(parser: Parser) -> Definition:
     if not tokens.accept("QUEUE"):
         tokens.unsupported(f"event notifications on {tokens.word()}")
     queue = tokens.object_name()
-    tokens.accept("WITH", "FAN_IN")
+    is_fan_in = tokens.accept("WITH", "FAN_IN")
     tokens.expect("FOR")
     events = tokens.comma_separated(lambda: tokens.choose("QUEUE_ACTIVATION", "BROKER_QUEUE_DISABLED"))
     tokens.expect("TO", "SERVICE")
@@ -229,16 +230,16 @@ def create_event_notification(parser: Parser) -> Definition:
     broker = tokens.string()
 
     def work(frame: Frame, tx: Transaction) -> None:
-        for event in events:
-            ddl_services.create_event_notification(
-                tx,
-                frame.database.catalog,
-                name,
-                queue=queue_name(frame, queue),
-                event=event,
-                service=service,
-                broker_instance=None if broker.lower() == "current database" else broker,
-            )
+        ddl_services.create_event_notification(
+            tx,
+            frame.database.catalog,
+            name,
+            queue=queue_name(frame, queue),
+            events=events,
+            service=service,
+            broker_instance=None if broker.lower() == "current database" else broker,
+            creator=frame.session.login if is_fan_in else None,
+        )
 
     return Definition(parser.line, on_object("alter", "QUEUE", queue), work)
 

@@ -27,7 +27,7 @@ FIRST_DAYS = {"datetime": date(1753, 1, 1).toordinal(), "smalldatetime": DAY_ZER
 LAST_DAYS = {"smalldatetime": date(2079, 6, 6).toordinal()}
 
 _TEXT = re.compile(
-    r"\s*(?:(\d{4})-?(\d{2})-?(\d{2}))?"
+    r"\s*(?:(\d{4})(\d{2})(\d{2})|(\d{4})([-/.])(\d{1,2})\5(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\9(\d{4}))?"
     r"(?:(?:T|\s+|^)(\d{1,2}):(\d{2})(?::(\d{2})(?:([.:])(\d{1,9}))?)?)?\s*(?:Z|[+-]00:00)?$",
     re.ASCII,
 )
@@ -144,12 +144,18 @@ def days_since_1900(value: str) -> Decimal:
 
 
 def _read(value: str, kind: str, target: SqlType) -> int:
-    """Read `[YYYY-MM-DD | YYYYMMDD][ T][hh:mm[:ss[.fraction | :milliseconds]]]`. All other forms are error 241, and a
-    datetime has at most three digits after its seconds."""
+    """Read `[YYYYMMDD | YYYY-MM-DD | MM-DD-YYYY][ T][hh:mm[:ss[.fraction | :milliseconds]]]`, in which - may be / or a
+    point. All other forms are error 241, and a datetime has at most three digits after its seconds."""
     match = _TEXT.match(value)
     if match is None:
         raise SqlServerError(241)
-    year, month, day, hour, minute, second, sign, fraction = match.groups(default="")
+    *parts, hour, minute, second, sign, fraction = match.groups(default="")
+    # The month comes before the day in all DATEFORMATs that SET accepts.
+    year, month, day = (
+        parts[0] or parts[3] or parts[10],
+        parts[1] or parts[5] or parts[7],
+        parts[2] or parts[6] or parts[9],
+    )
     if len(fraction) > (3 if target.name in DATETIMES or sign == ":" else 7):
         raise SqlServerError(241)
     if sign == ":":

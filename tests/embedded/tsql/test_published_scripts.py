@@ -1,0 +1,77 @@
+"""What published Service Broker scripts found, each reduced to the statements that failed.
+
+Sources: "Pro SQL Server 2008 Service Broker" (K. Aschenbrenner, Apress, its samples), Remus Rusanu's blog, the manual's
+pages on Service Broker, and the manual's pages on the views.
+"""
+
+from __future__ import annotations
+
+EVENTS = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
+TARGET = f"""
+CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]);
+CREATE QUEUE dbo.events; CREATE SERVICE listener ON QUEUE dbo.events ([{EVENTS}]);
+"""
+
+
+def test_a_certificate_starts_on_a_date_of_the_samples(side):
+    """Samples of chapters 7, 8 and 11: START_DATE = '01/01/2007'."""
+    side.run("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'password1!'")
+    side.run("CREATE CERTIFICATE c WITH SUBJECT = 'For Service Broker', START_DATE = '10/31/2007'")
+    assert side.value("SELECT start_date FROM sys.certificates") == "2007-10-31 00:00:00.000"
+
+
+def test_the_rows_of_a_queue_are_counted_through_its_internal_table(side):
+    """Rusanu, "Fast way to check message count", with the view that came in place of sysindexes."""
+    side.run(TARGET)
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
+        "SEND ON CONVERSATION @h ('1'); SEND ON CONVERSATION @h ('2');"
+    )
+    assert side.rows(
+        "SELECT q.name, p.row_count FROM sys.dm_db_partition_stats AS p JOIN sys.internal_tables AS i "
+        "ON p.object_id = i.object_id JOIN sys.service_queues AS q ON q.object_id = i.parent_object_id "
+        "WHERE p.index_id = 1 AND q.is_ms_shipped = 0"
+    ) == [("q", 2), ("events", 0)]
+
+
+def test_the_queue_of_a_service_is_found_through_its_usages(side):
+    side.run(TARGET)
+    assert side.rows(
+        "SELECT s.name, q.name FROM sys.services AS s JOIN sys.service_queue_usages AS u ON u.service_id = s.service_id "
+        "JOIN sys.service_queues AS q ON q.object_id = u.service_queue_id WHERE s.service_id > 65535"
+    ) == [("s", "q"), ("listener", "events")]
+
+
+def test_one_notification_tells_of_both_events_of_a_queue(side):
+    """The manual's grammar: FOR { event_type } [ , ...n ]."""
+    side.run(TARGET)
+    side.run(
+        "CREATE EVENT NOTIFICATION n ON QUEUE dbo.q FOR QUEUE_ACTIVATION, BROKER_QUEUE_DISABLED "
+        "TO SERVICE 'listener', 'current database'"
+    )
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
+        "SEND ON CONVERSATION @h ('1');"
+    )
+    side.world.run_for(1)
+    for _ in range(5):
+        side.run("BEGIN TRANSACTION; RECEIVE * FROM dbo.q; ROLLBACK")
+    side.world.run_for(1)
+    bodies = [body for (body,) in side.rows("SELECT CAST(message_body AS nvarchar(max)) FROM dbo.events")]
+    assert "<EventType>QUEUE_ACTIVATION</EventType>" in bodies[0]
+    assert "<EventType>BROKER_QUEUE_DISABLED</EventType>" in bodies[-1]
+
+
+def test_notifications_with_fan_in_share_one_message_of_an_event(side):
+    side.run(TARGET)
+    for name, fan_in in (("a", "WITH FAN_IN"), ("b", "WITH FAN_IN"), ("c", "")):
+        side.run(
+            f"CREATE EVENT NOTIFICATION {name} ON QUEUE dbo.q {fan_in} FOR QUEUE_ACTIVATION "
+            "TO SERVICE 'listener', 'current database'"
+        )
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
+        "SEND ON CONVERSATION @h ('1');"
+    )
+    side.world.run_for(1)
+    assert side.value("SELECT COUNT(*) FROM dbo.events") == 2
