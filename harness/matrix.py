@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import fnmatch
 import itertools
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.failures import UsageFailure
+from harness.units import parse_size
 
 # The paper's values; a run may have others (`harness.matrix_file`).
 INITIATORS = (1, 2, 3)
@@ -31,6 +33,26 @@ CELLS_MAX = 10_000
 Pair = tuple[str, int, int, int]
 
 _CELL_ID = re.compile(r"i(\d+)-t(\d+)-r([1-9]\d*)-p(\d+)-v(\d+)")
+
+
+def bounds(initiators_max: int = INITIATORS_MAX) -> Mapping[str, range]:
+    """What a cell may have on each axis but the version, in a lab with so many initiators."""
+    return {
+        "initiators": range(1, initiators_max + 1),
+        "threads": range(1, THREADS_MAX + 1),
+        "dialog_ratio": range(1, RATIO_MAX + 1),
+        "payload_bytes": range(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX + 1),
+    }
+
+
+def axis_value(name: str, text: object, initiators_max: int = INITIATORS_MAX) -> int:
+    """The value of an axis as a user writes it, such as `500` or, of a payload, `4 KB`; raises ValueError."""
+    value, valid = None, bounds(initiators_max)[name]
+    with contextlib.suppress(ValueError):
+        value = parse_size(text) if name == "payload_bytes" else int(str(text))
+    if value is None or value not in valid:
+        raise ValueError(f"{name.replace('_', ' ')} {text!r} is not valid: {valid[0]:,} to {valid[-1]:,}")
+    return value
 
 
 class UnknownCell(UsageFailure):

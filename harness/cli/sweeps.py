@@ -124,27 +124,35 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
 @settings_options(*LAB_OPTIONS, "rate", "arrivals", "settings")
 @click.option("--port", default=8089, show_default=True, help="Port of the web page on 127.0.0.1.")
+@click.option("--initiators", metavar="N", help="How many initiators the lab has (default those of the lab, or 3).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
-def ui(port: int, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
+def ui(
+    port: int, initiators: str | None, server_version: str | None, settings_file: Path | None, **options: Any
+) -> None:
     """Start Locust's web UI with a lab behind it: load by hand, charts that move.
 
-    Open http://127.0.0.1:8089, choose initiators, threads, dialog ratio and payload, press Start. Ctrl-C here ends all.
+    Open http://127.0.0.1:8089, choose initiators, threads, dialog ratio and payload, press Start. The page suggests the
+    paper's values; any other that a cell may have is valid. Ctrl-C here ends all.
 
     \b
     Examples:
       harness ui
       harness ui --lab-file lab.toml --port 9000
+      harness ui --lab embedded --initiators 5
       harness ui --rate 500/s
     """
     from harness.lab import opening
+    from harness.sweep import selected_cells
 
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)
+        wanted = initiators or chosen.topology.initiators_usual
+        axes = selected_cells.axes({"initiators": wanted, "server_version": server_version}, chosen.topology)
         say(chosen.first_line)
         _require_free_port(port)
         from harness.load import ui as load_ui
 
-        load_ui.main(chosen, port=port, version=server_version, say=say)
+        load_ui.main(chosen, port=port, version=axes.server_version, initiators=axes.initiators, say=say)
 
 
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")

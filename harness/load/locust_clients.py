@@ -30,6 +30,7 @@ class WebPage:
 
     port: int
     lab: str  # what the page says it loads
+    initiators_max: int
     rate: str = ""  # default of the form's field; empty: the closed loop
 
 
@@ -192,7 +193,10 @@ class LocustClients:
         is_first = self._master is None
         if self._master is None:
             web = self._web
-            options = [] if web is None else ["--web-port", str(web.port), "--lab", web.lab, "--rate", web.rate]
+            options = []
+            if web is not None:
+                options = ["--web-port", str(web.port), "--lab", web.lab, "--rate", web.rate]
+                options += ["--initiators-max", str(web.initiators_max)]
             self._master = _Peer(self._child("locust-master", "harness.load.master", *options), self._news)
         for number in started:
             options = [] if self._web is None else ["--report-interval", "1"]

@@ -113,6 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--web-port", type=int)
     parser.add_argument("--lab", default="lab", help="what the web page says it loads")
+    parser.add_argument("--initiators-max", type=int, help="how many the lab of the web page has")
     parser.add_argument("--rate", default="", help="default of the web page's field")
     options = parser.parse_args()
     setup_logging("WARNING")  # type: ignore[no-untyped-call]
@@ -127,7 +128,13 @@ def main() -> None:
         from harness.load.web import WebInterface  # noqa: PLC0415  only `harness ui` needs it
 
         handlers |= WebInterface(
-            environment, master, pipe, options.web_port, lab=options.lab, rate=options.rate
+            environment,
+            master,
+            pipe,
+            options.web_port,
+            lab=options.lab,
+            initiators_max=options.initiators_max,
+            rate=options.rate,
         ).handlers
     pipe.serve(handlers)
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from harness.load.plan import GeneratorHealth
 from harness.load_model import CLOSED_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
-from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
+from harness.matrix import axis_value
 
 
 class Message:
@@ -127,13 +127,6 @@ class WorkerProgress(Message):
 
 # From and to the master's web interface
 
-THREADS_MAX = max(THREADS)
-CHOICES: Mapping[str, tuple[str, Sequence[int]]] = {
-    "initiators": ("instances that send", INITIATORS),
-    "dialog_ratio": ("150: only every 150th dialog is used", DIALOG_RATIOS),
-    "payload_bytes": ("size of a message", PAYLOADS_BYTES),
-}
-
 
 class BadScenario(ValueError):
     """A field with a wrong value; the message names the valid ones."""
@@ -150,23 +143,24 @@ class WebScenario:
     rate: str = ""  # of an open loop: 500/s; empty: the closed loop
 
     @classmethod
-    def from_form(cls, form: Mapping[str, str]) -> WebScenario:
+    def from_form(cls, form: Mapping[str, str], initiators_max: int) -> WebScenario:
         """The scenario of a submitted form; raises BadScenario for the first wrong field."""
         values: dict[str, Any] = {}
         for name, default in cls().fields().items():
             text = form.get(name, str(default)).strip()
-            if name == "rate":
-                values[name] = _valid_rate(text)
-                continue
-            allowed = range(1, THREADS_MAX + 1) if name == "threads" else CHOICES[name][1]
-            if not text.isdecimal() or int(text) not in allowed:
-                valid = f"1 to {THREADS_MAX}" if name == "threads" else ", ".join(map(str, allowed))
-                raise BadScenario(f"{name.replace('_', ' ')}: {text!r} is not valid (valid: {valid})")
-            values[name] = int(text)
+            try:
+                values[name] = _valid_rate(text) if name == "rate" else axis_value(name, text, initiators_max)
+            except ValueError as error:
+                raise BadScenario(str(error)) from None
         return cls(**values)
 
     def fields(self) -> dict[str, int | str]:
         return asdict(self)
+
+    @property
+    def dialogs(self) -> int:
+        """Those of all initiators."""
+        return self.initiators * self.threads * self.dialog_ratio
 
     @property
     def rate_per_s(self) -> float | None:
@@ -180,12 +174,9 @@ class WebScenario:
 
 
 def _valid_rate(text: str) -> str:
-    """Return the text of a rate, or of none; raises BadScenario."""
-    try:
-        if text and not 0 < parse_rate(text) <= RATE_MAX_PER_S:
-            raise ValueError(f"{text!r} is not valid (valid: up to {RATE_MAX_PER_S}/s; empty: {CLOSED_LOOP})")
-    except ValueError as error:
-        raise BadScenario(f"rate: {error}") from None
+    """Return the text of a rate, or of none; raises ValueError."""
+    if text and not 0 < parse_rate(text) <= RATE_MAX_PER_S:
+        raise ValueError(f"rate {text!r} is not valid: up to {RATE_MAX_PER_S:,}/s; empty: {CLOSED_LOOP}")
     return text
 
 

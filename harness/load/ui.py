@@ -33,7 +33,7 @@ from harness.load.messages import (
 )
 from harness.load.plan import CellPlan, LoadError
 from harness.load_model import OpenLoop
-from harness.matrix import INITIATORS, Cell, Visit
+from harness.matrix import Cell, Visit
 from harness.settings import RunSettings
 
 DRAIN_TIMEOUT_S = 120.0
@@ -63,9 +63,9 @@ class LabStage:
         self._used = False
 
     def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
-        needed = scenario.threads * scenario.dialog_ratio
+        needed = scenario.dialogs // scenario.initiators
         if self._pool is None or self._pool[0] != scenario.initiators or self._pool[1] < needed:
-            tell(f"beginning {scenario.initiators * needed} dialogs and warming them up ...")
+            tell(f"beginning {scenario.dialogs:,} dialogs and warming them up ...")
             self._pool = None
             if self._used:
                 link.remove_conversations(self._lab)
@@ -151,7 +151,7 @@ class Player:
         self._clients.tell_master(Status(text))
 
 
-def main(selection: Selection, *, port: int = 8089, version: str | None = None, say: Tell = print) -> None:
+def main(selection: Selection, *, port: int, version: str, initiators: int, say: Tell = print) -> None:
     """Serves until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
     topology, settings = selection.topology, selection.settings
     rate = "" if settings.rate is None else f"{settings.rate:g}/s"
@@ -161,8 +161,8 @@ def main(selection: Selection, *, port: int = 8089, version: str | None = None, 
         opened = stack.enter_context(
             lab_package.open(
                 topology,
-                version=version or topology.sweep_versions[-1],
-                initiators=min(topology.initiators_max, INITIATORS[-1]),  # the most that the page offers
+                version=version,
+                initiators=initiators,
                 directory=directory / "lab",
                 driver=settings.driver,
                 watch=interruption.check,
@@ -170,7 +170,7 @@ def main(selection: Selection, *, port: int = 8089, version: str | None = None, 
             )
         )
         clients = stack.enter_context(
-            LocustClients(log_directory=directory / "logs", web=WebPage(port, f"{topology.kind} lab", rate))
+            LocustClients(log_directory=directory / "logs", web=WebPage(port, f"{topology.kind} lab", initiators, rate))
         )
         clients.launch(1)
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")

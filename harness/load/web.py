@@ -22,8 +22,6 @@ from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness.load.locust_process import Pipe
 from harness.load.messages import (
-    CHOICES,
-    THREADS_MAX,
     Answer,
     BadScenario,
     BeginScenario,
@@ -34,11 +32,30 @@ from harness.load.messages import (
     WebScenario,
     WorkerLost,
 )
+from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, bounds
 
 logger = logging.getLogger(__name__)
 
-READY_TIMEOUT_S = 900.0  # a pool of 22,500 dialogs on a slow machine
+# How long a lab may take on a slow machine, and each dialog of its pool.
+READY_TIMEOUT_S = 60.0
+DIALOG_TIMEOUT_S = 0.04
 CELL_TIMEOUT_S = 180.0  # the parent's own limits are shorter
+
+
+# What the form says after the valid values of a field.
+MEANINGS = {
+    "initiators": " instances that send",
+    "threads": " per initiator",
+    "dialog_ratio": "; 150: only every 150th dialog is used",
+    "payload_bytes": ", or with a unit, such as 4 KB",
+}
+# Those of the paper; any other that a cell may have is valid.
+SUGGESTIONS = {
+    "initiators": INITIATORS,
+    "threads": THREADS,
+    "dialog_ratio": DIALOG_RATIOS,
+    "payload_bytes": PAYLOADS_BYTES,
+}
 
 
 class ScenarioShape(LoadTestShape):
@@ -53,8 +70,11 @@ class ScenarioShape(LoadTestShape):
 class WebInterface:
     """The start form, its validation, and the cell behind Locust's own start and stop."""
 
-    def __init__(self, environment: Any, master: Any, pipe: Pipe, port: int, *, lab: str, rate: str) -> None:
+    def __init__(
+        self, environment: Any, master: Any, pipe: Pipe, port: int, *, lab: str, initiators_max: int, rate: str
+    ) -> None:
         self._environment = environment
+        self._initiators_max = initiators_max
         self._master = master
         self._pipe = pipe
         self._status = "ready"
@@ -65,7 +85,7 @@ class WebInterface:
             Status: self._on_status,
             WorkerLost: self._on_worker_lost,
         }
-        environment.events.init_command_line_parser.add_listener(partial(add_fields, rate))
+        environment.events.init_command_line_parser.add_listener(partial(add_fields, initiators_max, rate))
         sys.argv = sys.argv[:1]  # Locust parses it again for the form's defaults
         environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args([])
         environment.host = lab
@@ -109,12 +129,13 @@ class WebInterface:
             raise BadScenario("another start is being prepared")
         if self._environment.runner.state in ("spawning", "running", "stopping"):
             raise BadScenario("a scenario is running: stop it first")
-        scenario = WebScenario.from_form(form)
+        scenario = WebScenario.from_form(form, self._initiators_max)
+        timeout_s = READY_TIMEOUT_S + scenario.dialogs * DIALOG_TIMEOUT_S
         self._is_making_ready = True
         try:
-            ready = self._pipe.ask(MakeReady(scenario), timeout_s=READY_TIMEOUT_S)
+            ready = self._pipe.ask(MakeReady(scenario), timeout_s=timeout_s)
         except gevent.Timeout:
-            raise RuntimeError(f"the lab was not ready after {READY_TIMEOUT_S:g} s") from None
+            raise RuntimeError(f"the lab was not ready after {timeout_s:,.0f} s") from None
         finally:
             self._is_making_ready = False
         self._master.assign(ready.workers, scenario.threads)
@@ -154,29 +175,39 @@ class WebInterface:
         self._status = self._failure or "stopped"
 
 
-def add_fields(rate: str, parser: Any) -> None:
+def add_fields(initiators_max: int, rate: str, parser: Any) -> None:
     """The scenario's fields, on the start form's custom parameters; `rate` is the default of its field."""
+    valid = bounds(initiators_max)
     for name, default in WebScenario().fields().items():
         if name == "rate":
             parser.add_argument("--rate", default=rate, help="open loop: 500/s per initiator; empty: closed loop")
             continue
-        meaning, choices = CHOICES.get(name, (f"per initiator, 1 to {THREADS_MAX}", None))
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", type=int, default=default, choices=choices, help=meaning, is_required=True
-        )
+        meaning = f"{valid[name][0]:,} to {valid[name][-1]:,}{MEANINGS[name]}"
+        # As text, since a payload may have a unit.
+        parser.add_argument(f"--{name.replace('_', '-')}", default=str(default), help=meaning, is_required=True)
 
 
 def add_own_page_parts(response: Response) -> Response:
-    """Puts the few lines of `scenario.html` into Locust's page: its form unfolded, and a line of status.
+    """Puts `scenario.html` into Locust's page: its form unfolded, suggestions for its fields, and a line of status.
 
     The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is stopping,
     or it would never learn that it has stopped, and would offer no other start.
     """
     if request.path == "/" and response.mimetype == "text/html":
-        own = files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8")
+        own = files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8") + suggestion_lists()
         response.set_data(response.get_data(as_text=True).replace("</body>", own + "</body>"))
     if request.path == "/stats/requests" and response.is_json:
         statistics = response.get_json()
         if statistics.get("state") == STATE_STOPPING:
             response.set_data(json.dumps(statistics | {"state": STATE_RUNNING}))
     return response
+
+
+def suggestion_lists() -> str:
+    """A list for each field that has suggestions; `scenario.html` ties it to the field of that name."""
+    return "".join(
+        f'<datalist id="suggested_{name}" data-field="{name}">'
+        + "".join(f'<option value="{value}"></option>' for value in values)
+        + "</datalist>"
+        for name, values in SUGGESTIONS.items()
+    )

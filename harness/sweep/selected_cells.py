@@ -13,19 +13,16 @@ from harness.failures import UsageFailure, nearest
 from harness.lab.opening import Topology
 from harness.matrix import (
     INITIATORS_MAX,
-    PAYLOAD_BYTES_MAX,
-    PAYLOAD_BYTES_MIN,
-    RATIO_MAX,
-    THREADS_MAX,
     Cell,
     Visit,
     all_cells,
+    axis_value,
+    bounds,
     select,
     sweep_order,
 )
 from harness.settings import RunSettings, Settings, SettingsError
 from harness.sweep import precision
-from harness.units import parse_size
 
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
@@ -38,26 +35,15 @@ def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
     """The cell of axis values given as texts, with defaults for the others; raises UnknownName."""
     values: dict[str, Any] = {"server_version": topology.sweep_versions[-1], **_DEFAULTS}
     values |= {name: text for name, text in given.items() if text is not None}
-    for name, bounds in _bounds(topology.initiators_max).items():
-        text = values[name]
-        with contextlib.suppress(ValueError):
-            values[name] = parse_size(text) if name == "payload_bytes" else int(text)
-        if values[name] not in bounds:
-            raise UnknownName(f"{name.replace('_', ' ')} {text!r} is not valid: {bounds[0]:,} to {bounds[-1]:,}")
+    try:
+        values |= {name: axis_value(name, values[name], topology.initiators_max) for name in _DEFAULTS}
+    except ValueError as error:
+        raise UnknownName(str(error)) from None
     if (version := values["server_version"]) not in topology.versions:
         raise UnknownName(
             f"the {topology.kind} lab has no server version {version!r}{nearest(version, topology.versions)}"
         )
     return Cell(**values)
-
-
-def _bounds(initiators_max: int) -> Mapping[str, range]:
-    return {
-        "initiators": range(1, initiators_max + 1),
-        "threads": range(1, THREADS_MAX + 1),
-        "dialog_ratio": range(1, RATIO_MAX + 1),
-        "payload_bytes": range(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX + 1),
-    }
 
 
 def cell_of(cell_id: str | None, given_axes: Mapping[str, Any], topology: Topology) -> Cell:
@@ -73,9 +59,9 @@ def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INIT
     """The cell of an id, or the paper's only cell whose id begins so; raises UnknownCell or UnknownName."""
     with contextlib.suppress(ValueError):
         cell = Cell.parse(cell_id)
-        for name, bounds in _bounds(initiators_max).items():
-            if getattr(cell, name) not in bounds:
-                raise UnknownName(f"{cell_id}: {name.replace('_', ' ')}: {bounds[0]:,} to {bounds[-1]:,} are valid")
+        for name, valid in bounds(initiators_max).items():
+            if getattr(cell, name) not in valid:
+                raise UnknownName(f"{cell_id}: {name.replace('_', ' ')}: {valid[0]:,} to {valid[-1]:,} are valid")
         if cell.server_version in versions:
             return cell
     found = select(all_cells(versions, initiators_max=initiators_max), [cell_id])

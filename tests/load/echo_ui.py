@@ -36,7 +36,7 @@ class EchoStage:
 
 
 def main(port: int, logs: Path) -> None:
-    with echo_server.running() as server, LocustClients(log_directory=logs, web=WebPage(port, "echo")) as clients:
+    with echo_server.running() as server, LocustClients(log_directory=logs, web=WebPage(port, "echo", 5)) as clients:
         clients.launch(1)
         ui.Player(EchoStage(server), clients).serve()
 

@@ -49,30 +49,36 @@ GOOD = {"initiators": "3", "threads": "50", "dialog_ratio": "1", "payload_bytes"
 
 
 def test_a_form_becomes_a_scenario():
-    assert WebScenario.from_form(GOOD | {"user_count": "0", "host": "embedded lab"}) == WebScenario(3, 50, 1, 8192)
+    assert WebScenario.from_form(GOOD | {"user_count": "0", "host": "embedded lab"}, 3) == WebScenario(3, 50, 1, 8192)
 
 
 def test_fields_left_out_have_the_forms_defaults():
-    assert WebScenario.from_form({}) == WebScenario()
+    assert WebScenario.from_form({}, 3) == WebScenario()
+
+
+def test_a_form_may_have_any_value_that_a_cell_may_have():
+    form = {"initiators": "5", "threads": "500", "dialog_ratio": "300", "payload_bytes": "4 KB"}
+    assert WebScenario.from_form(form, 5) == WebScenario(5, 500, 300, 4096)
 
 
 @pytest.mark.parametrize(
     "name, value, message",
     [
-        ("threads", "51", "threads: '51' is not valid (valid: 1 to 50)"),
-        ("threads", "0", "threads: '0' is not valid (valid: 1 to 50)"),
-        ("threads", "many", "threads: 'many' is not valid (valid: 1 to 50)"),
-        ("threads", "", "threads: '' is not valid (valid: 1 to 50)"),
-        ("initiators", "4", "initiators: '4' is not valid (valid: 1, 2, 3)"),
-        ("dialog_ratio", "2", "dialog ratio: '2' is not valid (valid: 1, 150)"),
-        ("rate", "fast", "rate: invalid rate 'fast': write 500/s or 30/min"),
-        ("rate", "0/s", "rate: '0/s' is not valid (valid: up to 60000/s; empty: closed loop)"),
-        ("payload_bytes", "-1", "payload bytes: '-1' is not valid (valid: 100, 1024, 4096, 8192)"),
+        ("threads", "1001", "threads '1001' is not valid: 1 to 1,000"),
+        ("threads", "0", "threads '0' is not valid: 1 to 1,000"),
+        ("threads", "many", "threads 'many' is not valid: 1 to 1,000"),
+        ("threads", "", "threads '' is not valid: 1 to 1,000"),
+        ("initiators", "6", "initiators '6' is not valid: 1 to 5"),
+        ("dialog_ratio", "0", "dialog ratio '0' is not valid: 1 to 1,000"),
+        ("rate", "fast", "invalid rate 'fast': write 500/s or 30/min"),
+        ("rate", "0/s", "rate '0/s' is not valid: up to 60,000/s; empty: closed loop"),
+        ("payload_bytes", "31", "payload bytes '31' is not valid: 32 to 1,048,576"),
+        ("payload_bytes", "2 MB", "payload bytes '2 MB' is not valid: 32 to 1,048,576"),
     ],
 )
 def test_a_wrong_field_is_named_with_what_it_may_be(name, value, message):
     with pytest.raises(BadScenario) as error:
-        WebScenario.from_form(GOOD | {name: value})
+        WebScenario.from_form(GOOD | {name: value}, 5)
     assert str(error.value) == message
 
 

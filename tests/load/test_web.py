@@ -81,12 +81,15 @@ def test_the_start_form_has_the_scenarios_fields_in_order(page):
     html = page.get("/")
     options = json.loads(html.split("window.templateArgs = ")[1].split("\n")[0])["extra_options"]
     assert list(options) == list(FIELDS)
-    assert [options[name]["choices"] for name in FIELDS] == [[1, 2, 3], None, [1, 150], [100, 1024, 4096, 8192], None]
+    assert [options[name]["choices"] for name in FIELDS] == [None] * 5
+    assert options["initiators"]["help_text"] == "1 to 5 instances that send"
+    assert '<datalist id="suggested_dialog_ratio" data-field="dialog_ratio"><option value="1">' in html
     assert "scenario-status" in html
 
 
 def test_a_wrong_field_shows_in_the_form_and_nothing_starts(page):
-    assert page.start(threads=51) == {"success": False, "message": "threads: '51' is not valid (valid: 1 to 50)"}
+    assert page.start(threads=1001) == {"success": False, "message": "threads '1001' is not valid: 1 to 1,000"}
+    assert page.start(initiators=6) == {"success": False, "message": "initiators '6' is not valid: 1 to 5"}
     assert page.stats()["state"] == "ready"
 
 
@@ -95,7 +98,7 @@ def test_a_failed_lab_shows_in_the_form(page):
 
 
 def test_calls_flow_stop_and_flow_again_with_other_fields(page):
-    assert page.start(initiators=3, threads=4, payload_bytes=1024)["success"]
+    assert page.start(initiators=3, threads=4, payload_bytes="1 KB")["success"]
     running = page.wait_for(lambda stats: requests(stats) > 500 and stats["user_count"] == 12, "first calls")
     assert (running["state"], len(running["workers"])) == ("running", 3)
     page.wait_for(lambda stats: requests(stats) > requests(running), "more calls")
@@ -106,7 +109,7 @@ def test_calls_flow_stop_and_flow_again_with_other_fields(page):
     assert page.start()["message"] == "a scenario is running: stop it first"
     page.stop()
     assert page.status() == "stopped"
-    assert page.start(initiators=1, threads=2, dialog_ratio=1)["success"]
+    assert page.start(initiators=1, threads=2, dialog_ratio=7)["success"]
     again = page.wait_for(lambda stats: requests(stats) > 500 and stats["user_count"] == 2, "calls again")
     assert sorted(worker["user_count"] for worker in again["workers"]) == [0, 0, 2]
     page.stop()
