@@ -423,7 +423,7 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     ),
 }
 
-# The severity of the others in `_TEXTS` is 16.
+# The others in `_TEXTS` have severity 16. sys.messages has 10 for 15048, 15313 and 15315, but clients get 16.
 _SEVERITIES: dict[int, tuple[int, ...]] = {
     10: (9724, 9748, 9750, 9754, 9770, 9785, 9791, 9793, 9795),
     11: (3701, 4060, 4064, 7202),

@@ -142,3 +142,19 @@ def test_scope_identity_is_that_of_the_scope(side):
 def test_the_state_of_a_caught_error_may_be_zero(side):
     caught = "BEGIN TRY THROW 50000, '', 0 END TRY BEGIN CATCH SELECT ERROR_STATE(), ERROR_MESSAGE(), ERROR_PROCEDURE() END CATCH"
     assert side.rows(caught) == [(0, "", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("REPLICATE('a', 8000)", 8000),
+        ("CAST(REPLICATE('a', 8000) AS varchar(max)) + 'b'", 8000),
+        ("REPLICATE(N'a', 4000) + N'b'", 4000),
+        ("@v", 8000),
+        ("@n", 4000),
+    ],
+)
+def test_print_cuts_text_at_8000_characters_and_unicode_text_at_4000(side, text, length):
+    declared = "DECLARE @v varchar(max) = REPLICATE('a', 8000), @n nvarchar(max) = REPLICATE('a', 8000); SET @v += @v; "
+    [printed] = side.run(f"{declared} PRINT {text}").prints
+    assert len(printed) == length

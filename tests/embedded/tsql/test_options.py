@@ -17,6 +17,25 @@ def test_the_isolation_level_is_shown_and_changes_nothing(side):
         assert side.value(f"SET TRANSACTION ISOLATION LEVEL {name}; {query}") == level
 
 
+def test_text_in_double_quotes_is_a_string_while_quoted_identifier_is_off(side):
+    assert side.value('SET QUOTED_IDENTIFIER OFF SELECT "it\'s" + \' "here"\'') == 'it\'s "here"'
+    assert side.rows('SELECT "n" AS x, [n], "a""b" FROM (SELECT 1 AS n) AS t') == [("n", 1, 'a"b')]
+    assert side.run('PRINT "x"').prints == ["x"]
+    assert side.run("EXEC ('PRINT \"y\"')").prints == ["y"]
+    assert side.value('SET QUOTED_IDENTIFIER ON SELECT "n" FROM (SELECT 1 AS n) AS t') == 1
+    assert side.value('SELECT "n" FROM (SELECT 1 AS n) AS t') == 1
+
+
+def test_a_procedure_keeps_quoted_identifier_on_or_is_refused(side):
+    side.run('CREATE PROCEDURE dbo.p AS SET QUOTED_IDENTIFIER OFF; SELECT "n" FROM (SELECT 1 AS n) AS t')
+    assert side.value("EXEC dbo.p") == 1
+    side.run("SET QUOTED_IDENTIFIER OFF")
+    assert side.value("EXEC dbo.p") == 1
+    refused = side.error('CREATE PROCEDURE dbo.q AS PRINT "x"')
+    assert refused.number == 50001 and "QUOTED_IDENTIFIER" in refused.text
+    side.run("CREATE PROCEDURE dbo.q AS -- \"x\"\nPRINT 'x'")
+
+
 @pytest.mark.parametrize(
     "option",
     [

@@ -59,7 +59,9 @@ def test_the_options_of_a_database_are_shown_and_survive_a_crash(side):
     side.world.run_for(1)
     side.crash()
     assert side.rows(f"{options} WHERE name = 'here'") == [(1, 1, 90)]
-    assert side.error("ALTER DATABASE here SET COMPATIBILITY_LEVEL = 160").number == 15048
+    refused = side.error("ALTER DATABASE here SET COMPATIBILITY_LEVEL = 160")
+    assert (refused.number, refused.severity) == (15048, 16)
+    assert refused.text == "Valid values of the database compatibility level are 80, 90, or 100."
     side.run("ALTER DATABASE here SET TRUSTWORTHY OFF; ALTER DATABASE here SET READ_COMMITTED_SNAPSHOT OFF")
     assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 90)]
 

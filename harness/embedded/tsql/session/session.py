@@ -42,6 +42,7 @@ class Options:
     noexec: bool = False
     fmtonly: bool = False
     cursor_close_on_commit: bool = False
+    quoted_identifier: bool = True
     lock_timeout_ms: int = -1
     text_size_bytes: int = -1  # of values of (max) types in results; -1: all
     isolation_level: int = (

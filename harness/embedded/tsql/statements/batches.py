@@ -45,17 +45,18 @@ from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 
 
-def parse(text: str) -> list[Statement]:
+def parse(text: str, *, quoted_identifier: bool = True) -> list[Statement]:
     """Parse a batch."""
-    return Parser(text, GRAMMAR).batch()
+    return Parser(text, GRAMMAR, quoted_identifier=quoted_identifier).batch()
 
 
-def compile_batch(text: str, types: dict[str, SqlType] | None = None) -> Step:
+def compile_batch(text: str, types: dict[str, SqlType] | None = None, *, quoted_identifier: bool = True) -> Step:
     """Compile a batch; `types` are those of the parameters that it is called with. Its step waits.
 
     With SET NOEXEC ON a batch is compiled but not run, up to a SET NOEXEC OFF in it.
     """
-    body, scope = parse(text), Scope(COMPILERS, dict(types or {}), text=text)
+    body = parse(text, quoted_identifier=quoted_identifier)
+    scope = Scope(COMPILERS, dict(types or {}), text=text)
     steps = [scope.compile(statement) for statement in body]
     whole = sequence(steps, text)
     places = [
@@ -78,13 +79,14 @@ def compile_batch(text: str, types: dict[str, SqlType] | None = None) -> Step:
 
 def compiled_batch(session: Session, text: str) -> Step:
     """Compile a batch, or take it from the cache."""
+    quoted = session.options.quoted_identifier
     if len(text) > BATCH_CACHED_LENGTH:
-        return compile_batch(text)
-    key = (session.database.database_id, text)
+        return compile_batch(text, quoted_identifier=quoted)
+    key = (session.database.database_id, text, quoted)
     instance = session.instance
     step: Step | None = instance.batches.get(key)
     if step is None:
-        step = compile_batch(text)
+        step = compile_batch(text, quoted_identifier=quoted)
         instance.keep_batch(key, step)
     return step
 
@@ -120,12 +122,14 @@ class Prepared:
 
 def prepare(session: Session, text: str, declarations: str) -> Prepared:
     """Compile a text with its parameters, or take it from the cache."""
+    quoted = session.options.quoted_identifier
     # Not the key of any batch, whose text may be just this
-    key = (session.database.database_id, f"{declarations}\0{text}", "with parameters")
+    key = (session.database.database_id, f"{declarations}\0{text}", quoted, "with parameters")
     prepared = session.instance.batches.get(key)
     if prepared is None:
         parameters = parse_parameters(declarations) if declarations.strip() else []
-        step = compile_batch(text, {parameter.name: parameter.type for parameter in parameters})
+        types = {parameter.name: parameter.type for parameter in parameters}
+        step = compile_batch(text, types, quoted_identifier=quoted)
         names = [parameter.name for parameter in parameters]
         prepared = Prepared(len(key[1]), names, [p.type for p in parameters], [p.output for p in parameters], step)
         session.instance.keep_batch(key, prepared)

@@ -163,7 +163,8 @@ def _set_shown_option(frame: Frame, tx: Transaction, database: Database, option:
     if option == "COMPATIBILITY_LEVEL":
         level, valid = int(value), compatibility_levels(database)
         if level not in valid:
-            raise SqlServerError(15048, f"{', '.join(map(str, valid[:-1]))}, or {valid[-1]}")
+            last = f", or {valid[-1]}" if len(valid) == 3 else f" or {valid[-1]}"  # as its texts are
+            raise SqlServerError(15048, ", ".join(map(str, valid[:-1])) + last)
         ddl_databases.set_option(tx, database.catalog, option, level)
         return
     if option == "TRUSTWORTHY":

@@ -19,10 +19,9 @@ from harness.embedded.tsql.storage.conversion import convert as convert_value
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, ticks
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
-from harness.embedded.tsql.translation.fragments import NVARCHAR
+from harness.embedded.tsql.translation.fragments import NVARCHAR, VARCHAR
 
 LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks in virtual time
-PRINT_MAX = 4000
 MESSAGE_MAX = 2047  # characters of an error's text
 RAISED = 50000  # the number of an error that RAISERROR makes of a text
 NUMBER_MIN = 13000  # of a message that RAISERROR finds by its number
@@ -408,11 +407,17 @@ def parse_print(parser: Parser) -> Statement:
 
 @register("PRINT", parse_print, Print)
 def compile_print(node: Print, scope: Scope) -> Step:
-    text = scalar(node.text, scope, NVARCHAR)
+    """ "A message string can be up to 8,000 characters long if it is a non-Unicode string, and 4,000 characters long if
+    it is a Unicode string. Longer strings are truncated." """
+    single, double = scalar(node.text, scope, VARCHAR), scalar(node.text, scope, NVARCHAR)
+    text = None
 
     def run(frame: Frame) -> None:
-        value = text(frame)
+        nonlocal text
+        if text is None:
+            type_ = static_type(node.text, scope, frame)
+            text = single if type_ is not None and type_.name in ("char", "varchar") else double
         frame.session.row_count = 0
-        frame.sink.message(0, 0, 1, (value or " ")[:PRINT_MAX], frame.procedure, node.line)
+        frame.sink.message(0, 0, 1, text(frame) or " ", frame.procedure, node.line)
 
     return plain(run)

@@ -35,6 +35,7 @@ SETTERS: dict[str, Setter] = {
     "NOEXEC": _switch("noexec"),
     "FMTONLY": _switch("fmtonly"),
     "CURSOR_CLOSE_ON_COMMIT": _switch("cursor_close_on_commit"),
+    "QUOTED_IDENTIFIER": _switch("quoted_identifier"),
     "LOCK_TIMEOUT": lambda options, value: replace(options, lock_timeout_ms=int(value)),
     "TEXTSIZE": lambda options, value: replace(options, text_size_bytes=int(value) or TEXT_SIZE_DEFAULT),
     "TRANSACTION ISOLATION LEVEL": lambda options, value: replace(options, isolation_level=ISOLATION_LEVELS[value]),
@@ -82,6 +83,16 @@ class SetOption(Statement):
     value: str
 
 
+def _parse_on_off(parser: Parser, options: list[str]) -> Statement:
+    value = parser.tokens.choose("ON", "OFF")
+    for option in options:
+        if REFUSED.get(option) == value:
+            raise UnsupportedSyntax(f"SET {option} {value}", parser.line)
+    if "QUOTED_IDENTIFIER" in options:  # "takes effect at parse-time"
+        parser.tokens.quote_identifiers(value == "ON")
+    return SetOption(parser.line, options, value)
+
+
 def parse_set(parser: Parser) -> Statement:
     """`SET option [, ...] { ON | OFF | value }`, `SET TRANSACTION ISOLATION LEVEL ...`"""
     tokens = parser.tokens
@@ -98,11 +109,7 @@ def parse_set(parser: Parser) -> Statement:
         tokens.unsupported("SET IDENTITY_INSERT")
     options = [option.text.upper() for option in tokens.comma_separated(tokens.advance)]
     if all(option in OPTIONS_ON_OFF for option in options):
-        value = tokens.choose("ON", "OFF")
-        for option in options:
-            if REFUSED.get(option) == value:
-                raise UnsupportedSyntax(f"SET {option} {value}", parser.line)
-        return SetOption(parser.line, options, value)
+        return _parse_on_off(parser, options)
     if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:
         [option] = options
         if option in NUMBERS:

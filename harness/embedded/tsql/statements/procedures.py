@@ -59,6 +59,9 @@ def parse_create_procedure(verb: str) -> ParseFunction:
         tokens, line = parser.tokens, parser.line
         if any(token.text != ";" for token in tokens.all[: tokens.position - len(verb.split()) - 1]):
             tokens.unsupported(f"{verb} PROCEDURE that is not the first statement of its batch")
+        if tokens.has_double_quoted_string:
+            tokens.unsupported(f"{verb} PROCEDURE with QUOTED_IDENTIFIER OFF and a string in double quotes")
+        tokens.is_procedure = True
         name = tokens.object_name()
         parameters = _parameters(parser)
         execute_as = _procedure_options(parser)

@@ -37,8 +37,10 @@ Grammar = Mapping[tuple[str, ...], ParseFunction]  # the words a statement begin
 class Parser:
     """Parses one batch with a grammar; a parse function starts after the first words of its statement."""
 
-    def __init__(self, text: str, grammar: Grammar) -> None:
+    def __init__(self, text: str, grammar: Grammar, *, quoted_identifier: bool = True) -> None:
         self.tokens = Tokens(text, is_batch=True)
+        if not quoted_identifier:
+            self.tokens.quote_identifiers(False)
         self.line = 1
         self._grammar = grammar
         self._longest = max(len(words) for words in grammar)

@@ -183,6 +183,21 @@ class Tokens:
         if len(text) > NAME_LENGTH_MAX:
             self._refuse_long_names()
         self.position = 0
+        self.is_procedure = False  # its text is compiled with QUOTED_IDENTIFIER ON, whatever SET says inside
+
+    def quote_identifiers(self, on: bool) -> None:
+        """SET QUOTED_IDENTIFIER: from here on, text in double quotes is an identifier if it is ON, else a string."""
+        if not self.is_procedure:
+            for token in self.all[self.position :]:
+                if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) and self._in_double_quotes(token):
+                    token.token_type = TokenType.IDENTIFIER if on else TokenType.STRING
+
+    @property
+    def has_double_quoted_string(self) -> bool:
+        return any(token.token_type is TokenType.STRING and self._in_double_quotes(token) for token in self.all)
+
+    def _in_double_quotes(self, token: Token) -> bool:
+        return self.text.startswith('"', token.start)
 
     def _refuse_zeros(self) -> None:
         """No name has the character U+0000."""

@@ -16,6 +16,7 @@ Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
 NOT_CONSTANT = object()
 AGGREGATES = frozenset({"AVG", "COUNT", "COUNT_BIG", "MAX", "MIN", "SUM"})
 CONDITION = SqlType("condition")  # the type of a comparison: T-SQL has no boolean values
+VARCHAR = SqlType("varchar", length=8000)
 NVARCHAR = SqlType("nvarchar", length=4000)
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
 
