@@ -31,8 +31,7 @@ for each queue.
 peers are welcome. What is computed is behind `keys`: nothing in virtual time, real cryptography in a server.
 
 **Left out, deliberately:** fragmentation (a message is one frame), message forwarding, MIRROR_ADDRESS as a second
-address, notices of missing remote service bindings (`dynamic_routing` asks for missing routes only), the built-in
-echo and diagnostic services, and permissions other than SEND and CONNECT.
+address, the built-in echo and diagnostic services, and permissions other than SEND and CONNECT.
 
 Rules: time and entropy come from `runtime`; nothing here uses threads or asyncio. Order comes from dicts, deques and
 heaps with serial numbers, never from sets or addresses. An error of the caller is a `SqlServerError`; an error of the

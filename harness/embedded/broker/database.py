@@ -268,6 +268,8 @@ class Database:
         self.session_table = f"broker.{catalog.database_id}.session"
         self.xmit_table = f"broker.{catalog.database_id}.sysxmitqueue"
         self.conversations = conversations  # of all databases, by id and is_initiator
+        # Since the start MissingRemoteServiceBinding was answered for these: dialogs with ENCRYPTION = OFF go on
+        self.unbound_services: set[str] = set()
         self._ordinal = 0
 
     def remember(self, endpoint: ConversationEndpoint) -> None:

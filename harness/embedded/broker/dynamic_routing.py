@@ -1,8 +1,9 @@
 """Dynamic routing: asks the service SQL/ServiceBroker/BrokerConfiguration for what a dialog lacks.
 
 A database that has a route to that service, and none to the service of a dialog, sends it a MissingRoute message; where
-an encrypted dialog has no remote service binding, a MissingRemoteServiceBinding message. The application behind it
-creates the route or binding and ends the conversation, or ends it with an error; the broker then tries to route again.
+a dialog to another instance has no remote service binding, a MissingRemoteServiceBinding message. The application
+behind it creates the route or binding and ends the conversation, or ends it with an error; the broker then tries to
+route again. A dialog with ENCRYPTION = OFF then goes on without a binding, too.
 "Service Broker sends one MissingRoute message at a time for a specific service, regardless of the number of
 conversations to the service." Requests are kept in memory: a restart asks again.
 """
@@ -77,6 +78,8 @@ class ConfigurationRequests:
         missing = self._open.pop(handle, None)
         if missing is not None:
             self._not_before_ns[missing] = self._clock.now_ns + PAUSE_NS
+            if missing[3] == system_objects.MISSING_BINDING:
+                endpoint.database.unbound_services.add(missing[1])
         self._transactions.spawn(f"end {handle}", partial(self._end, database=endpoint.database, handle=handle))
 
     def _end(self, tx: Transaction, database: Database, handle: str) -> Waiting[None]:

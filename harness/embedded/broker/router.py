@@ -75,7 +75,7 @@ class Router:
         )
         if isinstance(destination, Remote):
             insecure = self._security.prepare(endpoint)
-            if insecure and self._can_ask_for_binding(endpoint):
+            if (insecure or not terms.is_encrypted) and self._can_ask_for_binding(endpoint):
                 destination = Unconfigured(status_text(9770), system_objects.MISSING_BINDING)
             elif insecure:
                 destination = Delayed(insecure)
@@ -92,11 +92,19 @@ class Router:
     @staticmethod
     def _can_ask_for_binding(endpoint: ConversationEndpoint) -> bool:
         """ "If a remote service binding is not available, Service Broker checks the routing table for the Broker
-        Configuration Notice service." """
-        catalog = endpoint.database.catalog
+        Configuration Notice service." And "if ENCRYPTION=OFF, the dialog will proceed after the BCN ends the
+        MissingRemoteServiceBinding conversation": https://learn.microsoft.com/previous-versions/sql/sql-server-2008/ms345284
+        """
+        database, terms = endpoint.database, endpoint.terms
+        catalog = database.catalog
+        if not terms.is_encrypted and (
+            endpoint.first_is_acknowledged or terms.far_service in database.unbound_services
+        ):
+            return False
         return (
-            endpoint.terms.is_initiator
-            and catalog.binding_for(endpoint.terms.far_service) is None
+            terms.is_initiator
+            and not terms.is_system
+            and catalog.binding_for(terms.far_service) is None
             and any(route.remote_service_name == BROKER_CONFIGURATION for route in catalog.routes.values())
         )
 

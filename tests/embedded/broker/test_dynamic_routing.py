@@ -104,12 +104,11 @@ def test_a_missing_remote_service_binding_is_requested_and_the_message_leaves_wh
     world.secure(initiator, target)
     initiator.ddl(lambda tx: ddl_network.drop_remote_service_binding(tx, initiator.db.catalog, "binding"))
     configure(initiator)
-    initiator.send(world.dialog(initiator, target), b"open")
     handle = world.dialog(initiator, target, encryption=True)
     initiator.send(handle, b"secret")
     world.run_for(1)
     assert "security information" in initiator.db.transmission_status(handle)
-    assert bodies(target.receive()) == [b"open"]
+    assert target.receive() == []
     [request] = requests(initiator)
     name = system_objects.MISSING_BINDING
     text = request.message_body.decode("utf-16-le").removeprefix("\ufeff")
@@ -121,3 +120,28 @@ def test_a_missing_remote_service_binding_is_requested_and_the_message_leaves_wh
     initiator.end(handle_of(request))
     world.run_for(1)
     assert bodies(target.receive()) == [b"secret"] and not initiator.db.transmission_queue
+
+
+@pytest.mark.parametrize("error", [None, (1, "no user context")])
+def test_a_dialog_without_encryption_waits_for_the_answer_and_goes_on_without_a_binding(world, pair, error):
+    initiator, target = pair
+    world.secure(initiator, target)
+    initiator.ddl(lambda tx: ddl_network.drop_remote_service_binding(tx, initiator.db.catalog, "binding"))
+    before = world.dialog(initiator, target)
+    initiator.send(before, b"before")
+    world.run_for(1)
+    assert bodies(target.receive()) == [b"before"]
+    configure(initiator)
+    for _ in range(2):
+        initiator.send(world.dialog(initiator, target), b"open")
+    initiator.send(before, b"under way")
+    world.run_for(1)
+    assert bodies(target.receive()) == [b"under way"]
+    [request] = requests(initiator)
+    assert kinds([request]) == ["MissingRemoteServiceBinding"]
+    initiator.end(handle_of(request), error=error)
+    world.run_for(1)
+    assert bodies(target.receive_all()) == [b"open"] * 2
+    initiator.send(world.dialog(initiator, target), b"later")
+    world.run_for(1)
+    assert bodies(target.receive()) == [b"later"] and requests(initiator) == []
