@@ -240,12 +240,12 @@ def _free_values(model: Parameters) -> str:
 
 def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[list[str]]:
     """Shows how far each claim moves; returns every number of every step."""
-    from harness.reductions.spark_session import session
+    from harness.reductions.spark_session import context
     from harness.reporting import duration
     from harness.simulation import sensitivity
 
     began_s, total = time.monotonic(), 1 + len(names) * len(sensitivity.STEPS)
-    with session():  # one for all reductions
+    with context():  # one for all reductions
         base = sensitivity.judged(bench, model)
         say(f"1/{total}: as they are")
         moved = []

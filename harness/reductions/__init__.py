@@ -102,7 +102,7 @@ def reduce(results: Path, *, progress: Progress = to_standard_error) -> list[Pat
         raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
     progress(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
-        with session() as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
+        with session(raw.size_bytes) as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
             tables = _reduced(spark, gather(raw.files, Path(scratch)), raw.manifest)
             rows = {}
             for name in tables:

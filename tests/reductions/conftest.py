@@ -16,8 +16,7 @@ _EMPTY = {"string": "", "bool": True}
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with context("local[1]"), session() as spark:
-        spark.conf.set("spark.sql.shuffle.partitions", "1")
+    with context("local[1]"), session(raw_bytes=0) as spark:
         yield spark
 
 
