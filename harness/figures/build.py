@@ -175,9 +175,9 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
     figure.text(left, 1 - under_title / whole, "\n".join(below_title), va="top", fontsize=SUBTITLE_POINTS, **small)
     figure.text(left, MARGIN_IN / whole, "\n".join(below), va="bottom", fontsize=FOOTER_POINTS, **small)
     figure.draw_without_rendering()
-    name_lines(figure)
-    # The names need room too. That layout is the last: saving would repeat it for each format.
-    figure.draw_without_rendering()
+    if name_lines(figure):
+        figure.draw_without_rendering()  # the names need room too
+    # That layout is the last: saving would repeat it for each format.
     figure.set_layout_engine(None)
 
 

@@ -181,8 +181,11 @@ def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale
         sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
 
 
-def name_lines(sheet: Sheet) -> None:
-    """Write each line's name behind its last point, without overlaps; call it after a layout."""
+def name_lines(sheet: Sheet) -> bool:
+    """Write each line's name behind its last point, without overlaps, and return whether there is any.
+
+    Call it after a layout.
+    """
     points_per_pixel = 72 / sheet.dpi
     by_place: dict[tuple[Axes, float], list[LineEnd]] = {}
     for end in sheet.line_ends:
@@ -193,6 +196,7 @@ def name_lines(sheet: Sheet) -> None:
             place: dict[str, Any] = {"shift": (9, placed - height), "va": "center", "annotation_clip": False}
             outline = [withStroke(linewidth=2.5, foreground="white")]
             note(end.ax, end.name, (end.x, end.y), colour=end.colour, fontweight="bold", path_effects=outline, **place)
+    return bool(by_place)
 
 
 def spread_apart(positions: Sequence[float], gap: float) -> list[float]:
