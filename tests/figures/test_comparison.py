@@ -26,6 +26,14 @@ def console():
     return Console(file=io.StringIO(), width=100)
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """The footer of the figures of a comparison, which are not drawn."""
+    feet = []
+    monkeypatch.setattr(comparison, "write", lambda drawings, folder, head, foot, progress: feet.extend(foot) or [])
+    return feet
+
+
 def printed(console):
     return console.file.getvalue()
 
@@ -168,6 +176,7 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
     assert "!" not in printed(console)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
     a = write_reduced(tmp_path / "a", CELLS)
     b = write_reduced(tmp_path / "b", CELLS[:10])
@@ -176,7 +185,7 @@ def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
     assert "! 14 cells that only a completed are left out" in printed(console)
 
 
-def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, console, monkeypatch):
+def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, console, undrawn):
     machine = manifest("x")["machine"]
     a = write_reduced(tmp_path / "a", CELLS[:4])
     other = {
@@ -200,10 +209,8 @@ def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, cons
     ]
     with pytest.raises(ResultsError, match=r"processors: 2 / 64.*--despite-differences compares the runs all the same"):
         compare(a, b, console=console)
-    feet = []
-    monkeypatch.setattr(comparison, "write", lambda drawings, folder, head, foot, progress: feet.extend(foot) or [])
     compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None)
-    assert set(differences) < set(feet)
+    assert set(differences) < set(undrawn)
     for words in (*differences, "python: 3.11.7 / 3.13.1"):
         assert words in " ".join(printed(console).split())
 
@@ -243,6 +250,7 @@ def test_differing_security_forbids_a_comparison(tmp_path):
     assert forbidding(*runs) == ["The settings differ (dialog_security: True / False)"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_compared_with_a_measurement_is_called_a_model(tmp_path, console):
     versions = {"python": "3.11.7"}
     a = write_reduced(tmp_path / "a", CELLS, versions=versions | {"odbc_driver": "microsoft: x"}, settings=SECURE)
@@ -278,12 +286,14 @@ def test_differing_targets_of_the_same_version_are_listed(tmp_path):
     assert remarkable(*runs) == ["The targets of version 2022 differ (product_version: 16.0.1 / 16.0.2)"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_extremes_of_many_cells_are_printed(tmp_path, console):
     cells = [cell for cell in all_cells() if cell.initiators == 1 and cell.payload_bytes == 100 and cell.threads < 50]
     compare(write_reduced(tmp_path / "a", cells), write_reduced(tmp_path / "b", cells), console=console)
     assert "12 lowest and 12 highest ratios of 40 cells" in printed(console)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_slowdown_that_the_runs_tell_is_reported(tmp_path, console):
     cells = CELLS[:4]
     a, b = (write_reduced(tmp_path / name, cells, blocks=4, factor=factor) for name, factor in (("a", 1), ("b", 0.7)))
