@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
+from typing import Any, Self
+
 import psutil
+
+
+class Child(subprocess.Popen[Any]):
+    """A process that a `with` block ends: it is killed when the block is left, and after `LONGEST_S` in any case.
+
+    So a test that waits for its end or for its output fails, and waits for neither for ever.
+    """
+
+    LONGEST_S = 400  # less than the timeout of a test
+
+    def __enter__(self) -> Self:
+        self._watch = threading.Timer(self.LONGEST_S, self.kill)
+        self._watch.daemon = True
+        self._watch.start()
+        return super().__enter__()
+
+    def __exit__(self, *about: Any) -> None:
+        self._watch.cancel()
+        self.kill()
+        super().__exit__(*about)
 
 
 def children_of(pid: int) -> list[psutil.Process]:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyodbc
 import pytest
 
-from tests.processes import children_of, is_alive
+from tests.processes import Child, children_of, is_alive
 
 pytestmark = pytest.mark.process
 
 
 def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-m", "harness", "lab", "open", "--lab", "embedded"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -19,7 +19,7 @@ import pytest
 
 from harness.lab import drivers
 from harness.reductions.spark_session import context
-from tests.processes import children_of
+from tests.processes import Child, children_of
 
 pytestmark = pytest.mark.process
 
@@ -57,7 +57,7 @@ def listening(*pids: int) -> list[tuple[str, int]]:
 @contextmanager
 def harness(*words: str, until: str) -> Iterator[tuple[subprocess.Popen, list[str]]]:
     """A command, and what it printed until a line contains a text."""
-    process = subprocess.Popen(
+    process = Child(
         [sys.executable, "-m", "harness", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.processes import Child
+
 pytestmark = [pytest.mark.process, pytest.mark.browser]
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -31,7 +33,7 @@ def address() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     arguments = [sys.executable, "-m", "harness", "ui", "--lab", "embedded", "--port", str(port)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+    with Child(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = []
         for line in process.stdout:

@@ -17,7 +17,7 @@ from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan, LoadError
 from harness.matrix import Cell, Visit
 from tests.load import echo_server
-from tests.processes import command_line, environment
+from tests.processes import Child, command_line, environment
 
 pytestmark = pytest.mark.process
 
@@ -194,7 +194,7 @@ sys.stdin.read()
 
 def test_everything_ends_with_the_parent(echo: echo_server.EchoServer, tmp_path: Path):
     arguments = [sys.executable, "-c", ORPHANS, str(tmp_path)]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    with Child(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdin is not None and parent.stdout is not None
         parent.stdin.write(echo.connection_string() + "\n")
         parent.stdin.flush()

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from tests.processes import children_of, command_line
+from tests.processes import Child, children_of, command_line
 
 pytestmark = pytest.mark.process
 
@@ -58,7 +58,7 @@ def page(tmp_path_factory):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     arguments = [sys.executable, "-m", "tests.load.echo_ui", str(port), str(tmp_path_factory.mktemp("logs"))]
-    with subprocess.Popen(arguments) as process:
+    with Child(arguments) as process:
         page = Page(port, process.pid)
         deadline = time.monotonic() + 120
         while True:
@@ -71,6 +71,7 @@ def page(tmp_path_factory):
             time.sleep(0.1)
         yield page
         process.terminate()
+        process.wait(timeout=120)
 
 
 def requests(stats):

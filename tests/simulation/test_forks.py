@@ -18,6 +18,7 @@ import pytest
 
 from harness.simulation.forks import ForkDied, frozen_heap, in_fork, in_forks
 from harness.sweep.attempt import CellFailed
+from tests.processes import Child
 
 pytestmark = pytest.mark.process
 
@@ -77,7 +78,7 @@ def test_a_killed_fork_is_reported() -> None:
 
 
 def test_a_fork_dies_with_its_parent() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+    with Child([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         fork_pid = int(parent.stdout.readline())
         parent.kill()

@@ -18,7 +18,7 @@ from harness.lab import drivers
 from harness.lab.drivers import Secret
 from harness.lab.embedded_instances import free_ports
 from harness.settings import child_environment
-from tests.processes import children_of, is_alive
+from tests.processes import Child, children_of, is_alive
 
 FAULTY_SERVER = Path(__file__).with_name("faulty_server.py")
 PASSWORD = "Stand-in, never 2 be seen!"  # of the login sa, and so of the harness
@@ -168,8 +168,8 @@ class OwnServers:
         path.write_text("\n".join(lines) + "\n")
         return path
 
-    def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    def begin(self, *arguments: str) -> Child:
+        return Child(
             [sys.executable, "-m", "harness", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -18,6 +18,7 @@ from harness.simulation import forks
 from harness.simulation.faults import fault_run, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
 from tests.noting import NotingReporter
+from tests.processes import Child
 
 pytestmark = pytest.mark.process
 
@@ -128,7 +129,7 @@ def test_a_seed_that_raises_or_dies_is_a_failed_seed(monkeypatch) -> None:
 
 def test_all_forks_die_with_their_parent() -> None:
     """The pipe that all of them write to ends when the last one has."""
-    with subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE) as parent:
+    with Child([sys.executable, "-c", MANY], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         assert [parent.stdout.readline() for _ in range(forks.AT_ONCE)] == [b"here\n"] * forks.AT_ONCE
         parent.kill()
