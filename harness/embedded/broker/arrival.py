@@ -343,15 +343,22 @@ class Acceptance:
         if endpoint.changing is not None:
             endpoint.changing.on_end(partial(self._inboxes.put, [frame]))
             return
-        # Who refuses the first message, or does not know the dialog any more, has no keys for it.
-        is_known = not endpoint.terms.is_initiator or endpoint.first_is_acknowledged
-        if endpoint.terms.is_encrypted and is_known and frame.code != -8462:
+        if endpoint.terms.is_encrypted:
             try:
-                self._opened(endpoint, frame)
+                self._check_error(endpoint, frame)
             except ValueError as problem:
                 self._corrupted(frame, problem)
                 return
         self._delivery.raise_error(batch.transaction(), endpoint, frame.code, frame.description)
+
+    def _check_error(self, endpoint: ConversationEndpoint, frame: ErrorFrame) -> None:
+        """Who refuses the first message, or does not know the dialog any more, has no keys for it. But he answers a
+        message, which is then still unacknowledged."""
+        is_known = not endpoint.terms.is_initiator or endpoint.first_is_acknowledged
+        if is_known and (frame.code != -8462 or frame.seal is not None):
+            self._opened(endpoint, frame)
+        elif not endpoint.outgoing.unacknowledged:
+            raise ValueError("it answers no message")
 
 
 def _check_instances(receiver: ConversationEndpoint, header: DialogHeader) -> None:

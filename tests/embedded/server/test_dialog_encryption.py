@@ -160,6 +160,24 @@ def test_forged_acknowledgements_and_errors_are_refused(world, pair):
     assert initiator.engine.counters.corrupted == 4
 
 
+def test_that_a_conversation_is_gone_is_believed_only_as_an_answer_to_a_message(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target, encryption=True)
+    initiator.send(handle, b"0")
+    world.run_for(0.1)
+    [true] = sent(world, AcknowledgementFrame)
+    gone = ErrorFrame(true.conversation_id, False, -8462, "gone")
+    initiator.engine.on_frames("peer", [gone])
+    world.network.deliveries = lambda frame: []
+    initiator.send(handle, b"1")
+    initiator.engine.on_frames("peer", [replace(gone, seal=true.seal)])
+    world.run_for(1)
+    assert initiator.endpoint(handle).state.value == "CO" and initiator.engine.counters.corrupted == 2
+    initiator.engine.on_frames("peer", [gone])
+    world.run_for(1)
+    assert initiator.endpoint(handle).state.value == "ER"
+
+
 def test_an_error_of_the_target_is_believed(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target, encryption=True)
