@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 SLOWDOWNS_SHOWN = 5
+STATES_SHOWN = 10
 _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow", "not measured": "dim"}
 
 
@@ -44,6 +45,44 @@ def _run_of_cells(folder: Path) -> Path:
     return folder
 
 
+def say_states(results: Path, units: str = "cells", names: Mapping[str, str] | None = None) -> None:
+    """Says under a table of results which of its cells are not valid, each with the reason; or that all are.
+
+    `names` are what the table calls its rows, if not by the journal's names.
+    """
+    from collections import Counter
+
+    from harness.records import State
+    from harness.sweep import journal
+    from harness.sweep.loop import label
+
+    entries = journal.completed(results / journal.NAME)
+    others = [entry for entry in entries if entry.state != State.VALID]
+    if len(entries) > 1:
+        counted = f"{len(others)} of {len(entries)} {units} are not valid:"
+        say(counted if others else f"All {len(entries)} {units} are valid.")
+    for entry in others[:STATES_SHOWN]:
+        name = (names or {}).get(entry.cell, entry.cell)
+        say(f"{label(name, entry.block)} is {entry.state}: {entry.state_reason}")
+    if more := Counter(entry.state for entry in others[STATES_SHOWN:]):
+        states = ", ".join(f"{number} {state}" for state, number in more.most_common())
+        say(f"and {more.total()} more ({states}): reasons in {results / journal.NAME}")
+
+
+def states_by_cell(results: Path) -> dict[str, str]:
+    """The state of each cell, step or technique of a run in all its blocks: `behind`, or `2 of 3 valid`."""
+    from harness.records import State
+    from harness.sweep import journal
+
+    found: dict[str, list[str]] = {}
+    for entry in journal.completed(results / journal.NAME):
+        found.setdefault(entry.cell, []).append(entry.state)
+    return {
+        cell: states[0] if len(set(states)) == 1 else f"{states.count(State.VALID)} of {len(states)} valid"
+        for cell, states in found.items()
+    }
+
+
 def reduce_and_draw(results: Path) -> None:
     """Makes the tables, figures and report of a run; prints its results."""
     from harness import figures, reductions
@@ -57,6 +96,7 @@ def reduce_and_draw(results: Path) -> None:
             say(f"report: {path}")
     run = reduced_run.read(results)
     print_rows(results_table.rows(run))
+    say_states(results)
     if trick_answer.is_asked(run):
         for sentence in (*trick_answer.evidence(run), trick_answer.answer(run)):
             say(sentence)

@@ -28,10 +28,11 @@ from harness.cli.conventions import (
     say,
     settings_options,
 )
-from harness.cli.results import reduce_and_draw
+from harness.cli.results import reduce_and_draw, say_states, states_by_cell
 
 if TYPE_CHECKING:
     from harness.load_model import Arrivals
+    from harness.sweep.attempt import Measured
 
 
 @click.command(epilog=EXIT_CODES)
@@ -116,9 +117,29 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
     }
     with one_line_errors():
         outcome = matrix_run.single(cell, axes, options, reporting.Notes(), settings_file=settings_file)
+        if outcome.measured:
+            _print_cell(outcome.measured)
+            say_states(outcome.results)
         say(f"results: {outcome.results}")
     if outcome.failed:
         raise Failure(outcome.reason, CELLS_FAILED)
+
+
+def _print_cell(measured: Measured) -> None:
+    """Prints the numbers of a completed cell, with the columns of the table of a matrix."""
+    latencies = [_milliseconds(measured.latencies_us[name]) for name in ("p50", "p95", "p99")]
+    rates = [f"{measured.sent_per_s:,.0f}", f"{measured.processed_per_s:,.0f}"]
+    print_rows(
+        [["sent/s", "processed/s", "send p50, ms", "p95, ms", "p99, ms", "state"], [*rates, *latencies, measured.state]]
+    )
+    if (kept := measured.punctuality).rate_per_s:
+        sends = f"{kept.due:,} sends were due, {kept.late:,} started late, {kept.missed:,} never"
+        say(f"open loop: latency counts from the intended start; {sends}")
+    say(f"accounting: {measured.sent:,} messages sent, each processed once and in order")
+
+
+def _milliseconds(microseconds: float) -> str:
+    return "–" if math.isnan(microseconds) else f"{microseconds / 1000:,.2f}"
 
 
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
@@ -259,27 +280,35 @@ def _print_rates(results: Path) -> None:
     import pandas as pd
 
     from harness.figures import rate_lines
+    from harness.rates.rate_steps import step_id
 
     path = results / "reduced" / "rates.parquet"
     if not path.is_file():
         return
     means = rate_lines.over_blocks(pd.read_parquet(path))
-    rows = [["load", "asked/s", "sent/s", "processed/s", "p50 ms", "p95 ms", "p99 ms", "late", "never"]]
+    rows = [
+        ["load", "asked/s", "sent/s", "processed/s", "send p50, ms", "p95, ms", "p99, ms", "late", "never", "state"]
+    ]
+    states, names = states_by_cell(results), {}
     for step in means.itertuples():
         is_open = pd.notna(step.percent)
+        key = step_id(int(step.percent) if is_open else None)
+        names[key] = f"open loop, {step.percent:.0f} %" if is_open else "closed loop"
         rows.append(
             [
-                f"open loop, {step.percent:.0f} %" if is_open else "closed loop",
+                names[key],
                 f"{step.asked_per_s:,.0f}" if is_open else "",
                 f"{step.sent_per_s:,.0f}{'' if step.was_made else ' (not made)'}",
                 f"{step.processed_per_s:,.0f}",
                 *(_latency_words(step, name) for name in ("p50", "p95", "p99")),
                 *(f"{value:,.0f}" if is_open else "" for value in (step.late_calls, step.missed_calls)),
+                states[key],
             ]
         )
     say("Latency counts from the intended start; in the closed loop, from the call.")
     say(rate_lines.repeats_words(int(means.blocks.max())))
     print_rows(rows)
+    say_states(results, "steps", names)
 
 
 def _latency_words(step: Any, percentile: str) -> str:
@@ -352,13 +381,15 @@ def _print_table(results: Path) -> None:
         return
     means = technique_bars.over_runs(pd.read_parquet(path))
     titles = dict(zip(means.technique, means.title, strict=True))
-    rows = [["step", "messages/s", "ratio", "to", "send p95"]]
+    rows = [["step", "processed/s", "ratio", "to", "send p95, ms", "state"]]
+    states = states_by_cell(results)
     for row in means.itertuples():
-        latency = f"{row.latency_us_p95 / 1000:,.1f} ms" if pd.notna(row.latency_us_p95) else ""
-        rows.append([row.title, f"{row.processed:,.0f}", row.factor, titles.get(row.compared_with, ""), latency])
+        latency, state = _milliseconds(row.latency_us_p95), states[row.technique]
+        rows.append([row.title, f"{row.processed:,.0f}", row.factor, titles.get(row.compared_with, ""), latency, state])
     say("Messages that the target processed per second, and their ratio to those of another step:")
     say(technique_bars.repeats_words(int(means.runs.max())))
     print_rows(rows)
+    say_states(results, "runs", titles)
 
 
 def _require_free_port(port: int) -> None:

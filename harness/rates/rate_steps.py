@@ -21,6 +21,11 @@ from harness.sweep.testbed import LabTestbed
 PERCENTS = tuple(range(10, 111, 10))
 
 
+def step_id(percent: int | None) -> str:
+    """The name of a step in journal and folder; None is the closed loop."""
+    return "closed-loop" if percent is None else f"rate-{percent:03d}"
+
+
 @dataclass(frozen=True)
 class Step:
     """The cell at a share of its closed-loop rate; without one, in the closed loop."""
@@ -31,7 +36,7 @@ class Step:
 
     @property
     def id(self) -> str:
-        return "closed-loop" if self.percent is None else f"rate-{self.percent:03d}"
+        return step_id(self.percent)
 
     @property
     def visit(self) -> Visit:

@@ -86,6 +86,12 @@ def read(path: Path) -> Iterator[Entry]:
             yield Entry(**{key: value for key, value in values.items() if key in known})
 
 
+def completed(path: Path) -> list[Entry]:
+    """The entry of each completed cell and block of a journal, in the order of the run."""
+    found = {(entry.cell, entry.block): entry for entry in read(path) if entry.outcome == "completed"}
+    return list(found.values())
+
+
 def _length_of_whole_lines(path: Path) -> int:
     if not path.exists():
         return 0

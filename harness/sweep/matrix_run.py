@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness.matrix import Cell, Visit
 from harness.reporting import Reporter, duration
 from harness.settings import RunSettings, Settings
 from harness.sweep import journal, precision, run_folder
+from harness.sweep.attempt import Measured
 from harness.sweep.loop import Sweep, Tally, label
 from harness.sweep.precision import Precision
 from harness.sweep.selected_cells import cell_of, visits_on
@@ -35,6 +35,7 @@ class Outcome:
     completed: int
     failed: int
     reason: str = ""
+    measured: Measured | None = None  # of the last completed cell
 
 
 def sweep(
@@ -71,7 +72,7 @@ def single(
     *,
     settings_file: Path | None = None,
 ) -> Outcome:
-    """Runs one cell and notes its numbers."""
+    """Runs one cell."""
     selection = select_lab(options, settings_file=settings_file)
     reporter.note(selection.first_line)
     cell = cell_of(cell_id, given_axes, selection.topology)
@@ -82,19 +83,7 @@ def single(
     _note_readers(selection.settings, reporter)
     results = open_results(selection.settings, [cell])
     tally = run_cells(selection, results, [Visit(cell)], reporter)
-    if measured := tally.last:
-        latencies = ", ".join(f"{name} {value / 1000:.2f} ms" for name, value in measured.latencies_us.items())
-        reporter.note(f"sent:       {measured.sent_per_s:,.0f} messages/s")
-        reporter.note(f"processed:  {measured.processed_per_s:,.0f} messages/s")
-        since = "from its intended start" if selection.settings.open_loop else "the call commits one message"
-        if any(map(math.isnan, measured.latencies_us.values())):
-            latencies = "unknown: no send that was due in the window started"
-        reporter.note(f"latency:    {latencies} (of a send: {since})")
-        if selection.settings.open_loop:
-            kept = measured.punctuality
-            reporter.note(f"open loop:  {kept.due:,} sends due, {kept.late:,} started late, {kept.missed:,} never")
-        reporter.note(f"accounting: {measured.sent:,} messages sent, each processed once and in order")
-    return Outcome(results, 1, tally.completed, tally.failed, tally.last_reason)
+    return Outcome(results, 1, tally.completed, tally.failed, tally.last_reason, tally.last)
 
 
 def _note_bound(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter) -> None:
