@@ -12,27 +12,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
-from harness import matrix_file, toml_file
+from harness import matrix_file, toml_file, workload_file
 from harness.failures import UsageFailure, nearest
 from harness.load_model import RATE_MAX_PER_S, Arrivals, OpenLoop, parse_rate
 from harness.matrix import INITIATORS_MAX
 from harness.matrix_file import Axes, Duration, Initiators, Matrix, Measure, Payloads, Ratios, Repeats, Settle, Threads
 from harness.toml_file import in_words
-
-# Where the harness's own files lie: inside the package when it was installed from a wheel, beside it in a checkout.
-PACKAGE = Path(str(files("harness")))
-# The checkout that this code runs from; None for an installed package.
-CHECKOUT: Path | None = None if (PACKAGE / "sql").is_dir() else PACKAGE.parent
-SQL_ROOT = (CHECKOUT or PACKAGE) / "sql"
-COMPOSE_FILE = (CHECKOUT or PACKAGE) / "docker-compose.yml"
-# Where .env lies, which Compose reads: beside docker-compose.yml in a checkout, else in the current folder.
-PROJECT_FOLDER = CHECKOUT or Path()
+from harness.workload_file import Workload
 
 PREFIX = "HARNESS_"
 # Secrets are not settings: the embedded servers' password, which their parent passes on, and those of own servers.
@@ -164,6 +155,9 @@ class Settings(RunSettings):
     dialog_security: bool = Field(True, description="dialogs are encrypted and signed, as in the paper")
     endpoint_encryption: bool = Field(False, description="connections between instances are encrypted as well")
     driver: Literal["auto", "microsoft", "freetds"] = Field("auto", description="ODBC driver of clients and harness")
+    workload: Workload = Field(
+        default_factory=workload_file.paper, description="what is sent and what is done with it: a name or a folder"
+    )
     drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
         60.0, description="longest wait until everything sent has been processed"
     )
@@ -236,6 +230,8 @@ def _create(
             given[key], names[key] = value, f"--{key.replace('_', '-')}"
     if isinstance(given.get("matrix"), str):
         given["matrix"] = matrix_file.read(given["matrix"])
+    if isinstance(given.get("workload"), str):
+        given["workload"] = workload_file.read(given["workload"])
     try:
         return kind(**{**defaults(given), **given})
     except ValidationError as error:

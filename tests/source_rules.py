@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness import workload_file
+
 ROOT = Path(__file__).parent.parent
 SQL = ROOT / "sql"
 MODULES = sorted((ROOT / "harness").rglob("*.py"))
@@ -109,15 +111,23 @@ def bodies_of_scripts() -> Iterator[str]:
 
 
 def readme_of_scripts() -> Iterator[str]:
-    """sql/README.md lists each script once, with its variables."""
+    """sql/README.md lists each script once, with its variables; those of workloads are named by a workload.toml."""
     rows = README_ROW.findall((SQL / "README.md").read_text(encoding="utf-8"))
-    scripts = {path.relative_to(SQL).as_posix(): path for path in SCRIPTS}
+    scripts = {path.relative_to(SQL).as_posix(): path for path in SCRIPTS if SQL / "workloads" not in path.parents}
     if sorted(name for name, _ in rows) != sorted(scripts):
         difference = set(scripts).symmetric_difference(name for name, _ in rows)
         yield f"sql/README.md: lists other files than there are, or one twice: {', '.join(sorted(difference))}"
     for name, cell in rows:
         if name in scripts and set(re.findall(r"\w+", cell)) != set(VARIABLE.findall(split(scripts[name])[1])):
             yield f"sql/README.md: the row of {name} names other variables than the script"
+
+
+def scripts_of_workloads() -> Iterator[str]:
+    """A script of a workload is named by a workload.toml."""
+    workloads = [workload_file.read(name) for name in workload_file.PRESETS]
+    named = {(SQL / path).resolve() for one in workloads for path in (*one.initiator_scripts, *one.target_scripts)}
+    for path in sorted({*(SQL / "workloads").rglob("*.sql")} - named):
+        yield f"{name_of(path)}: no workload.toml names it"
 
 
 def split(path: Path) -> tuple[dict[str, str], str]:
@@ -136,6 +146,7 @@ RULES = (
     heads_of_scripts,
     bodies_of_scripts,
     readme_of_scripts,
+    scripts_of_workloads,
 )
 
 

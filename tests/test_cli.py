@@ -24,6 +24,7 @@ COMMANDS = [
     "calibrate",
     "techniques",
     "rates",
+    "workload",
     "lab",
     "doctor",
     "serve",

@@ -22,7 +22,8 @@ BAD_MODULE = "import time\nnow = time.time()\n" + "\n" * source_rules.LINES_MAX
 def tree(tmp_path, monkeypatch):
     script = tmp_path / "sql" / "link" / "bad.sql"
     module = tmp_path / "harness" / "embedded" / "bad.py"
-    for path, text in ((script, BAD_SCRIPT), (module, BAD_MODULE)):
+    stray = tmp_path / "sql" / "workloads" / "stray.sql"
+    for path, text in ((script, BAD_SCRIPT), (module, BAD_MODULE), (stray, BAD_SCRIPT)):
         path.parent.mkdir(parents=True)
         path.write_text(text)
     (tmp_path / "sql" / "README.md").write_text("| `link/other.sql` | purpose | Name |\n")
@@ -42,6 +43,7 @@ def tree(tmp_path, monkeypatch):
         (source_rules.heads_of_scripts, ["names the variables"]),
         (source_rules.bodies_of_scripts, ["semicolon", "without OFF", "password"]),
         (source_rules.readme_of_scripts, ["other files than there are"]),
+        (source_rules.scripts_of_workloads, ["no workload.toml names it"]),
     ],
 )
 def test_a_rule_reports_what_breaks_it(rule, said):

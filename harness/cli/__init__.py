@@ -2,6 +2,7 @@
 
 - `sweeps`: matrix, run, ui, plan, techniques, rates
 - `simulation`: simulate, calibrate
+- `workloads`: workload new, workload check
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, claims, compare
 - `conventions`: what they share
@@ -17,7 +18,7 @@ from typing import NoReturn
 
 import click
 
-from harness.cli import labs, results, simulation, sweeps
+from harness.cli import labs, results, simulation, sweeps, workloads
 from harness.cli.conventions import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
 
@@ -58,6 +59,7 @@ for command in (
     simulation.calibrate,
     sweeps.techniques,
     sweeps.rates,
+    workloads.workload,
     labs.lab,
     labs.doctor,
     labs.serve,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness import settings as settings_module
+from harness import workload_file
 from harness.failures import MachineFailure, UsageFailure
 
 if TYPE_CHECKING:
@@ -70,6 +71,12 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "--endpoint-encryption/--no-endpoint-encryption",
         default=None,
         help="Encrypt connections between instances too (default: no, as in the paper).",
+    ),
+    "workload": _option(
+        "--workload",
+        "NAME",
+        f"What is sent, and what is done with it: {', '.join(workload_file.PRESETS)} (default paper), or the folder "
+        "of a workload.toml; harness workload new writes one.",
     ),
     "driver": _option("--driver", "NAME", "ODBC driver: auto (default), microsoft or freetds."),
     "measure": _option(

@@ -46,7 +46,7 @@ def lab() -> None:
 
 
 @lab.command(name="open", epilog=EXIT_CODES, short_help="Start linked instances and show how to connect.")
-@settings_options(*LAB_OPTIONS, "settings")
+@settings_options(*LAB_OPTIONS, "workload", "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def open_(initiators: str, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
@@ -179,7 +179,7 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Examine a lab: what would go wrong, and the remedy.")
-@settings_options(*LAB_OPTIONS, "settings")
+@settings_options(*LAB_OPTIONS, "workload", "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def doctor(initiators: str, server_version: str | None, settings_file: Path | None, **options: Any) -> None:

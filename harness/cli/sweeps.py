@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @click.command(epilog=EXIT_CODES)
 @settings_options(
     *LAB_OPTIONS,
+    "workload",
     "server_versions",
     *MATRIX_OPTIONS,
     "repeats",
@@ -93,7 +94,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("cell", required=False)
-@settings_options(*LAB_OPTIONS, "rate", "arrivals", "measure", "settle", "drain", "results", "settings")
+@settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", "measure", "settle", "drain", "results", "settings")
 @click.option("--initiators", metavar="N", help="How many send (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
 @click.option("--dialog-ratio", metavar="N", help="1, or any other such as 150: use every 150th dialog (default 150).")
@@ -143,7 +144,7 @@ def _milliseconds(microseconds: float) -> str:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
-@settings_options(*LAB_OPTIONS, "rate", "arrivals", "settings")
+@settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", "settings")
 @click.option("--port", default=8089, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--initiators", metavar="N", help="How many initiators the lab has (default those of the lab, or 3).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
@@ -179,7 +180,7 @@ def ui(
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("server_versions", *MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals"),
+    *("workload", "server_versions", *MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals"),
     *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
@@ -238,7 +239,7 @@ _repeated_steps = click.option(
 @click.command(epilog=EXIT_CODES, short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
 @click.argument("cell")
 @_any_lab
-@settings_options(*_other_lab_options)
+@settings_options(*_other_lab_options, "workload")
 @click.option(
     "--arrivals",
     type=click.Choice(["constant", "poisson"]),

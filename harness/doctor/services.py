@@ -70,7 +70,11 @@ def _check_activation(side: Facts, row: Row, queue: str, max_queue_readers: str)
         return
     if row["procedure_id"] is None:
         text = f"the activation procedure {row['activation_procedure']} of {queue} does not exist"
-        yield side.error("activation", text, "run sql/target/receive_procedure.sql")
+        yield side.error(
+            "activation",
+            text,
+            "run the target's scripts of its workload, such as sql/workloads/paper/receive_procedure.sql",
+        )
     if not row["is_activation_enabled"]:
         remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (STATUS = ON);"
         yield side.error("activation", f"activation of {queue} is disabled: no reader starts", remedy)

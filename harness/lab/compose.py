@@ -24,7 +24,7 @@ from pathlib import Path
 from harness.failures import MachineFailure
 from harness.lab.drivers import Secret
 from harness.matrix import INITIATORS_MAX
-from harness.settings import COMPOSE_FILE, PROJECT_FOLDER
+from harness.places import COMPOSE_FILE, PROJECT_FOLDER
 
 ROOT = PROJECT_FOLDER  # .env lies there
 PROJECT = "service-broker-harness"

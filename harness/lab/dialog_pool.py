@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from harness.lab import scripts
 from harness.lab.error_remedies import explain
 from harness.lab.instances import Instance, Lab, LabError, connections, in_parallel
+from harness.lab.scripts import ScriptError
+from harness.workload_file import Client
 
 if TYPE_CHECKING:
     import pyodbc
@@ -37,7 +39,7 @@ def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> N
     Without `warm_up` no dialog has sent anything and the target knows none of them: "otherwise sys.sysdercv could
     become a bottleneck", says the paper.
     """
-    guid = str(lab.identities[0]["service_broker_guid"])
+    guid = broker_instance(lab)
     taking_part = lab.initiators[:initiators]
     expected = initiators * dialogs if warm_up else 0
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
@@ -63,6 +65,20 @@ def used(initiators: Sequence[pyodbc.Connection], dialog_ratio: int, threads: in
     last = dialog_ratio * threads
     statement = f"SELECT handle FROM dbo.dialogs WHERE id <= {last} AND id % {dialog_ratio} = 0 ORDER BY id;"
     return [[str(handle) for handle in scripts.values(connection, statement)] for connection in initiators]
+
+
+def identifiers(
+    lab: Lab, initiators: Sequence[pyodbc.Connection], client: Client, dialog_ratio: int, threads: int
+) -> list[list[str]]:
+    """Return what each thread of each initiator passes on: its dialog, or the target's broker instance."""
+    if client.begins_dialogs:
+        return [[broker_instance(lab)] * threads for _ in initiators]
+    return used(initiators, dialog_ratio, threads)
+
+
+def broker_instance(lab: Lab) -> str:
+    """Return the target's, to which initiators begin dialogs."""
+    return str(lab.identities[0]["service_broker_guid"])
 
 
 def wait_until_drained(
@@ -98,13 +114,14 @@ def wait_until_drained(
             last_check, is_hopeless = now, not is_enabled(target) or bool(recorded_errors(target))
         if is_hopeless or now > deadline or now - last_change > _STANDSTILL_S:
             lab.check()
-            raise LabError(_remaining(expected, target, depths, initiators, clients))
+            raise LabError(_remaining(lab, expected, target, depths, initiators, clients))
         lab.check()
         clock.sleep(pause_s)
         pause_s = min(_POLL_MAX_S, pause_s * 1.5)
 
 
-def _remaining(
+def _remaining(  # noqa: PLR0917
+    lab: Lab,
     expected: int,
     target: pyodbc.Connection,
     depths: Sequence[int],
@@ -113,7 +130,7 @@ def _remaining(
 ) -> str:
     """Say how many messages remain, where, and why."""
     parts = [f"{processed(target)} of {expected} messages processed, {depths[0]} in the target's queue"]
-    if why := _reason_at_target(target, depths[0]):
+    if why := _reason_at_target(lab, target, depths[0]):
         parts.append(why)
     for instance, connection, depth in zip(initiators, clients, depths[1:], strict=True):
         if not depth:
@@ -124,14 +141,23 @@ def _remaining(
     return "; ".join(parts)
 
 
-def _reason_at_target(target: pyodbc.Connection, depth: int) -> str:
+def _reason_at_target(lab: Lab, target: pyodbc.Connection, depth: int) -> str:
     """Return why the target does not process its messages; "" if it knows no reason and its queue is empty."""
     recorded = recorded_errors(target)
     if not is_enabled(target):
-        return f"its queue is disabled, after five rollbacks in a row; {recorded or _SEE_ITS_LOG}"
+        return f"its queue is disabled, after five rollbacks in a row; {recorded or _logged_error(lab, target)}"
     if depth and not recorded:
-        return f"no procedure receives them; {_SEE_ITS_LOG}"
+        return f"no procedure receives them; {_logged_error(lab, target)}"
     return recorded
+
+
+def _logged_error(lab: Lab, target: pyodbc.Connection) -> str:
+    """Return the newest entry of the target's error log about its activation procedure, or where to look for one."""
+    try:
+        rows = scripts.rows(target, "observe/activation_errors.sql", {"Database": lab.target.database})
+    except ScriptError:  # the login may not read the log
+        rows = []
+    return explain(" ".join(str(rows[-1]["Text"]).split())) if rows else _SEE_ITS_LOG
 
 
 def is_enabled(target: pyodbc.Connection) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
+from harness import workload_file
 from harness.failures import MachineFailure
 from harness.lab import drivers, error_remedies, interruption
 from harness.lab.drivers import Driver, OdbcError, Secret
@@ -17,6 +18,7 @@ from harness.lab.error_remedies import error_text
 from harness.lab.processes import Process, stop_all
 from harness.lab.scripts import ScriptError
 from harness.matrix import INITIATORS_MAX
+from harness.workload_file import Workload
 
 if TYPE_CHECKING:
     import pyodbc
@@ -191,6 +193,7 @@ class Lab:
     directory: Path
     prefix: str = ""  # of the name of every object outside the lab's databases
     security: Security = field(default_factory=Security)
+    workload: Workload = field(default_factory=workload_file.paper, repr=False)
     variables: dict[str, str] = field(default_factory=dict)  # of sqlcmd, common to all instances
     identities: list[dict[str, Any]] = field(default_factory=list)  # rows of observe/instance.sql, target first
     clock: Clock = field(default_factory=RealClock, repr=False)

@@ -1,15 +1,16 @@
 """Install the workload on every instance and link them, with the scripts of `sql/` only.
 
-First each side is set up alone: database, workload, keys, certificates, endpoint, and on an initiator the test clients'
-login. Then each side gets what it needs of each other side: certificates (exported with CERTENCODED and created FROM
-BINARY, without files), a login and a user, a route. The target knows all initiators, an initiator knows the target.
+First each side is set up alone: database, tables and queue with the scripts of the lab's workload, keys, certificates,
+endpoint, and on an initiator the test clients' login. Then each side gets what it needs of each other: certificates
+(exported with CERTENCODED and created FROM BINARY, without files), a login and a user, a route. The target knows all
+initiators, an initiator knows the target.
 
 Instances that were linked before are changed to `lab.security`: the endpoint is altered, and dialog security is added
 or removed. Without dialog security dialogs begin with ENCRYPTION = OFF, there is no remote service binding, and
 everybody who may connect to the endpoint may send.
 
-The target receives with the paper's numbers until `apply_receive_settings` changes them. `remove_conversations` resets
-a linked lab.
+The target receives with the workload's numbers until `apply_receive_settings` changes them. `remove_conversations`
+resets a linked lab.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from harness.lab import queue_readers, scripts
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, Login, connections, in_parallel
 from harness.lab.scripts import ScriptError
-from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP
+from harness.workload_file import PARAMETERS, Workload, WorkloadError
 
 if TYPE_CHECKING:
     import pyodbc
@@ -36,25 +37,26 @@ SERVICE = "//MySSB.com/Lab/S_Test"
 TARGET_DATA_SIZE_MB, INITIATOR_DATA_SIZE_MB = 4096, 1024
 LOG_SIZE_MB = 2048
 
+_PARAMETER_TYPES = """\
+SELECT t.name
+FROM sys.parameters AS p INNER JOIN sys.types AS t ON t.user_type_id = p.system_type_id
+WHERE p.object_id = OBJECT_ID(N'{}')
+ORDER BY p.parameter_id;
+"""
 _BOTH = ("common/database.sql", "common/files.sql", "common/message_type.sql", "common/contract.sql")
 _TARGET = (
     "target/message_drop.sql",
     "target/receive_count.sql",
     "target/message_errors.sql",
-    "target/receive_procedure.sql",
-    "target/queue.sql",
-    "target/service.sql",
 )
+_TARGET_QUEUE = ("target/queue.sql", "target/service.sql")  # after the workload's scripts
 _INITIATOR = (
     "initiator/queue.sql",
     "initiator/service.sql",
     "initiator/dialogs.sql",
     "initiator/create_dialogs.sql",
     "initiator/warm_up_dialogs.sql",
-    "initiator/send_message.sql",
-    "initiator/send_message_on_new_dialog.sql",
     "initiator/client_login.sql",
-    "initiator/client_grants.sql",
 )
 _OWN = ("link/endpoint_certificate.sql", "link/endpoint.sql")
 _REMOTE = (
@@ -79,6 +81,15 @@ class ReceiveSettings:
     timeout_ms: int  # how long a reader waits for more
     max_queue_readers: int
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of the workload's scripts and of target/queue.sql."""
+        return {
+            "ReceiveTop": str(self.top),
+            "ReceiveTimeoutMs": str(self.timeout_ms),
+            "MaxQueueReaders": str(self.max_queue_readers),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -102,14 +113,15 @@ class Identity:
 
 def link(lab: Lab) -> None:
     """Set up and link instances, empty or linked before. Each initiator's clients get a new password."""
+    target = lab.workload.target
     lab.variables = {
         "Prefix": lab.prefix,
         "Encryption": "ON" if lab.security.dialog else "OFF",
         "EndpointEncryption": "REQUIRED ALGORITHM AES" if lab.security.endpoint_encryption else "DISABLED",
-        "MaxQueueReaders": str(MAX_QUEUE_READERS),
-        "ReceiveTop": str(RECEIVE_TOP),
-        "ReceiveTimeoutMs": str(RECEIVE_TIMEOUT_MS),
         "LogSizeMb": str(LOG_SIZE_MB),
+        "ActivationProcedure": target.activation_procedure,
+        **{name: str(value) for name, value in lab.workload.variables.items()},
+        **ReceiveSettings(target.receive_top, target.receive_timeout_ms, target.max_queue_readers).variables,
     }
     # Connections to master, because the lab's databases need not exist yet.
     with connections(lab.instances, "master") as opened:
@@ -168,6 +180,13 @@ def remove_conversations(lab: Lab) -> None:
     relink(lab)
 
 
+def set_up_scripts(workload: Workload, *, is_target: bool) -> list[str]:
+    """Return the files that make a side's database, its objects and its clients' login, in their order."""
+    if is_target:
+        return [*_BOTH, *_TARGET, *workload.target_scripts, *_TARGET_QUEUE]
+    return [*_BOTH, *_INITIATOR, *workload.initiator_scripts]
+
+
 def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Identity:
     variables = lab.variables | {
         "Database": instance.database,
@@ -181,8 +200,10 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         client = Login(f"{lab.prefix}Client", _password())
         variables["ClientPassword"] = client.password
         instance.client = client
-    for path in (*_BOTH, *(_TARGET if instance is lab.target else _INITIATOR)):
+    for path in set_up_scripts(lab.workload, is_target=instance is lab.target):
         scripts.run(connection, path, variables)
+    if instance is not lab.target and lab.place != "simulated":  # whose times no question may change
+        _check_client(lab.workload, instance, connection)
     # Conversations of an earlier link do not belong to this lab, and may be secured differently.
     scripts.run(connection, "reset/broker.sql", variables)
     scripts.run(connection, "link/master_key.sql", variables | {"Database": "master"})
@@ -199,6 +220,25 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         export_certificate(connection, "endpoint", variables),
         export_certificate(connection, "dialog", variables) if lab.security.dialog else b"",
     )
+
+
+def _check_client(workload: Workload, instance: Instance, connection: pyodbc.Connection) -> None:
+    """Raise WorkloadError unless the clients' procedure exists and takes what they pass."""
+    scripts.execute(connection, f"USE [{instance.database}];")
+    client = workload.client
+    if scripts.scalar(connection, f"SELECT OBJECT_ID(N'{client.procedure}', N'P');") is None:
+        raise WorkloadError(
+            f"{workload.where('client', 'procedure')}: no script of the initiator creates {client.procedure}: name it "
+            "under initiator.scripts"
+        )
+    takes = scripts.values(connection, _PARAMETER_TYPES.format(client.procedure))
+    passed = [PARAMETERS[name] for name in client.parameters]
+    if takes != passed:
+        passes = ", ".join(f"{name} {type_}" for name, type_ in zip(client.parameters, passed, strict=True))
+        raise WorkloadError(
+            f"{workload.where('client', 'parameters')}: {client.procedure} takes {', '.join(takes) or 'nothing'}, and "
+            f"clients pass {passes}"
+        )
 
 
 def export_certificate(connection: pyodbc.Connection, kind: str, variables: dict[str, str]) -> bytes:
@@ -256,10 +296,6 @@ def apply_to_new_readers(lab: Lab, receiving: ReceiveSettings) -> None:
 
 
 def _install(lab: Lab, target: pyodbc.Connection, receiving: ReceiveSettings) -> None:
-    lab.variables |= {
-        "ReceiveTop": str(receiving.top),
-        "ReceiveTimeoutMs": str(receiving.timeout_ms),
-        "MaxQueueReaders": str(receiving.max_queue_readers),
-    }
-    for path in ("target/receive_procedure.sql", "target/queue.sql"):
+    lab.variables |= receiving.variables
+    for path in (*lab.workload.target_scripts, "target/queue.sql"):
         scripts.run(target, path, lab.variables | {"Database": lab.target.database})

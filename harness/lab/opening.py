@@ -16,12 +16,14 @@ from typing import Any, Literal
 
 from harness import lab_file as lab_files
 from harness import settings as settings_module
+from harness import workload_file
 from harness.failures import nearest
 from harness.lab import compose, containers, drivers, embedded_instances, link, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Security
 from harness.lab_file import LabFile
 from harness.matrix import INITIATORS, INITIATORS_MAX
 from harness.settings import TIMES, Settings, SettingsError
+from harness.workload_file import Workload
 
 _NATURE = {
     "embedded": "this repository's small servers on this machine; their numbers are not SQL Server's",
@@ -32,11 +34,13 @@ _NATURE = {
 
 @dataclass(frozen=True)
 class Topology:
-    """Which instances a lab has (embedded, containers or a lab file's servers), and how their links are secured."""
+    """Which instances a lab has (embedded, containers or a lab file's servers), how their links are secured, and what
+    is installed on them."""
 
     place: Literal["embedded", "containers", "servers"] = "embedded"
     lab_file: LabFile | None = None
     security: Security = field(default_factory=Security)
+    workload: Workload = field(default_factory=workload_file.paper)
 
     @property
     def kind(self) -> str:
@@ -119,6 +123,7 @@ def select_lab(
         "embedded" if settings.lab == "embedded" else "servers" if settings.lab_file else "containers",
         lab_files.read(settings.lab_file) if settings.lab_file else None,
         Security(settings.dialog_security, settings.endpoint_encryption),
+        settings.workload,
     )
     versions = settings.server_versions or topology.sweep_versions
     for version in versions:
@@ -183,7 +188,7 @@ def open(
                 embedded_instances.running(version=version, initiators=initiators, directory=directory, driver=chosen)
             )
         lab.watch = watch
-        lab.security = topology.security
+        lab.security, lab.workload = topology.security, topology.workload
         try:
             link.link(lab)
         except BaseException:

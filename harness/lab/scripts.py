@@ -17,12 +17,18 @@ from harness.failures import MachineFailure
 from harness.lab import interruption
 from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import error_text
-from harness.settings import SQL_ROOT
+from harness.places import SQL_ROOT
 
 if TYPE_CHECKING:
     import pyodbc
 
 _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
+_COMMENT_OR_STRING = re.compile(r"/\*.*?\*/|--[^\n]*|'(?:[^']|'')*'", re.DOTALL)
+_CREATE = re.compile(
+    r"\bCREATE\s+(?:OR\s+ALTER\s+)?(?:UNIQUE\s+|(?:NON)?CLUSTERED\s+)*(?P<kind>MESSAGE\s+TYPE|\w+)"
+    r"\s+(?P<name>(?:\[[^\]]+\]|[\w$()]+)(?:\.(?:\[[^\]]+\]|[\w$()]+))*)",
+    re.IGNORECASE,
+)
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
 
 
@@ -109,6 +115,15 @@ def load(path: Path | str, variables: Mapping[str, str]) -> list[Batch]:
 @functools.lru_cache(maxsize=256)  # files of sql/observe run many times a second
 def _load(path: str, variables: frozenset[tuple[str, str]]) -> list[Batch]:
     return split(substitute(_text(path), dict(variables), origin=path))
+
+
+def created(path: Path | str) -> list[str]:
+    """Return what the statements of a file create, as they name it: `PROCEDURE dbo.SendMessage`.
+
+    Only what stands in the file counts, not what an executed string creates.
+    """
+    text = _COMMENT_OR_STRING.sub(" ", _text(path))
+    return [" ".join(f"{match['kind'].upper()} {match['name']}".split()) for match in _CREATE.finditer(text)]
 
 
 def single(path: Path | str, variables: Mapping[str, str]) -> str:

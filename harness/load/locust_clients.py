@@ -109,7 +109,7 @@ class LocustClients:
                 plan.attempt,
                 plan.run,
                 plan.cell.payload_bytes,
-                plan.procedure,
+                plan.client,
                 str(plan.results.absolute()) if plan.results else None,
                 plan.connection_strings[initiator - 1],
                 plan.handles[initiator - 1][: plan.cell.threads],

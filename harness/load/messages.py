@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from harness.load.plan import GeneratorHealth
 from harness.load_model import CLOSED_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
 from harness.matrix import axis_value
+from harness.workload_file import Client
 
 
 class Message:
@@ -82,7 +83,7 @@ class Prepare(Message):
     attempt: int
     run: int  # goes into every message's header
     payload_bytes: int
-    procedure: str
+    client: Client
     results: str | None  # folder of the records; None: the calls are not kept
     connection_string: str = field(repr=False)
     handles: Sequence[str] = field(repr=False)  # one for each thread
@@ -227,7 +228,7 @@ _ADAPTERS = {kind.__name__: TypeAdapter(kind) for kind in _KINDS}
 
 
 def encode(message: Message, number: int = 0) -> bytes:
-    return json.dumps([number, type(message).__name__, asdict(message)]).encode() + b"\n"  # type: ignore[call-overload]
+    return json.dumps([number, type(message).__name__, asdict(message)], default=dict).encode() + b"\n"  # type: ignore[call-overload]
 
 
 def decode(line: bytes) -> tuple[int, Any]:

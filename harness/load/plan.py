@@ -9,20 +9,11 @@ from pathlib import Path
 from harness.failures import MachineFailure
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
+from harness.workload_file import Client
 
-# Both take an identifier and a body: the first the handle of the dialog to send on, the second the target's broker
-# instance, to which it begins a dialog for this message alone.
-SEND_MESSAGE = "dbo.SendMessage"
-SEND_MESSAGE_ON_NEW_DIALOG = "dbo.SendMessageOnNewDialog"
-
-
-def call(procedure: str) -> str:
-    """Return the text that ODBC executes, with the identifier and the body as its parameters.
-
-    pyodbc binds them anew for each call, and Microsoft's driver therefore prepares anew: one round trip either way, but
-    as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls by name.
-    """
-    return f"{{CALL {procedure} (?, ?)}}"
+# The paper's two ways of sending.
+SEND_MESSAGE = Client(procedure="dbo.SendMessage", parameters=("handle", "body"))
+SEND_MESSAGE_ON_NEW_DIALOG = Client(procedure="dbo.SendMessageOnNewDialog", parameters=("broker_instance", "body"))
 
 
 class LoadError(MachineFailure):
@@ -31,23 +22,18 @@ class LoadError(MachineFailure):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The procedure that each thread calls, and its first parameter by initiator and thread."""
+    """The procedure that clients call, and by initiator and thread the dialog or broker instance that they pass."""
 
-    procedure: str
+    client: Client
     handles: Sequence[Sequence[str]] = field(repr=False)
-
-    @property
-    def begins_dialogs(self) -> bool:
-        """Whether each message has a dialog of its own, so that no two of them have an order."""
-        return self.procedure == SEND_MESSAGE_ON_NEW_DIALOG
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
     """One attempt at one cell in a block.
 
-    `connection_strings` has one per initiator, to its database. `handles` has, for each initiator, the first parameters
-    of `procedure`, one for each thread or more: a test client looks up nothing.
+    `connection_strings` has one per initiator, to its database. `handles` has, for each initiator, the dialogs or
+    the broker instance for each thread or more: a test client looks up nothing.
     """
 
     visit: Visit
@@ -56,7 +42,7 @@ class CellPlan:
     connection_strings: Sequence[str] = field(repr=False)
     handles: Sequence[Sequence[str]] = field(repr=False)
     results: Path | None  # None: keeps no records
-    procedure: str = SEND_MESSAGE
+    client: Client = SEND_MESSAGE
     open_loop: OpenLoop | None = None  # None: the closed loop
 
     @property

@@ -14,7 +14,7 @@ import contextlib
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
@@ -26,7 +26,8 @@ import numpy.typing as npt
 import pyodbc
 
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
-from harness.load.plan import SEND_MESSAGE, call
+from harness.load.plan import SEND_MESSAGE
+from harness.workload_file import Client, Parameter
 
 # A pooled connection would hide the cost of connecting and the state of its session.
 pyodbc.pooling = False
@@ -123,14 +124,14 @@ class CellRun:
         initiator: int,
         run: int,
         payload_bytes: int,
-        procedure: str = SEND_MESSAGE,
+        client: Client = SEND_MESSAGE,
         turns: Turns | None = None,
     ) -> None:
         self.connection_string = connection_string
         self.initiator = initiator
         self.run = run
         self.payload_bytes = payload_bytes
-        self.call = call(procedure)
+        self.call, self.parameters = client.call, client.parameters
         self.stopping = False
         self.turns = turns  # None: the closed loop
         self.clock_offset_ns = clock_offset_ns()
@@ -149,12 +150,12 @@ class ClientThread:
         self._connection: pyodbc.Connection | None = None
         self._connected_to = ""
         self._cursor: Any = None
-        self._handle: UUID | None = None
-        self._body = bytearray()
+        self._arguments: Sequence[Any] = ()  # of the procedure
+        self._body = bytearray()  # one of them, changed before each call
         threading.Thread(target=self._obey, daemon=True).start()
 
     def prepare(self, run: CellRun, number: int, handle: str) -> None:
-        """Connects, takes the dialog and waits at the barrier: READY, or UNPREPARED."""
+        """Connects, takes the dialog or broker instance and waits at the barrier: READY, or UNPREPARED."""
         self.state = ThreadState.PREPARING
         self.number = number
         self._run = run
@@ -194,9 +195,16 @@ class ClientThread:
             self.reason = error_text(error)
             self.state = ThreadState.UNPREPARED
             return
-        self._cursor.setinputsizes(input_sizes(self._connection, run.payload_bytes))
-        self._handle = handle
+        self._cursor.setinputsizes(input_sizes(self._connection, run.payload_bytes, run.parameters))
         self._body = new_body(run.payload_bytes, run=run.run, initiator=run.initiator, thread=self.number)
+        values = {
+            "handle": handle,
+            "broker_instance": handle,
+            "body": self._body,
+            "initiator": run.initiator,
+            "thread": self.number,
+        }
+        self._arguments = [values[name] for name in run.parameters]
         self.log.clear()
         self.reason = ""
         self.state = ThreadState.READY
@@ -228,7 +236,7 @@ class ClientThread:
     def _send_until_stopping(self, run: CellRun) -> None:
         """Runs the loop. It shares nothing with other threads but `run.stopping` and `run.turns`."""
         log = self.log
-        execute, send, handle, body = self._cursor.execute, run.call, self._handle, self._body
+        execute, send, arguments, body = self._cursor.execute, run.call, self._arguments, self._body
         offset, clock, stamp, turns = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into, run.turns
         failures_in_a_row = 0
         sequence = 0
@@ -245,7 +253,7 @@ class ClientThread:
                 started = intended if turns is None else clock()
                 stamp(body, STAMP_OFFSET, sequence, intended + offset)
                 try:
-                    execute(send, handle, body)
+                    execute(send, *arguments)
                 except pyodbc.Error as error:
                     latencies[index] = clock() - intended
                     in_a_row = bool(log.failures) and log.failures[-1][0] == sequence - 1
@@ -276,7 +284,9 @@ def _turn(turns: Turns, run: CellRun) -> int:
     return intended
 
 
-def input_sizes(connection: pyodbc.Connection, payload_bytes: int) -> list[tuple[int, int, int]]:
+def input_sizes(
+    connection: pyodbc.Connection, payload_bytes: int, parameters: Sequence[Parameter]
+) -> list[tuple[int, int, int]]:
     """Types of the procedure's parameters with which a body of any size is sent as varbinary(max).
 
     Microsoft's driver refuses 8192 bytes as varbinary(n) and takes size 0 for max. With that size FreeTDS would send an
@@ -284,7 +294,9 @@ def input_sizes(connection: pyodbc.Connection, payload_bytes: int) -> list[tuple
     """
     freetds = "tds" in connection.getinfo(pyodbc.SQL_DRIVER_NAME).lower()
     body = (pyodbc.SQL_LONGVARBINARY, payload_bytes, 0) if freetds else (pyodbc.SQL_VARBINARY, 0, 0)
-    return [(pyodbc.SQL_GUID, 16, 0), body]
+    guid, number = (pyodbc.SQL_GUID, 16, 0), (pyodbc.SQL_INTEGER, 0, 0)
+    types = {"handle": guid, "broker_instance": guid, "body": body, "initiator": number, "thread": number}
+    return [types[name] for name in parameters]
 
 
 def clock_offset_ns() -> int:

@@ -31,7 +31,7 @@ from harness.load.messages import (
     Status,
     WebScenario,
 )
-from harness.load.plan import CellPlan, LoadError
+from harness.load.plan import CellPlan, LoadError, Sending
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.settings import RunSettings
@@ -77,10 +77,11 @@ class LabStage:
             self._drain(scenario.initiators)
         taking_part = self._lab.initiators[: scenario.initiators]
         with connections(taking_part) as opened:
-            handles = dialog_pool.used(opened, scenario.dialog_ratio, scenario.threads)
+            client = self._lab.workload.client
+            handles = dialog_pool.identifiers(self._lab, opened, client, scenario.dialog_ratio, scenario.threads)
         strings = [instance.client_connection_string() for instance in taking_part]
         open_loop = self._settings.model_copy(update={"rate": scenario.rate_per_s}).open_loop
-        return plan_of(scenario, run, self._lab.version, strings, handles, open_loop)
+        return plan_of(scenario, run, self._lab.version, strings, Sending(client, handles), open_loop)
 
     def check(self) -> None:
         self._lab.check()
@@ -99,12 +100,12 @@ def plan_of(  # noqa: PLR0917
     run: int,
     version: str,
     connection_strings: Sequence[str],
-    handles: Sequence[Sequence[str]],
+    sending: Sending,
     open_loop: OpenLoop | None,
 ) -> CellPlan:
     """A cell that keeps no records."""
     cell = Cell(version, scenario.initiators, scenario.dialog_ratio, scenario.threads, scenario.payload_bytes)
-    return CellPlan(Visit(cell), 1, run, connection_strings, handles, None, open_loop=open_loop)
+    return CellPlan(Visit(cell), 1, run, connection_strings, sending.handles, None, sending.client, open_loop)
 
 
 class Player:

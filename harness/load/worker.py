@@ -166,7 +166,7 @@ class Worker:
             initiator=self._initiator,
             run=order.run,
             payload_bytes=order.payload_bytes,
-            procedure=order.procedure,
+            client=order.client,
             turns=Turns(order.open_loop.starts_ns(self._initiator, order.block)) if order.open_loop else None,
         )
         self._threads = seats.threads
@@ -296,7 +296,7 @@ class Worker:
             log_calls(
                 self._environment.stats,
                 latencies_ns,
-                procedure=self._order.procedure,
+                procedure=self._order.client.procedure,
                 payload_bytes=self._order.payload_bytes,
                 failures=[text for _, text in thread.log.failures[known_failures:failed]],
             )

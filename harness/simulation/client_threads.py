@@ -73,7 +73,7 @@ class _Run:
     """Plan and costs that the clients of a cell share; `stopping` ends their loops."""
 
     def __init__(self, plan: CellPlan, costs: ClientParameters, cores: Cores | None) -> None:
-        self.procedure = plan.procedure
+        self.procedure = plan.client.procedure
         self.stopping = False
         self.cores = cores
         self.call_ns = round(costs.call_us * 1000)

@@ -171,7 +171,7 @@ def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
     sent = 0
     for connection, handles in zip(clients, dialog_pool.used(clients, 1, USED_DIALOGS), strict=True):
         for handle in handles:
-            scripts.execute(connection, plan.call(plan.SEND_MESSAGE), handle, b"x" * WARM_UP_BYTES)
+            scripts.execute(connection, plan.SEND_MESSAGE.call, handle, b"x" * WARM_UP_BYTES)
             sent += 1
     return sent
 

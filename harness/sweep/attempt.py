@@ -20,7 +20,7 @@ from harness.lab import dialog_pool, scripts
 from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
-from harness.load.plan import SEND_MESSAGE, CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending
+from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
@@ -148,7 +148,7 @@ class Attempt:
     phases: Phases
     settles_in_full: bool = False  # measuring begins after the longest settling, even if the cell is steady before
     on_stopped: Callable[[], None] = lambda: None  # called when clients have stopped and messages are still processed
-    sending: Sending | None = None  # None: each thread sends on one of the pool's dialogs
+    sending: Sending | None = None  # None: that of the lab's workload
     moments: Moments = field(default_factory=Moments)
     unsteady: Sequence[str] = ()  # what had not settled when the window began
     readers_at_begin: int = 0  # queue readers of the target when the window began
@@ -179,8 +179,7 @@ class Attempt:
         with self.phases.phase("prepare"):
             parts.lab.check()
             dialog_pool.empty_tables(parts.lab, parts.target)
-            own = self._dialogs() if self.sending is None else ()
-            sending = self.sending or Sending(SEND_MESSAGE, own)
+            sending = self.sending = self.sending or self._of_workload()
             parts.clients.prepare(
                 CellPlan(
                     self.visit,
@@ -189,7 +188,7 @@ class Attempt:
                     [instance.client_connection_string() for instance in self._taking_part()],
                     sending.handles,
                     self.results,
-                    sending.procedure,
+                    sending.client,
                     self.settings.open_loop,
                 )
             )
@@ -220,9 +219,12 @@ class Attempt:
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
         return measured
 
-    def _dialogs(self) -> list[list[str]]:
-        clients = self.equipment.initiators[: self.cell.initiators]
-        return dialog_pool.used(clients, self.cell.dialog_ratio, self.cell.threads)
+    def _of_workload(self) -> Sending:
+        """Return the call of the lab's workload, with the dialogs of the pool or the target's broker instance."""
+        lab, cell = self.equipment.lab, self.cell
+        initiators = self.equipment.initiators[: cell.initiators]
+        client = lab.workload.client
+        return Sending(client, dialog_pool.identifiers(lab, initiators, client, cell.dialog_ratio, cell.threads))
 
     def _taking_part(self) -> list[Instance]:
         return self.equipment.lab.initiators[: self.cell.initiators]
@@ -305,7 +307,8 @@ class Attempt:
     def _account(self, report: LoadReport) -> dict[str, list[Any]]:
         variables = {"Run": str(self.run_number)}
         deliveries = scripts.columns(self.equipment.target, "observe/deliveries.sql", variables)
-        has_order = self.sending is None or not self.sending.begins_dialogs
+        assert self.sending is not None
+        has_order = not self.sending.client.begins_dialogs
         stored = accounting.stored_by_client(deliveries)
         self.accounting = accounting.compare(report.sent, stored, has_order=has_order)
         return deliveries

@@ -19,8 +19,9 @@ from typing import Any
 from harness import load_model, records
 from harness.failures import MachineFailure, UsageFailure, nearest
 from harness.lab.drivers import Driver
+from harness.places import CHECKOUT, PACKAGE, SQL_ROOT
 from harness.records import MANIFEST
-from harness.settings import CHECKOUT, PACKAGE, RESUME_MAY_DIFFER, SQL_ROOT, RunSettings
+from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
 # These must be equal when a run resumes: other code or another machine is another experiment.

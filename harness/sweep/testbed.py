@@ -24,7 +24,6 @@ from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured, NotReady
 from harness.sweep.equipment import LabEquipment, Preflight
 from harness.sweep.journal import Phases
-from harness.whitepaper import RECEIVE_TIMEOUT_MS
 
 
 @dataclass
@@ -109,7 +108,7 @@ class LabTestbed:
     def _rest_readers(self, stage: _Stage) -> None:
         parts = stage.equipment.parts
         assert parts is not None
-        timeout_s = RECEIVE_TIMEOUT_MS / 1000 + queue_readers.END_WITHIN_S
+        timeout_s = parts.lab.workload.target.receive_timeout_ms / 1000 + queue_readers.END_WITHIN_S
         queue_readers.wait_until_at_most(queue_readers.AT_REST, parts.lab, parts.target, timeout_s=timeout_s)
 
     def _build_pool(self, stage: _Stage, cell: Cell) -> None:
@@ -117,7 +116,8 @@ class LabTestbed:
         assert parts is not None
         stage.group, stage.has_conversations = None, True
         group = self._groups[cell.group]
-        dialog_pool.build(parts.lab, initiators=cell.initiators, dialogs=max(each.dialogs for each in group))
+        begun_beforehand = 0 if parts.lab.workload.client.begins_dialogs else max(each.dialogs for each in group)
+        dialog_pool.build(parts.lab, initiators=cell.initiators, dialogs=begun_beforehand)
         stage.pages = self._spread(parts.lab.initiators[: cell.initiators])
         if stage.pages and not self._is_embedded:  # its pages are modelled: where dialogs lie proves nothing
             for ratio in sorted({each.dialog_ratio for each in group}):

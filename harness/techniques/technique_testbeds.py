@@ -175,9 +175,9 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
 
 def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:
     """Send messages on new dialogs, so that the step's own dialogs stay as cold as they are."""
-    guid = str(lab.identities[0]["service_broker_guid"])
+    guid = dialog_pool.broker_instance(lab)
     for _ in range(count):
-        scripts.execute(clients[0], plan.call(plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"x" * WARM_UP_BYTES)
+        scripts.execute(clients[0], plan.SEND_MESSAGE_ON_NEW_DIALOG.call, guid, b"x" * WARM_UP_BYTES)
     return count
 
 
@@ -196,13 +196,11 @@ def _build(lab: Lab, initiators: int, pool: Pool) -> None:
 
 def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
     """Return the procedure that the clients call, and its arguments."""
-    cell = turn.cell
-    if turn.technique.arrangement.conversations == "one_per_message":
-        guid = str(lab.identities[0]["service_broker_guid"])
-        return Sending(plan.SEND_MESSAGE_ON_NEW_DIALOG, [[guid] * cell.threads] * cell.initiators)
-    arrangement = turn.technique.arrangement
+    cell, arrangement = turn.cell, turn.technique.arrangement
+    client = plan.SEND_MESSAGE_ON_NEW_DIALOG if arrangement.conversations == "one_per_message" else lab.workload.client
     own = arrangement.used_dialogs(cell.threads)
-    used = dialog_pool.used(initiators[: cell.initiators], arrangement.dialog_ratio, own)
-    if turn.technique.arrangement.conversations == "one":
-        used = [handles[:1] * cell.threads for handles in used]
-    return Sending(plan.SEND_MESSAGE, used)
+    taking_part = initiators[: cell.initiators]
+    handles = dialog_pool.identifiers(lab, taking_part, client, arrangement.dialog_ratio, own or cell.threads)
+    if arrangement.conversations == "one":
+        handles = [handles[:1] * cell.threads for handles in handles]
+    return Sending(client, handles)

@@ -1,6 +1,6 @@
 /*
 Purpose:   the login of the test clients and its user in the initiator's database.
-Called by: the lab, on every initiator, before client_grants.sql.
+Called by: the lab, on every initiator, before the workload's scripts, which grant it their procedure.
 Assumes:   the login may create and alter logins. An existing login gets the new password; an existing user is mapped
            to the login, which may have been dropped and created again since.
 Variables: Database (name of the initiator's database), ClientPassword (the login's password; no apostrophe in it),

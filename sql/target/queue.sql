@@ -1,9 +1,10 @@
 /*
 Purpose:   the target's queue with its activation.
-Called by: the lab once, on the target, after receive_procedure.sql. A second run sets the number of readers and
-           turns on a queue that five rollbacks have disabled.
+Called by: the lab once, on the target, after the workload's scripts. A second run sets the procedure and the number
+           of readers, and turns on a queue that five rollbacks have disabled.
 Assumes:   the activation procedure exists.
 Variables: Database (name of the target's database),
+           ActivationProcedure (dbo.SRPerf_Queue_LabTest in the paper),
            MaxQueueReaders (readers at once; 16 in the paper: two per core of its servers)
 */
 USE [$(Database)];
@@ -21,12 +22,12 @@ GO
 SET NOEXEC OFF;
 GO
 
--- In a string, because parsers expect a number and find the variable's name before sqlcmd has replaced it.
+-- In a string, because parsers expect names and numbers and find variables before sqlcmd has replaced them.
 EXECUTE (N'ALTER QUEUE [dbo].[MySSBLabTestQueue]
     WITH STATUS = ON,
     ACTIVATION (
         STATUS = ON,
-        PROCEDURE_NAME = [dbo].[SRPerf_Queue_LabTest],
+        PROCEDURE_NAME = $(ActivationProcedure),
         MAX_QUEUE_READERS = $(MaxQueueReaders),
         EXECUTE AS OWNER
     );');

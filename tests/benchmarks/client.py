@@ -25,7 +25,7 @@ import pyodbc
 
 from harness.load.locust_clients import LocustClients
 from harness.load.payload import new_body
-from harness.load.plan import SEND_MESSAGE, CellPlan, call
+from harness.load.plan import SEND_MESSAGE, CellPlan
 from harness.load.threads import input_sizes
 from harness.matrix import Cell, Visit
 from tests.load.echo_server import EchoServer, handles, running
@@ -54,8 +54,8 @@ def bare_loop(connection_string: str, threads: int, seconds: float) -> float:
     def drive(number: int) -> None:
         connection = pyodbc.connect(connection_string, autocommit=True)
         cursor = connection.cursor()
-        cursor.setinputsizes(input_sizes(connection, PAYLOAD_BYTES))
-        execute, send, handle = cursor.execute, call(SEND_MESSAGE), uuid4()
+        cursor.setinputsizes(input_sizes(connection, PAYLOAD_BYTES, SEND_MESSAGE.parameters))
+        execute, send, handle = cursor.execute, SEND_MESSAGE.call, uuid4()
         body = new_body(PAYLOAD_BYTES, run=0, initiator=0, thread=number)
         barrier.wait()
         count = 0

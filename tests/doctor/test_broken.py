@@ -94,7 +94,7 @@ BREAKAGES = [
         "no activation procedure",
         "target",
         "DROP PROCEDURE dbo.SRPerf_Queue_LabTest;",
-        "{target/receive_procedure.sql}",
+        "{workloads/paper/receive_procedure.sql}",
         error("target", "activation"),
         "receive_procedure.sql",
     ),
@@ -398,7 +398,7 @@ def _actions(lab: Lab, instance: Instance) -> dict[str, Callable[[], None]]:
 
         return run
 
-    paths = ("target/receive_procedure.sql", "initiator/service.sql")
+    paths = ("workloads/paper/receive_procedure.sql", "initiator/service.sql")
     linking = {"{link}": lambda: link.link(lab), "{route}": lambda: link.relink(lab)}
     return linking | {f"{{{path}}}": script(path) for path in paths}
 

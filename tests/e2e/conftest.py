@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.settings import CHECKOUT
+from harness.places import CHECKOUT
 
 
 @pytest.fixture(scope="session")

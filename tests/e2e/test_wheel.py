@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.settings import CHECKOUT
+from harness.places import CHECKOUT
 
 pytestmark = pytest.mark.process
 

@@ -40,7 +40,7 @@ class Target:
         self.installed: list[str] = []
 
     def run(self, connection: object, path: str, variables: dict[str, str]) -> None:
-        if path == "target/receive_procedure.sql":
+        if str(path).endswith("receive_procedure.sql"):
             self.installed.append(variables["ReceiveTimeoutMs"])
 
     def rows(self, connection: object, path: str, variables: dict[str, str]) -> list[dict[str, Any]]:

@@ -72,3 +72,19 @@ def test_errors_of_the_driver_are_reduced_to_what_the_server_said() -> None:
         "[42S02] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
     )
     assert error_text(Exception("42S02", text)) == "Invalid object name 'x'. (error 208)"
+
+
+def test_what_a_script_creates_is_told_from_its_comments_and_strings(tmp_path: Path) -> None:
+    file = tmp_path / "orders.sql"
+    file.write_text(
+        "/* CREATE TABLE dbo.no */ -- CREATE TABLE dbo.neither\n"
+        "CREATE OR ALTER PROCEDURE dbo.[Submit Order] AS SELECT 'CREATE TABLE dbo.nor';\nGO\n"
+        "create table dbo.orders (id int);\nCREATE UNIQUE CLUSTERED INDEX ix ON dbo.orders (id);\n"
+        "CREATE MESSAGE TYPE [//Orders/M] VALIDATION = NONE;\n"
+    )
+    assert scripts.created(file) == [
+        "PROCEDURE dbo.[Submit Order]",
+        "TABLE dbo.orders",
+        "INDEX ix",
+        "MESSAGE TYPE [//Orders/M]",
+    ]

@@ -10,7 +10,7 @@ from harness.lab import LabError
 from harness.load import ui
 from harness.load.locust_clients import LocustClients, WebPage
 from harness.load.messages import WebScenario
-from harness.load.plan import CellPlan
+from harness.load.plan import SEND_MESSAGE, CellPlan, Sending
 from harness.load_model import OpenLoop
 from tests.load import echo_server
 
@@ -25,11 +25,10 @@ class EchoStage:
             raise LabError("no echo in this valley")
         database = {42: "Refuse", 43: "FailAll"}.get(scenario.threads, "Echo")
         strings = [self._server.connection_string(database)] * scenario.initiators
-        handles = [echo_server.handles(scenario.threads)] * scenario.initiators
+        sending = Sending(SEND_MESSAGE, [echo_server.handles(scenario.threads)] * scenario.initiators)
         rate = scenario.rate_per_s
-        return ui.plan_of(
-            scenario, run, "2008", strings, handles, None if rate is None else OpenLoop(rate, "constant", 1)
-        )
+        open_loop = None if rate is None else OpenLoop(rate, "constant", 1)
+        return ui.plan_of(scenario, run, "2008", strings, sending, open_loop)
 
     def check(self) -> None:
         assert self._server.process.poll() is None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from harness import records
+from harness import records, workload_file
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
 from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress
@@ -101,6 +101,7 @@ class FakeLab:
         self.death = ""
         self.place = "simulated"  # so that this machine does not matter
         self.clock = RealClock()
+        self.workload = workload_file.paper()
 
     @property
     def instances(self) -> list[FakeInstance]:

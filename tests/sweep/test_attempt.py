@@ -80,7 +80,7 @@ def test_messages_on_a_dialog_each_have_no_order(bench: Bench) -> None:
     attempt.run()
     assert cell_row(bench.results)["outcome"] == "completed"
     assert bench.clients.plan is not None
-    assert bench.clients.plan.procedure == SEND_MESSAGE_ON_NEW_DIALOG
+    assert bench.clients.plan.client == SEND_MESSAGE_ON_NEW_DIALOG
     assert bench.clients.plan.handles == attempt.sending.handles
 
 

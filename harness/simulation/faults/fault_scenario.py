@@ -82,7 +82,7 @@ def prepare(parameters: Parameters) -> PreparedLab:
     dialog_pool.build(lab, initiators=INITIATORS_MAX, dialogs=1)
     for instance in lab.initiators:
         with instance.connect_client() as client:  # type: ignore[attr-defined]
-            client.execute(load_plan.call(load_plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"warm-up")
+            client.execute(load_plan.SEND_MESSAGE_ON_NEW_DIALOG.call, guid, b"warm-up")
     lab.clock.sleep(SETTLE_S)
     dialog_pool.build(lab, initiators=INITIATORS_MAX, dialogs=THREADS_MAX, warm_up=False)
     lab.clock.sleep(SETTLE_S)
@@ -256,11 +256,11 @@ class ScenarioRun:
         at_ns = self._now_ns()
         body = self._body(client, sequence, at_ns, is_poison)
         if client.on_new_dialog:
-            procedure, first = load_plan.SEND_MESSAGE_ON_NEW_DIALOG, self._guid
+            call, first = load_plan.SEND_MESSAGE_ON_NEW_DIALOG, self._guid
         else:
-            procedure, first = load_plan.SEND_MESSAGE, self._handles[client.initiator - 1][client.thread - 1]
+            call, first = load_plan.SEND_MESSAGE, self._handles[client.initiator - 1][client.thread - 1]
         parameters = [Parameter("", _HANDLE, first, False), Parameter("", _BODY, body, False)]
-        answer = yield from line.call(lambda session, results: session.rpc(procedure, parameters, results))
+        answer = yield from line.call(lambda session, results: session.rpc(call.procedure, parameters, results))
         message = Message(client.initiator, client.thread, sequence)
         self.evidence.calls.append(Call(message, answer.outcome, at_ns, client.on_new_dialog, is_poison, answer.error))
         if is_poison:

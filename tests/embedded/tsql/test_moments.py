@@ -19,6 +19,8 @@ DATETIME = "CAST('2026-01-02 03:04:05.678' AS datetime)"
         ("CAST('1998-01-01 23:59:59.991' AS datetime)", "1998-01-01 23:59:59.990"),
         ("CAST(CAST('2026-01-02 03:04:05.6789' AS datetime2) AS datetime)", "2026-01-02 03:04:05.680"),
         ("DATEADD(millisecond, 1, CAST('2026-01-02' AS datetime))", "2026-01-02 00:00:00.000"),
+        ("DATEADD(day, 1, 0)", "1900-01-02 00:00:00.000"),
+        ("DATEADD(hour, -1, 1.5)", "1900-01-02 11:00:00.000"),
         ("DATEADD(millisecond, 2, CAST('2026-01-02' AS datetime))", "2026-01-02 00:00:00.003"),
         # "Values that are 29.998 seconds or less are rounded down to the nearest minute"
         ("CAST('2007-05-08 12:35:29.998' AS smalldatetime)", "2007-05-08 12:35:00"),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness import workload_file
 from harness.lab import scripts
-from harness.lab.link import _BINDING, _BOTH, _INITIATOR, _OWN, _REMOTE, _SECURED_OWN, _SECURED_REMOTE, _TARGET
+from harness.lab.link import _BINDING, _OWN, _REMOTE, _SECURED_OWN, _SECURED_REMOTE, set_up_scripts
 from tests.embedded.tsql.sides import LISTINGS, Side, World
 
 SERVICE = "//MySSB.com/Lab/S_Test"
@@ -36,6 +37,7 @@ class Linked:
             "LocalName": side.name,
             "Encryption": "ON",
             "DialogRatio": "1",
+            "ActivationProcedure": "dbo.SRPerf_Queue_LabTest",
             "MaxQueueReaders": "16",
             "ReceiveTop": "10000",
             "ReceiveTimeoutMs": "3000",
@@ -52,7 +54,7 @@ class Linked:
     def set_up(self, side: Side, port: int) -> None:
         variables = self.variables(side) | {"BrokerPort": str(port)}
         side.address = f"TCP://127.0.0.1:{port}"
-        for path in (*_BOTH, *(_TARGET if side is self.target else _INITIATOR)):
+        for path in set_up_scripts(workload_file.paper(), is_target=side is self.target):
             side.script(path, **variables)
         side.script("link/master_key.sql", **variables | {"Database": "master"})
         side.script("link/master_key.sql", **variables)
@@ -168,7 +170,7 @@ def test_a_receive_takes_no_more_than_it_is_told_and_a_reader_stays_no_longer():
     linked.world.run_for(5)
     assert linked.observe(target, "activated_tasks") == []
     one_by_one = linked.variables(target) | {"ReceiveTop": "1", "ReceiveTimeoutMs": "100"}
-    target.script("target/receive_procedure.sql", **one_by_one)
+    target.script("workloads/paper/receive_procedure.sql", **one_by_one)
     target.script("reset/messages.sql", **one_by_one)
     handle = side.value("SELECT handle FROM dbo.dialogs;")
     for sequence in range(4):
@@ -200,9 +202,9 @@ def test_every_observation_has_the_columns_its_head_announces(linked, name):
 
 def test_the_scripts_run_twice(linked):
     side = linked.initiators[0]
-    for path in (*_BOTH, *_INITIATOR, *_OWN, *_SECURED_OWN):
+    for path in (*set_up_scripts(workload_file.paper(), is_target=False), *_OWN, *_SECURED_OWN):
         side.script(path, **linked.variables(side) | {"BrokerPort": "5115"})
-    for path in (*_BOTH, *_TARGET):
+    for path in set_up_scripts(workload_file.paper(), is_target=True):
         linked.target.script(path, **linked.variables(linked.target))
 
 

@@ -148,7 +148,10 @@ def _moment(renderer: Renderer, value: Fragment) -> Fragment:
         return Fragment(f"substr({value.sql}, 1, {UTC_WIDTH})", DATETIME2)
     if value.type is not None and family(value.type) == "date" and value.type.name != "time":
         return value
-    return renderer.cast(value, SqlType("datetime2", scale=7))
+    # A number is one of days since 1900, as datetime has it and datetime2 has not.
+    return renderer.cast(
+        value, DATETIME if family(value.type) in ("integer", "float", "decimal") else SqlType("datetime2", scale=7)
+    )
 
 
 FUNCTIONS: Functions = {

@@ -2,7 +2,7 @@
 Purpose:   dbo.SendMessage sends one message in one transaction: the unit of the paper's load.
 Called by: every client thread, in a closed or an open loop, on its own connection and its own dialog, as a login that may
            execute this procedure and nothing else.
-Assumes:   @handle is one of dbo.dialogs, and the caller has no transaction of its own open.
+Assumes:   @handle is one of dbo.dialogs, and the caller has no transaction of its own open. The clients' user exists.
            "To send a message, the current user must have RECEIVE permission on the queue of every service that
            sends the message." A test client must not have that right, with which it could empty the queue. Hence
            EXECUTE AS OWNER. It costs one switch of context for each call, to a token that SQL Server caches. A
@@ -10,7 +10,8 @@ Assumes:   @handle is one of dbo.dialogs, and the caller has no transaction of i
            every CREATE OR ALTER removes it. Nothing documents that ownership chains cover SEND. The paper describes
            such a procedure without a listing. The database's owner must be a login that SQL Server can resolve
            (common/database.sql).
-Variables: Database (name of the initiator's database)
+Variables: Database (name of the initiator's database),
+           Prefix (begins the name of every object outside the lab's databases; may be empty)
 */
 USE [$(Database)];
 GO
@@ -30,4 +31,7 @@ BEGIN
 
     COMMIT TRANSACTION;
 END;
+GO
+
+GRANT EXECUTE ON OBJECT::dbo.SendMessage TO [$(Prefix)Client];
 GO

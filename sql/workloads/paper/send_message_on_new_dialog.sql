@@ -9,7 +9,8 @@ Assumes:   the caller has no open transaction; for EXECUTE AS OWNER see send_mes
            messages may be lost unnoticed. Against replays the target keeps a closed endpoint for every message until
            half an hour after the dialog's lifetime. The default lifetime is 68 years; hence LIFETIME, an hour, which is
            longer than a message waits here.
-Variables: Database (name of the initiator's database), Encryption (ON as in the paper, or OFF)
+Variables: Database (name of the initiator's database), Encryption (ON as in the paper, or OFF),
+           Prefix (begins the name of every object outside the lab's databases; may be empty)
 */
 USE [$(Database)];
 GO
@@ -46,4 +47,7 @@ BEGIN
 
     COMMIT TRANSACTION;
 END;
+GO
+
+GRANT EXECUTE ON OBJECT::dbo.SendMessageOnNewDialog TO [$(Prefix)Client];
 GO

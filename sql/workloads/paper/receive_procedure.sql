@@ -3,8 +3,8 @@ Purpose:   dbo.SRPerf_Queue_LabTest, the paper's activation procedure: receives 
            conversation group at a time, writes the first 2000 bytes of each to dbo.messageDrop and the count to
            dbo.receiveCount, all in one transaction, and ends after three seconds without a message. Both are the
            paper's; harness techniques runs the procedure with others too.
-Called by: Service Broker, up to MAX_QUEUE_READERS at once (queue.sql).
-Assumes:   the tables of this folder. Errors are handled inside the transaction, hence XACT_ABORT OFF: with ON every
+Called by: Service Broker, up to MAX_QUEUE_READERS at once (target/queue.sql).
+Assumes:   the tables of target/. Errors are handled inside the transaction, hence XACT_ABORT OFF: with ON every
            error would doom it.
            "Never do a rollback", says the paper: five in a row disable the queue. An error that leaves the transaction
            committable (XACT_STATE() = 1) undoes its own statement only; then the messages are stored one by one, a bad

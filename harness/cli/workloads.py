@@ -1,0 +1,78 @@
+"""Commands on workloads: check one, begin one of one's own."""
+
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+
+from harness import workload_file
+from harness.cli.conventions import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors, say
+
+_TEMPLATE = "fan-in"
+
+
+@click.group(epilog=EXIT_CODES, short_help="Your own messages and procedures: check them, begin them.")
+def workload() -> None:
+    """What clients send, and what the target does with it: a workload.toml beside its SQL files.
+
+    \b
+    Examples:
+      harness workload new orders               writes orders/ with a workload that runs
+      harness workload check orders             runs messages through it on the embedded lab
+      harness matrix --workload orders --threads 1,10,50 --lab-file lab.toml
+    """
+
+
+@workload.command(epilog=EXIT_CODES)
+@click.argument("folder", type=PATH)
+def new(folder: Path) -> None:
+    """Write a workload that runs into a new folder: change its procedures into yours.
+
+    \b
+    Example:
+      harness workload new orders
+    """
+    with one_line_errors():
+        try:
+            shutil.copytree(workload_file.FOLDER / _TEMPLATE, folder)
+        except FileExistsError:
+            raise Failure(f"{folder} exists: name another folder", USAGE) from None
+        for path in sorted(folder.iterdir()):
+            say(f"wrote {path}")
+        say(f"next: harness workload check {folder}")
+
+
+@workload.command(epilog=EXIT_CODES)
+@click.argument("name")
+def check(name: str) -> None:
+    """Read a workload, list what its scripts create, and run messages through it on the embedded lab.
+
+    NAME is that of a workload of the package or the folder of a workload.toml.
+
+    \b
+    Examples:
+      harness workload check orders
+      harness workload check request-reply
+    """
+    from harness import reporting
+    from harness.lab import scripts
+    from harness.sweep import matrix_run
+
+    with one_line_errors():
+        found = workload_file.read(name)
+        say(f"workload {found}: {found.about}")
+        for side, paths in (("initiators", found.initiator_scripts), ("target", found.target_scripts)):
+            for path in paths:
+                say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")
+        with tempfile.TemporaryDirectory(prefix="harness-workload-") as results:
+            options = {"lab": "embedded", "workload": name, "measure": "200ms", "settle": "500ms", "results": results}
+            axes = {"initiators": 1, "threads": 2, "dialog_ratio": 1}
+            outcome = matrix_run.single(None, axes, options, reporting.Notes())
+    if outcome.failed:
+        raise Failure(outcome.reason, CELLS_FAILED)
+    say(f"the workload runs. Next: harness run --workload {name}")
