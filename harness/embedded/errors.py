@@ -459,6 +459,7 @@ class SqlServerError(Exception):
         self.procedure = procedure
 
     frame: object | None = None  # of T-SQL, in which the error occurred
+    ends_batch = False  # decided where it occurred, with the options there
 
     @property
     def text(self) -> str:

@@ -36,3 +36,9 @@ def test_a_procedure_that_leaves_a_transaction_open_is_error_266(side):
     side.run("CREATE PROCEDURE dbo.opens AS BEGIN TRAN")
     assert side.error("EXEC dbo.opens").number == 266
     side.run("ROLLBACK")
+
+
+def test_an_error_with_xact_abort_on_in_a_procedure_ends_its_caller_too(side):
+    side.run("CREATE PROCEDURE dbo.p AS SET XACT_ABORT ON; INSERT INTO dbo.t (n) VALUES (NULL);")
+    results = side.results("BEGIN TRAN; EXEC dbo.p; PRINT 'on';")
+    assert ([error.number for error in results.errors], results.prints) == ([515], [])

@@ -142,7 +142,7 @@ class Session:
 
     def ends_batch(self, error: SqlServerError) -> bool:
         """Whether an error outside TRY ends more than its statement."""
-        if isinstance(error, RaisedError):
+        if error.ends_batch or isinstance(error, RaisedError):
             return error.ends_batch
         number = error.number
         return (
@@ -354,6 +354,7 @@ class Frame:
                 session.doomed = True
             raise error
         if session.ends_batch(error):
+            error.ends_batch = True
             session.after_abort(error)  # here, because XACT_ABORT is that of the procedure in which it failed
             raise error
         session.report(error, self.sink)
