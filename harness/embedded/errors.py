@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.embedded import value_errors
+from harness.embedded import module_errors, value_errors
 
 # Our own numbers, outside SQL Server's range
 UNSUPPORTED = 50001  # this server does not support the syntax
 DEFECT = 50002  # a bug of this server
 
 _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
+    **module_errors.SYNTAX_ERRORS,
+    **value_errors.SYNTAX_ERRORS,
     102: "Incorrect syntax near '%s'.",
     103: "The %s that starts with '%s' is too long. Maximum length is %s.",
     105: "Unclosed quotation mark after the character string '%s'.",
@@ -45,11 +47,9 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     136: "Cannot use a CONTINUE statement outside the scope of a WHILE statement.",
     137: 'Must declare the scalar variable "%s".',
     141: "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.",
-    154: "%s is not allowed in a procedure, function or trigger.",
     155: "'%s' is not a recognized %s option.",
     166: "'%s' does not allow specifying the database name as a prefix to the object name.",
     174: "The %s function requires %s argument(s).",
-    178: "A RETURN statement with a return value cannot be used in this context.",
     179: "Cannot use the OUTPUT option when passing a constant to a stored procedure.",
     191: "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller queries.",
     195: "'%s' is not a recognized built-in function name.",
@@ -67,9 +67,10 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     10753: "The function '%s' must have an OVER clause.",
 }
 
-_TEXTS: dict[int, str] = value_errors.TEXTS | {
+_TEXTS: dict[int, str] = {
+    **module_errors.TEXTS,
+    **value_errors.TEXTS,
     116: "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS.",
-    201: "Procedure or function '%s' expects parameter '%s', which was not supplied.",
     205: (
         "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of expressions in "
         "their target lists."
@@ -80,17 +81,12 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     209: "Ambiguous column name '%s'.",
     213: "Column name or number of supplied values does not match table definition.",
     214: "Procedure expects parameter '@%s' of type '%s'.",
-    217: "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit %s).",
     226: "%s statement not allowed within multi-statement transaction.",
     229: "The %s permission was denied on the object '%s', database '%s', schema '%s'.",
     259: "Ad hoc updates to system catalogs are not allowed.",
     262: "%s permission denied in database '%s'.",
     263: "Must specify table to select from.",
     264: "The column name '%s' is specified more than once in the SET clause or column list of an INSERT.",
-    266: (
-        "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. Previous count "
-        "= %s, current count = %s."
-    ),
     297: "The user does not have permission to perform this action.",
     300: "%s permission was denied on object '%s', database '%s'.",
     313: "An insufficient number of arguments were supplied for the procedure or function %s.",
@@ -145,7 +141,6 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     2778: "Only System Administrator can specify %s option for %s command.",
     2786: "The data type of substitution parameter %s does not match the expected type of the format specification.",
     2787: "Invalid format specification: '%s'.",
-    2812: "Could not find stored procedure '%s'.",
     3701: "Cannot drop the %s '%s', because it does not exist or you do not have permission.",
     3702: 'Cannot drop database "%s" because it is currently in use.',
     3716: "The %s '%s' cannot be dropped because it is bound to one or more %s.",
@@ -184,16 +179,10 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
         "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. The supplied "
         "value is not a valid instance of data type %s."
     ),
-    8144: "Procedure or function %s has too many arguments specified.",
-    8145: "%s is not a parameter for procedure %s.",
     8155: "No column name was specified for column %s of '%s'.",
     8156: "The column '%s' was specified multiple times for '%s'.",
     8158: "'%s' has more columns than were specified in the column list.",
     8159: "'%s' has fewer columns than were specified in the column list.",
-    8162: (
-        'The formal parameter "%s" was not declared as an OUTPUT parameter, but the actual parameter passed in '
-        "requested output."
-    ),
     8178: "The parameterized query expects the parameter '%s', which was not supplied.",
     8179: "Could not find prepared statement with handle %s.",
     8403: "The message type '%s' is specified more than once. Remove the duplicate message type.",
@@ -440,7 +429,7 @@ class ErrorText(NamedTuple):
 
 
 CATALOGUE = {
-    **{number: ErrorText(15, text) for number, text in (_SYNTAX_ERRORS | value_errors.SYNTAX_ERRORS).items()},
+    **{number: ErrorText(15, text) for number, text in _SYNTAX_ERRORS.items()},
     **{number: ErrorText(16, text) for number, text in _TEXTS.items()},
     **{number: ErrorText(severity, _TEXTS[number]) for severity, numbers in _SEVERITIES.items() for number in numbers},
 }

@@ -30,6 +30,7 @@ STATEMENTS = {
     "ALTER MESSAGE TYPE": "{name} VALIDATION = «NONE|EMPTY|WELL_FORMED_XML|{name}»",
     "ALTER PROC": "{procedure}",
     "ALTER PROCEDURE": "{procedure}",
+    "ALTER TRIGGER": "{trigger}",
     "ALTER QUEUE": "{object} WITH {queue}",
     "ALTER REMOTE SERVICE BINDING": "{name} WITH «USER = {principal}|ANONYMOUS = {on_off}»",
     "ALTER ROLE": "«db_owner|db_datareader|{name}» «ADD|DROP» MEMBER {principal}",
@@ -75,8 +76,10 @@ STATEMENTS = {
     "CREATE MESSAGE TYPE": "{name}« AUTHORIZATION {principal}|»« VALIDATION = «NONE|EMPTY|WELL_FORMED_XML»|»",
     "CREATE OR ALTER PROC": "{procedure}",
     "CREATE OR ALTER PROCEDURE": "{procedure}",
+    "CREATE OR ALTER TRIGGER": "{trigger}",
     "CREATE PROC": "{procedure}",
     "CREATE PROCEDURE": "{procedure}",
+    "CREATE TRIGGER": "{trigger}",
     "CREATE QUEUE": "{object}« WITH {queue}|»« ON [PRIMARY]|»",
     "CREATE REMOTE SERVICE BINDING": "{name} TO SERVICE {string} WITH USER = {principal}«, ANONYMOUS = {on_off}|»",
     "CREATE ROUTE": "{name}« AUTHORIZATION {principal}|» WITH {route}",
@@ -107,7 +110,10 @@ STATEMENTS = {
     "DROP REMOTE SERVICE BINDING": "{name}",
     "DROP ROUTE": "{name}",
     "DROP SERVICE": "{name}",
+    "DISABLE TRIGGER": "«{object}|ALL» ON {object}",
     "DROP TABLE": "«IF EXISTS |»{object}",
+    "DROP TRIGGER": "«IF EXISTS |»{object}, {object}",
+    "ENABLE TRIGGER": "«{object}, {object}|ALL» ON «{object}|DATABASE»",
     "DROP USER": "«IF EXISTS |»{principal}",
     "END CONVERSATION": "{handle}« WITH ERROR = {expression} DESCRIPTION = {expression}| WITH CLEANUP|»",
     "EXEC": "{call}",
@@ -309,6 +315,11 @@ PARTS = {
     "permission": (
         *("SELECT ON {object}", "EXECUTE ON OBJECT :: {object}", "SEND ON SERVICE :: {name}", "CONTROL"),
         *("ALTER ON ROUTE :: {name}", "VIEW SERVER STATE", "CREATE QUEUE", "{name}", "CONNECT ON ENDPOINT :: {name}"),
+    ),
+    "trigger": (
+        "dbo.tr ON {object} AFTER «INSERT|UPDATE, DELETE» AS {statement}",
+        "dbo.tr ON {object} WITH EXECUTE AS «OWNER|SELF|{string}» FOR INSERT, UPDATE, DELETE AS {statement}; {statement}",
+        "tr ON «{object}|DATABASE» «AFTER|INSTEAD OF» INSERT AS SELECT {expression} FROM inserted; {statement}",
     ),
     "procedure": (
         *(

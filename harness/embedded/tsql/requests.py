@@ -11,7 +11,8 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Parameter, ResultSink
-from harness.embedded.tsql.instance.instance import Instance, Procedure
+from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.instance.modules import Procedure
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.crossing import crossing_problem
 from harness.embedded.tsql.permissions.rights import DBO

@@ -20,6 +20,10 @@ SETUP = [
     "INSERT dbo.t (n) VALUES (10), (20)",
     "CREATE PROCEDURE dbo.p @a int = 0, @b int = 0 OUTPUT AS BEGIN SET @b = @a; INSERT dbo.t (n) VALUES (@a); RETURN 7; END",
     "CREATE PROCEDURE dbo.p1 AS RETURN 1",
+    "CREATE TABLE dbo.watched (n int)",
+    "CREATE TRIGGER dbo.tr ON dbo.watched AFTER INSERT AS RETURN",
+    "CREATE TRIGGER dbo.tr1 ON dbo.watched AFTER UPDATE AS RETURN",
+    "DISABLE TRIGGER dbo.tr1 ON dbo.watched",
     "CREATE MESSAGE TYPE m VALIDATION = NONE; CREATE CONTRACT k (m SENT BY ANY)",
     "CREATE QUEUE dbo.q; CREATE QUEUE dbo.q1; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT], k)",
     "CREATE SERVICE s1 ON QUEUE dbo.q1",
@@ -127,6 +131,7 @@ STATEMENTS = """
     DELETE TOP (1) FROM dbo.t WHERE n > 10
     DELETE FROM dbo.t OUTPUT deleted.n
     DENY SEND ON SERVICE::s TO u CASCADE
+    DISABLE TRIGGER dbo.tr ON dbo.watched
     DROP BROKER PRIORITY bp
     DROP CERTIFICATE c
     DROP CONTRACT k
@@ -143,7 +148,10 @@ STATEMENTS = """
     DROP ROUTE r
     DROP SERVICE s1
     DROP TABLE dbo.t
+    DROP TRIGGER dbo.tr
+    DROP TRIGGER IF EXISTS dbo.tr, dbo.tr2
     DROP USER u1
+    ENABLE TRIGGER ALL ON dbo.watched
     END CONVERSATION @h
     END CONVERSATION @h WITH ERROR = 5 DESCRIPTION = 'five'
     END CONVERSATION @h WITH CLEANUP
@@ -201,10 +209,12 @@ STATEMENTS = """
 """.strip().splitlines()
 STATEMENTS = [text.strip() for text in STATEMENTS]
 
-# "SEND, RECEIVE, GET and MOVE CONVERSATION GROUP, THROW, WITH: the preceding statement must end with a semicolon."
-NEEDS_SEMICOLON = ("SEND", "RECEIVE", "GET", "MOVE", "THROW", "WITH")
+# "SEND, RECEIVE, GET and MOVE CONVERSATION GROUP, THROW, WITH, DISABLE and ENABLE TRIGGER: the preceding statement must end with a semicolon."
+NEEDS_SEMICOLON = ("SEND", "RECEIVE", "GET", "MOVE", "THROW", "WITH", "DISABLE", "ENABLE")
 SECOND = [text for text in STATEMENTS if not text.startswith(NEEDS_SEMICOLON)]
-ALONE_IN_A_BATCH = ("CREATE PROC", "ALTER PROC", "CREATE OR ALTER PROC")
+ALONE_IN_A_BATCH = tuple(
+    f"{verb} {kind}" for verb in ("CREATE", "ALTER", "CREATE OR ALTER") for kind in ("PROC", "TRIGGER")
+)
 ONLY_IN_A_LOOP = ("BREAK", "CONTINUE")
 # Nothing to configure or to wait for, and options of databases that change nothing here.
 WITHOUT_EFFECT = ("RECONFIGURE", "RETURN", "WAITFOR DELAY", "DBCC TRACEOFF", "DECLARE", "ALTER DATABASE db SET ")

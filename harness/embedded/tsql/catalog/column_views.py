@@ -13,7 +13,7 @@ from harness.embedded.tsql.catalog.data_types import TYPES
 from harness.embedded.tsql.catalog.object_views import procedures, tables
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
-from harness.embedded.tsql.instance.instance import Procedure
+from harness.embedded.tsql.instance.modules import Procedure
 
 # Gives the parameters of a procedure: name, type and whether it is OUTPUT.
 Describe = Callable[[Procedure], Iterable[tuple[str, SqlType, bool]]]
@@ -54,8 +54,8 @@ def identity_columns(context: Context) -> Iterator[SimpleNamespace]:
 def parameters(context: Context) -> Iterator[SimpleNamespace]:
     """Parameters of procedures."""
     for row in procedures(context):
-        assert row.procedure is not None
-        for number, (name, type_, is_output) in enumerate(_describers[0](row.procedure), start=1):
+        assert isinstance(row.module, Procedure)
+        for number, (name, type_, is_output) in enumerate(_describers[0](row.module), start=1):
             yield SimpleNamespace(
                 procedure=row,
                 name=name,

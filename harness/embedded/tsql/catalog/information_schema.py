@@ -55,7 +55,7 @@ def _key_columns(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def _routines(context: Context) -> Iterator[SimpleNamespace]:
-    return (_placed(context, row.procedure, definition=row.definition) for row in modules(context))
+    return (_placed(context, row.item, definition=row.definition) for row in modules(context) if row.item.type == "P")
 
 
 def _parameters(context: Context) -> Iterator[SimpleNamespace]:

@@ -1,4 +1,4 @@
-"""Tables, procedures, queues and constraints: sys.objects, sys.partitions and their kin."""
+"""Tables, procedures, triggers, queues and constraints: sys.objects, sys.partitions and their kin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.catalog.constraints import CLUSTERED, constraints, index_ids
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
-from harness.embedded.tsql.instance.instance import Procedure
+from harness.embedded.tsql.instance.modules import Module
 from harness.embedded.tsql.storage.tables import Table
 
 SCHEMA_IDS = {"dbo": 1, "information_schema": 3, "sys": 4}
@@ -34,7 +34,7 @@ class ObjectRow(NamedTuple):
     identity: int | None = None
     is_ms_shipped: int = 0
     table: Table | None = None
-    procedure: Procedure | None = None
+    module: Module | None = None
 
 
 def internal_table_id(queue_id: int) -> int:
@@ -69,7 +69,13 @@ def tables(context: Context) -> Iterator[ObjectRow]:
 def procedures(context: Context) -> Iterator[ObjectRow]:
     for procedure in list(context.instance.procedures.values()):
         if procedure.database_id == context.database.database_id:
-            yield _row(procedure, "P", "SQL_STORED_PROCEDURE", procedure=procedure)
+            yield _row(procedure, "P", "SQL_STORED_PROCEDURE", module=procedure)
+
+
+def triggers(context: Context) -> Iterator[ObjectRow]:
+    for trigger in list(context.instance.triggers.values()):
+        if trigger.database_id == context.database.database_id:
+            yield _row(trigger, "TR", "SQL_TRIGGER", module=trigger, parent_object_id=trigger.table_id)
 
 
 def queues(context: Context) -> Iterator[ObjectRow]:
@@ -117,7 +123,7 @@ def _constraints(context: Context) -> Iterator[ObjectRow]:
 
 
 def objects(context: Context) -> Iterator[ObjectRow]:
-    for family in (system_tables, tables, _constraints, procedures, queues, internal_tables):
+    for family in (system_tables, tables, _constraints, procedures, triggers, queues, internal_tables):
         yield from family(context)
 
 

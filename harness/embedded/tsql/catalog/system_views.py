@@ -10,9 +10,17 @@ from types import SimpleNamespace
 
 from harness.embedded.tsql.catalog.column_views import column_view, table_columns
 from harness.embedded.tsql.catalog.data_types import TYPES
-from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, ObjectRow, objects, procedures, schema_id
+from harness.embedded.tsql.catalog.object_views import (
+    OBJECT_COLUMNS,
+    ObjectRow,
+    objects,
+    procedures,
+    schema_id,
+    triggers,
+)
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
+from harness.embedded.tsql.instance.modules import Trigger
 
 _KNOWN: list[View] = []  # in the order of their object ids
 
@@ -60,16 +68,29 @@ def _all_columns(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def modules(context: Context) -> Iterator[SimpleNamespace]:
-    """Procedures with their texts; NULL without VIEW DEFINITION on the procedure."""
+    """Procedures and triggers with their texts; NULL without VIEW DEFINITION on them or on the trigger's table."""
     guard = context.session.guard
-    for row in procedures(context):
-        assert row.procedure is not None
-        shown = guard is None or guard.allows(context.database, "OBJECT", row.object_id, "VIEW DEFINITION")
-        yield SimpleNamespace(procedure=row, definition=row.procedure.text if shown else None)
+    for row in (*procedures(context), *triggers(context)):
+        assert row.module is not None
+        secured = row.parent_object_id or row.object_id
+        shown = guard is None or guard.allows(context.database, "OBJECT", secured, "VIEW DEFINITION")
+        yield SimpleNamespace(item=row, definition=row.module.text if shown else None)
+
+
+# sys.trigger_events.type
+EVENT_TYPES = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
+
+
+def trigger_events(context: Context) -> Iterator[SimpleNamespace]:
+    for row in triggers(context):
+        assert isinstance(row.module, Trigger)
+        for event, number in EVENT_TYPES.items():
+            if event in row.module.events:
+                yield SimpleNamespace(item=row, type=number, type_desc=event)
 
 
 def _nothing(context: Context) -> Iterator[ObjectRow]:
-    """Objects whose statements are refused: views, triggers, sequences and synonyms of the user's."""
+    """Objects whose statements are refused: views, sequences and synonyms of the user's."""
     return iter(())
 
 
@@ -105,34 +126,34 @@ VIEWS = [
         """
         name                    sysname NOT NULL
         object_id               int NOT NULL
-        parent_class            tinyint NOT NULL
-        parent_class_desc       nvarchar(60)
-        parent_id               int NOT NULL
+        parent_class            tinyint NOT NULL   = 1
+        parent_class_desc       nvarchar(60)       = 'OBJECT_OR_COLUMN'
+        parent_id               int NOT NULL       <- parent_object_id
         type                    char(2) NOT NULL
         type_desc               nvarchar(60)
-        create_date             datetime NOT NULL
-        modify_date             datetime NOT NULL
+        create_date             datetime NOT NULL  <- create_time_ns
+        modify_date             datetime NOT NULL  <- create_time_ns
         is_ms_shipped           bit NOT NULL
-        is_disabled             bit NOT NULL
-        is_instead_of_trigger   bit NOT NULL
+        is_disabled             bit NOT NULL       <- module.is_disabled
+        is_instead_of_trigger   bit NOT NULL       = 0
         """,
-        _nothing,
-        visible=everybody,
+        triggers,
+        visible=of_object(),
     ),
     View(
         "trigger_events",
         """
-        object_id  int NOT NULL
+        object_id  int NOT NULL  <- item.object_id
         type       int NOT NULL
         type_desc  nvarchar(60) NOT NULL
         """,
-        _nothing,
-        visible=everybody,
+        trigger_events,
+        visible=of_object("item"),
     ),
     View(
         "sql_modules",
         """
-        object_id                int NOT NULL   <- procedure.object_id
+        object_id                int NOT NULL   <- item.object_id
         definition               nvarchar(max)
         uses_ansi_nulls          bit            = 1
         uses_quoted_identifier   bit            = 1
@@ -142,6 +163,6 @@ VIEWS = [
         null_on_null_input       bit            = 0
         """,
         modules,
-        visible=of_object("procedure"),
+        visible=of_object("item"),
     ),
 ]

@@ -73,7 +73,7 @@ def of_object(path: str = "") -> Rule:
             item = row if find is None else find(row)
             if item.type == "S" or (item.is_ms_shipped and not item.parent_object_id):
                 return True
-            if item.type in ("PK", "UQ", "D"):  # part of a table
+            if item.type in ("PK", "UQ", "D", "TR"):  # part of a table
                 return guard.sees(database, "OBJECT", item.parent_object_id, "U")
             if item.type == "IT":  # the messages of a queue
                 return guard.sees(database, "OBJECT", item.parent_object_id, "SQ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Protocol
@@ -17,6 +17,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.store import Key, Value
 from harness.embedded.tsql.instance.defects import Defects
+from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger
 from harness.embedded.tsql.instance.properties import (
     CONFIGURATION_CATALOG,
     FILES_CATALOG,
@@ -27,7 +28,7 @@ from harness.embedded.tsql.instance.properties import (
 )
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.permissions.rights import DBO, Grants
+from harness.embedded.tsql.permissions.rights import Grants
 from harness.embedded.tsql.storage import tables
 from harness.embedded.tsql.storage.sqlite import Sqlite
 from harness.embedded.tsql.storage.tables import Table, void
@@ -38,7 +39,6 @@ SYSTEM_SPIDS: tuple[int, ...] = (*range(9, 51), *range(30_001, 32_768))
 BATCHES_CACHED = 1000  # compiled batches; the oldest is dropped first
 BATCHES_CACHED_LENGTH = 1024 * 1024  # characters of all of them; compiled, a character takes up to 100 bytes
 BATCH_CACHED_LENGTH = 64 * 1024  # characters of one: a longer one is compiled each time
-PROCEDURES_CATALOG = "tsql.procedures"  # in the store: (database_id, object_id) -> the definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,42 +75,6 @@ class ConnectedSession(Protocol):
     def rollback(self) -> None: ...
 
 
-class Procedure:
-    """A stored procedure: its text, and what was compiled from it."""
-
-    def __init__(  # noqa: PLR0917
-        self,
-        database_id: int,
-        object_id: int,
-        schema: str,
-        name: str,
-        text: str,
-        create_time_ns: int,
-        creator: str = DBO,
-    ) -> None:
-        self.database_id = database_id
-        self.object_id = object_id
-        self.schema = schema
-        self.name = name
-        self.text = text
-        self.create_time_ns = create_time_ns
-        self.creator = creator  # the user that EXECUTE AS SELF means
-        # Kept by `statements.procedures`: the compiled text, and its bindings by shape of call.
-        self.compiled: Any = None
-        self.bound: dict[Any, Any] = {}
-
-    @property
-    def key(self) -> tuple[int, str]:
-        return self.database_id, f"{self.schema}.{self.name}".lower()
-
-    def stored(self) -> tuple[Any, ...]:
-        return (self.schema, self.name, self.text, self.create_time_ns, self.creator)
-
-    @staticmethod
-    def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Procedure:
-        return Procedure(key[0], key[1], *row)
-
-
 class Instance:
     """The T-SQL side of one engine. `Instance.of(engine)` returns it, and the first call reads it from the store."""
 
@@ -129,6 +93,7 @@ class Instance:
         self.sqlite = Sqlite()
         self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
         self.procedures: dict[tuple[int, str], Procedure] = {}
+        self.triggers: dict[tuple[int, str], Trigger] = {}
         self.extended_properties = ExtendedProperties()
         self.sessions: dict[int, ConnectedSession] = {}  # by spid
         self.grants = Grants(engine.databases.changes.count)
@@ -150,7 +115,7 @@ class Instance:
     # -- recovery ----------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Read tables, procedures, grants and options from the store. The broker reads its own objects."""
+        """Read tables, procedures, triggers, grants and options from the store. The broker reads its own objects."""
         rows: dict[str, list[tuple[Any, ...]]] = {}
         asides = Asides(self.engine.store, self.engine.error_log)
         for name, key, value in self.engine.store.load():
@@ -174,9 +139,9 @@ class Instance:
         if name == tables.CATALOG and isinstance(key, tuple):
             table = Table.from_stored((int(key[0]), int(key[1])), value)
             self.tables[table.key] = table
-        elif name == PROCEDURES_CATALOG and isinstance(key, tuple):
-            procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
-            self.procedures[procedure.key] = procedure
+        elif name in MODULES and isinstance(key, tuple):
+            module = MODULES[name](int(key[0]), int(key[1]), *value)
+            self._family(module)[module.key] = module
         elif name == PROPERTIES_CATALOG and isinstance(key, tuple):
             self.extended_properties.recover(int(key[0]), str(key[1]), *value)
         elif name == FILES_CATALOG:
@@ -198,7 +163,7 @@ class Instance:
     def _enter(self, tx: Transaction, table: Table) -> None:
         self.tables[table.key] = table
         self.version += 1
-        tx.write(tables.CATALOG, (table.database_id, table.object_id), table.stored())
+        tx.write(tables.CATALOG, table.identifier, table.stored())
         tx.on_rollback(lambda: self._forget(table))
 
     def _forget(self, table: Table) -> None:
@@ -206,12 +171,18 @@ class Instance:
         self.version += 1
 
     def drop_table(self, tx: Transaction, table: Table) -> None:
-        """Drop a table. Its SQLite table is only renamed until the commit, so that a rollback can restore it."""
+        """Drop a table and its triggers."""
+        for trigger in self.triggers_on(table):
+            self.drop_module(tx, trigger)
+        self._set_aside(tx, table)
+
+    def _set_aside(self, tx: Transaction, table: Table) -> None:
+        """Take a table out. Its SQLite table is only renamed until the commit, so that a rollback can restore it."""
         table.lock(tx)
         connection = self.sqlite.connection
         rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
         tx.writes.extend([(table.stored_rows, rowid, None) for (rowid,) in rowids])
-        tx.write(tables.CATALOG, (table.database_id, table.object_id), None)
+        tx.write(tables.CATALOG, table.identifier, None)
         self._put_aside += 1
         aside = f'"dropped.{table.database_id}.{table.object_id}.{self._put_aside}"'
         connection.execute(f"ALTER TABLE {table.sql} RENAME TO {aside}")
@@ -236,7 +207,7 @@ class Instance:
             tx.on_rollback(partial(table.number_on_after, last_rowid))
             return
         version = self.version
-        self.drop_table(tx, table)
+        self._set_aside(tx, table)
         self.version = version
         tx.writes.pop()  # the definition stays
         table.create(self.sqlite)
@@ -249,34 +220,43 @@ class Instance:
 
         tx.on_rollback(undo)
 
-    def put_procedure(self, tx: Transaction, procedure: Procedure) -> None:
-        """CREATE or ALTER PROCEDURE."""
-        old = self.procedures.get(procedure.key)
-        self.procedures[procedure.key] = procedure
-        tx.write(PROCEDURES_CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
-        tx.on_rollback(lambda: self._restore_procedure(procedure.key, old))
-        self.version += 1
+    def put_module(self, tx: Transaction, module: Module) -> None:
+        """CREATE or ALTER of a procedure or trigger."""
+        self._assign_module(tx, module, module)
+        tx.write(module.CATALOG, (module.database_id, module.object_id), module.stored())
 
-    def drop_procedure(self, tx: Transaction, procedure: Procedure) -> None:
-        del self.procedures[procedure.key]
-        tx.write(PROCEDURES_CATALOG, (procedure.database_id, procedure.object_id), None)
-        tx.on_rollback(lambda: self._restore_procedure(procedure.key, procedure))
-        self.version += 1
+    def drop_module(self, tx: Transaction, module: Module) -> None:
+        self._assign_module(tx, module, None)
+        tx.write(module.CATALOG, (module.database_id, module.object_id), None)
 
-    def _restore_procedure(self, key: tuple[int, str], old: Procedure | None) -> None:
-        self.version += 1
-        if old is None:
-            self.procedures.pop(key, None)
-        else:
-            self.procedures[key] = old
+    def _assign_module(self, tx: Transaction, module: Module, new: Module | None) -> None:
+        family = self._family(module)
+
+        def assign(value: Module | None) -> None:
+            self.version += 1
+            if value is None:
+                family.pop(module.key, None)
+            else:
+                family[module.key] = value
+
+        tx.on_rollback(partial(assign, family.get(module.key)))
+        assign(new)
+
+    def _family(self, module: Module) -> dict[tuple[int, str], Any]:
+        return self.triggers if isinstance(module, Trigger) else self.procedures
+
+    def triggers_on(self, table: Table) -> list[Trigger]:
+        """The triggers of a table, in the order in which they fire: the oldest first."""
+        found = [one for one in self.triggers.values() if (one.database_id, one.table_id) == table.identifier]
+        return sorted(found, key=lambda one: (one.create_time_ns, one.object_id))
 
     def drop_objects(self, tx: Transaction, database: Database) -> None:
-        """DROP DATABASE: drop its tables, procedures and properties."""
+        """DROP DATABASE: drop its tables with their triggers, its procedures and properties."""
         self.extended_properties.drop_all(tx, database.database_id)
         for table in [table for table in self.tables.values() if table.database_id == database.database_id]:
             self.drop_table(tx, table)
         for procedure in [p for p in self.procedures.values() if p.database_id == database.database_id]:
-            self.drop_procedure(tx, procedure)
+            self.drop_module(tx, procedure)
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -305,14 +285,25 @@ class Instance:
         database, schema, name = self.located(parts, current)
         return self.tables.get((database.database_id, f"{schema}.{name}".lower()))
 
+    def trigger(self, parts: tuple[str, ...], current: Database) -> Trigger | None:
+        database, schema, name = self.located(parts, current)
+        return self.triggers.get((database.database_id, f"{schema}.{name}".lower()))
+
     def procedure(self, parts: tuple[str, ...], current: Database, guard: Guard | None = None) -> Procedure | None:
         if len(parts) < 3:
             return self.procedures.get((current.database_id, catalog_key(parts)))
         database, schema, name = self.located(parts, current, guard)
         return self.procedures.get((database.database_id, catalog_key((schema, name))))
 
-    def owner(self, item: Procedure | Table) -> Database:
-        """The database of a procedure or table."""
+    def is_taken(self, parts: tuple[str, ...], current: Database) -> bool:
+        """Whether a table, procedure, trigger or queue has that name."""
+        database, schema, name = self.located(parts, current)
+        key = f"{schema}.{name}".lower()
+        of_instance = (self.tables, self.procedures, self.triggers)
+        return key in database.catalog.queues or any((database.database_id, key) in family for family in of_instance)
+
+    def owner(self, item: Module | Table) -> Database:
+        """The database of a procedure, trigger or table."""
         for database in self.engine.databases.values():
             if database.database_id == item.database_id:
                 return database

@@ -14,6 +14,7 @@ from harness.embedded.errors import DEFECT, RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.handles import Handles
@@ -21,9 +22,9 @@ from harness.embedded.tsql.storage.conversion import Rows, shaped, typed
 from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
-# Conversions that fail, a deadlock for its victim, and our own bugs end the batch and doom the transaction even with
-# XACT_ABORT OFF.
-DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169, DEFECT})
+# Conversions that fail, a deadlock for its victim, a transaction that ended or was doomed in a trigger, and our own
+# bugs end the batch and doom the transaction even with XACT_ABORT OFF.
+DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 3609, 3616, 8114, 8169, DEFECT})
 # Names that are not found, or in a database that the session may not enter, and text that does not parse end the batch,
 # but not the transaction.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
@@ -110,6 +111,7 @@ class Session:
         self.batch_identity: int | None = None  # SCOPE_IDENTITY() outside procedures
         self.try_depth = 0
         self.caught: list[SqlServerError] = []
+        self.firing: list[Trigger] = []  # the triggers that run, the innermost last
         self.cursors: dict[str, Cursor] = {}  # global ones
         self.prepared = Handles(login, self.instance.prepared_lengths, self.instance.prepared_holders)
         self.open_master_keys: dict[int, bytes] = {}  # OPEN MASTER KEY, by database; protected by the server's key

@@ -47,6 +47,7 @@ def waiting(run: Callable[[Frame], Waiting[Signal | None] | None]) -> Step:
     return Step(run, True)
 
 
+LOGICAL_TABLES = ("inserted", "deleted")  # of a trigger: table variables whose names have no @
 Compiler = Callable[[Any, "Scope"], Step]
 
 
@@ -87,6 +88,10 @@ class Scope:
 
     def declares(self, variable: str) -> bool:
         return variable in self.types or variable in self.tables
+
+    def is_logical(self, name: str) -> bool:
+        """Whether that is `inserted` or `deleted` in a trigger."""
+        return name.lower() in LOGICAL_TABLES and name.lower() in self.tables
 
     def type_of(self, variable: str, line: int) -> SqlType:
         try:
@@ -157,7 +162,7 @@ def _waiting_sequence(steps: Sequence[Step], text: str) -> Step:
 # -- the transaction of a statement: the open one, or one of its own that is committed at the end ----------------------
 
 Result = TypeVar("Result")
-Work = Callable[[Frame, "Transaction"], None]
+Work = Callable[[Frame, "Transaction"], Waiting[None] | None]  # returns the part that can wait, if there is one
 
 
 def writing(work: Work) -> Step:
@@ -167,12 +172,14 @@ def writing(work: Work) -> Step:
         mark = tx.mark()
         while True:
             try:
-                work(frame, tx)
-                return
+                rest = work(frame, tx)
+                break
             except RowConflict as conflict:  # another transaction has changed the rows; begin again when it has ended
                 lock = conflict.lock
             tx.rollback_to(mark)
             yield from lock.acquire(tx, frame.instance.engine.waits)
+        if rest is not None:
+            yield from rest
 
     return waiting_work(change)
 

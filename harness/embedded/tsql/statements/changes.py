@@ -16,9 +16,12 @@ from sqlglot import exp
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime import turns
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column
+from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
+from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.storage.conversion import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table
@@ -29,7 +32,8 @@ TargetName = tuple[str, ...] | str  # an object name, or a table variable with i
 
 
 Item = TypeVar("Item")
-Change = Callable[[Frame, Transaction | None], int]  # returns how many rows it touched
+# Makes a change and ends its statement; returns what fires its triggers, if it has any.
+Change = Callable[[Frame, Transaction | None], Waiting[None] | None]
 
 
 class Target(NamedTuple):
@@ -63,6 +67,7 @@ class Prepared(NamedTuple):
     plan: Plan
     places: Sequence[int] = ()  # of the columns that an UPDATE assigns
     shape: Callable[[tuple[Any, ...]], Row] = tuple  # makes a Row of an INSERT's rowid, values and None
+    triggers: Sequence[Trigger] = ()  # that it fires
 
 
 def variable_violation(error: sqlite3.IntegrityError, name: str, keys: Sequence[str], verb: str) -> SqlServerError:
@@ -128,14 +133,29 @@ def step(target: TargetName, change: Change) -> Step:
     if isinstance(target, str):
 
         def run(frame: Frame) -> None:
-            frame.count(change(frame, None))
+            change(frame, None)
 
         return plain(run)
+    return writing(change)
 
-    def work(frame: Frame, tx: Transaction) -> None:
-        frame.count(change(frame, tx))
 
-    return writing(work)
+def triggers_of(frame: Frame, target: Target, event: str, name: TargetName, output: Output | None) -> Sequence[Trigger]:
+    """The triggers that a change of a target fires; 334 if it has any and its OUTPUT goes to the client."""
+    found = fired_by(frame, target.table, event) if target.table is not None else ()
+    if found and output is not None and output.into is None:
+        raise SqlServerError(334, ".".join(name))
+    return found
+
+
+def end(
+    frame: Frame, tx: Transaction | None, prepared: Prepared, old: Sequence[Row], new: Sequence[Row]
+) -> Waiting[None] | None:
+    """End a statement: count its rows, or return what fires its triggers before that."""
+    table = prepared.target.table
+    if prepared.triggers and table is not None and tx is not None:
+        return fire(frame, tx, table, prepared.triggers, old, new)
+    frame.count(max(len(old), len(new)))
+    return None
 
 
 def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:

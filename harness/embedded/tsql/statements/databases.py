@@ -78,6 +78,12 @@ def _delayed_durability(tokens: Tokens) -> str:
     return tokens.choose("DISABLED", "ALLOWED", "FORCED")
 
 
+def _recursive_triggers(tokens: Tokens) -> str:
+    if tokens.at("ON"):
+        tokens.unsupported("ALTER DATABASE SET RECURSIVE_TRIGGERS ON")
+    return tokens.choose("OFF")
+
+
 def _compatibility_level(tokens: Tokens) -> str:
     tokens.expect("=")
     return str(tokens.integer())
@@ -97,6 +103,7 @@ DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
     "DELAYED_DURABILITY": _delayed_durability,
     "PAGE_VERIFY": _one_of("CHECKSUM", "TORN_PAGE_DETECTION", "NONE"),
     "QUERY_STORE": _query_store,
+    "RECURSIVE_TRIGGERS": _recursive_triggers,
     "RECOVERY": _one_of("FULL", "BULK_LOGGED", "SIMPLE"),
 }
 

@@ -84,12 +84,14 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         identity = target.table.identity if target.table is not None else None
         order = {place: number for number, place in enumerate(given, start=1)} | {identity: 0}
         shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
-        return Prepared(target, binding.plan(sql, renderer, []), shape=shape)
+        triggers = changes.triggers_of(frame, target, "INSERT", node.target, node.output)
+        return Prepared(target, binding.plan(sql, renderer, []), shape=shape, triggers=triggers)
 
     prepared = changes.planned(make)
 
-    def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, _, shape = prepared(frame)
+    def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
+        planned = prepared(frame)
+        target, plan, shape = planned.target, planned.plan, planned.shape
         table = target.table
         if table is not None and tx is not None:
             table.use(tx)
@@ -104,7 +106,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         if rows:
             frame.identified(rows[-1][0] if table is not None and table.identity is not None else None)
         changes.send_output(frame, scope, node.output, target, (), rows)
-        return len(rows)
+        return changes.end(frame, tx, planned, (), rows)
 
     return changes.step(node.target, apply)
 

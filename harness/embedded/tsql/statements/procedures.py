@@ -9,25 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import ResultSink, SqlType
 from harness.embedded.tsql.catalog.column_views import describe_parameters_with
-from harness.embedded.tsql.instance.instance import Procedure
+from harness.embedded.tsql.instance.modules import Procedure
 from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.statements import modules
 from harness.embedded.tsql.statements.definitions import (
-    check_owner,
     creating,
     definition_step,
     on_object,
     register_drop_of_found,
 )
+from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
 from harness.embedded.tsql.storage.conversion import check_assignable, converter, fits
 from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
@@ -43,13 +42,8 @@ class ProcedureParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateProcedure(Statement):
-    name: tuple[str, ...]
+class CreateProcedure(ModuleDefinition):
     parameters: list[ProcedureParameter]
-    body: list[Statement]
-    text: str  # of the whole batch: stored, and compiled again after a restart
-    verb: str  # CREATE, ALTER or CREATE OR ALTER
-    execute_as: str
 
 
 def parse_create_procedure(verb: str) -> ParseFunction:
@@ -57,21 +51,12 @@ def parse_create_procedure(verb: str) -> ParseFunction:
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line
-        if any(token.text != ";" for token in tokens.all[: tokens.position - len(verb.split()) - 1]):
-            tokens.unsupported(f"{verb} PROCEDURE that is not the first statement of its batch")
-        if tokens.has_double_quoted_string:
-            tokens.unsupported(f"{verb} PROCEDURE with QUOTED_IDENTIFIER OFF and a string in double quotes")
-        tokens.is_procedure = True
+        modules.begin(tokens, verb, "PROCEDURE")
         name = tokens.object_name()
         parameters = _parameters(parser)
-        execute_as = _procedure_options(parser)
-        tokens.expect("AS")
-        body: list[Statement] = []
-        while tokens.accept(";"):
-            pass
-        while not tokens.at_end:
-            body.append(parser.statement())
-        return CreateProcedure(line, name, parameters, body, tokens.text, verb, execute_as)
+        execute_as = modules.execute_as(tokens, "a procedure")
+        body = modules.body(parser)
+        return CreateProcedure(line, name, body, tokens.text, verb, execute_as, parameters)
 
     return parse
 
@@ -106,16 +91,6 @@ def parse_parameters(declarations: str) -> list[ProcedureParameter]:
     return parameters
 
 
-def _procedure_options(parser: Parser) -> str:
-    """`[ WITH EXECUTE AS { CALLER | SELF | OWNER | 'user' } ]`"""
-    tokens = parser.tokens
-    if not tokens.accept("WITH"):
-        return ""
-    if not (tokens.accept("EXECUTE", "AS") or tokens.accept("EXEC", "AS")):
-        tokens.unsupported(f"a procedure WITH {tokens.word()}")
-    return tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")
-
-
 def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
     """Compile the body to report its errors; the first call compiles it again from its text."""
     _compile_definition(node, Scope(scope.compilers, text=node.text, in_procedure=True))
@@ -125,26 +100,11 @@ def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
             on_object("alter", "PROCEDURE", node.name)(frame, guard)
         else:
             creating("CREATE PROCEDURE", in_schema=node.name)(frame, guard)
-        if node.execute_as not in ("", "CALLER", "SELF"):
-            check_owner(frame, guard, DBO if node.execute_as == "OWNER" else node.execute_as)
+        modules.check_execute_as(frame, guard, node.execute_as)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        if len(node.name) > 2:
-            raise SqlServerError(166, node.verb + " PROCEDURE")
-        instance, database = frame.instance, frame.database
-        _, schema, name = instance.located(node.name, database)
-        old = instance.procedure(node.name, database)
-        if old is None and node.verb == "ALTER":
-            raise SqlServerError(208, ".".join(node.name))
-        taken = instance.table(node.name, database) is not None or f"{schema}.{name}".lower() in database.catalog.queues
-        if taken or (old is not None and node.verb == "CREATE"):
-            raise SqlServerError(2714, name)
-        now_ns = instance.engine.clock.utc_ns()
-        object_id = old.object_id if old is not None else new_object_id(tx, database.catalog)
-        created_ns = old.create_time_ns if old is not None else now_ns
-        creator = frame.session.user_name(database)
-        procedure = Procedure(database.database_id, object_id, schema, name, node.text, created_ns, creator)
-        instance.put_procedure(tx, procedure)
+        old = frame.instance.procedure(node.name, frame.database)
+        frame.instance.put_module(tx, Procedure(*modules.definition(frame, tx, node, "PROCEDURE", old)))
 
     return definition_step(check, work)
 
@@ -172,9 +132,7 @@ def compiled(procedure: Procedure) -> CompiledProcedure:
         [node] = Parser(procedure.text, GRAMMAR).batch()
         assert isinstance(node, CreateProcedure)
         found = _compile_definition(node, Scope(COMPILERS, text=node.text, in_procedure=True))
-        # dbo owns every procedure.
-        users = {"OWNER": DBO, "SELF": procedure.creator, "CALLER": ""}
-        procedure.compiled = found._replace(runs_as=users.get(node.execute_as, node.execute_as))
+        procedure.compiled = found._replace(runs_as=modules.runs_as(node.execute_as, procedure))
     return procedure.compiled  # type: ignore[no-any-return]
 
 
@@ -211,13 +169,12 @@ register_drop_of_found(
     "PROC|PROCEDURE",
     "procedure",
     lambda frame, name: frame.instance.procedure(name, frame.database),
-    lambda frame, tx, found: frame.instance.drop_procedure(tx, found),
+    lambda frame, tx, found: frame.instance.drop_module(tx, found),
 )
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
 
-NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
 BOUND_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
 
 DEFAULT = SqlType("DEFAULT")  # the type of an argument written DEFAULT, which selects the parameter's default

@@ -112,7 +112,7 @@ def create_queue(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         database, schema, queue = frame.instance.located(name, frame.database)
-        if frame.instance.table(name, frame.database) or frame.instance.procedure(name, frame.database):
+        if frame.instance.is_taken(name, frame.database):
             raise SqlServerError(2714, queue)
         ddl_services.create_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 

@@ -38,7 +38,7 @@ def create_table(parser: Parser) -> Definition:
     def work(frame: Frame, tx: Transaction) -> None:
         instance = frame.instance
         database, schema, name = instance.located(parts, frame.database)
-        if securables.find(frame, "OBJECT", parts) is not None:
+        if instance.is_taken(parts, frame.database):
             raise SqlServerError(2714, name)
         now_ns = instance.engine.clock.utc_ns()
         object_id = new_object_id(tx, database.catalog)

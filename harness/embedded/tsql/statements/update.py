@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
@@ -108,12 +109,14 @@ def compile_update(node: Update, scope: Scope) -> Step:
             value = renderer.assigned(renderer.value(expression.tree, names), target.columns[places[-1]].type)
             values.append(value.sql)
         sql = f"SELECT {', '.join([*_all_columns(target, alias), *values])} {rows}{_top(renderer, node)}"
-        return Prepared(target, binding.plan(sql, renderer, []), places)
+        triggers = changes.triggers_of(frame, target, "UPDATE", actual, node.output)
+        return Prepared(target, binding.plan(sql, renderer, []), places, triggers=triggers)
 
     prepared = changes.planned(make)
 
-    def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, places, _ = prepared(frame)
+    def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
+        planned = prepared(frame)
+        target, plan, places = planned.target, planned.plan, planned.places
         width = len(target.columns) + 1
         old: list[Row] = []
         new: list[Row] = []
@@ -125,7 +128,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
                 old += before
                 new += after
         changes.send_output(frame, scope, node.output, target, old, new)
-        return len(new)
+        return changes.end(frame, tx, planned, old, new)
 
     return changes.step(actual, apply)
 
@@ -210,18 +213,20 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         renderer = Renderer(binding, node.line)
         rows, alias = _rows_of(renderer, target, node, Names())
         sql = f"SELECT {', '.join(_all_columns(target, alias))} {rows}{_top(renderer, node)}"
-        return Prepared(target, binding.plan(sql, renderer, []))
+        triggers = changes.triggers_of(frame, target, "DELETE", actual, node.output)
+        return Prepared(target, binding.plan(sql, renderer, []), triggers=triggers)
 
     prepared = changes.planned(make)
 
-    def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, _, _ = prepared(frame)
+    def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
+        planned = prepared(frame)
+        target, plan = planned.target, planned.plan
         rows = _found(frame, tx, target, plan)
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(rows):
                 change.delete(piece)
         changes.send_output(frame, scope, node.output, target, rows, ())
-        return len(rows)
+        return changes.end(frame, tx, planned, rows, ())
 
     return changes.step(actual, apply)
 

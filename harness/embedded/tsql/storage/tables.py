@@ -109,6 +109,10 @@ class Table:
         return self.database_id, f"{self.schema}.{self.name}".lower()
 
     @property
+    def identifier(self) -> tuple[int, int]:
+        return self.database_id, self.object_id
+
+    @property
     def qualified_name(self) -> str:
         return f"{self.schema}.{self.name}"
 

@@ -51,6 +51,8 @@ class Binding:
         self.reads: list[Table] = []  # tables of which the plan reads committed rows
 
     def table(self, parts: tuple[str, ...], alias: str, *, uncommitted: bool) -> Source:
+        if len(parts) == 1 and self.scope.is_logical(parts[0]):
+            return self.table_variable(parts[0].lower(), alias)
         database, schema, name = self._located(parts)
         found = self.frame.instance.table(parts, self.frame.database)
         if found is not None:
@@ -103,6 +105,8 @@ class Binding:
 
     def user_table(self, parts: tuple[str, ...], *permissions: str) -> Table:
         """The user table of that name, on which the plan needs permissions; 208 if there is none, 259 for a view."""
+        if len(parts) == 1 and self.scope.is_logical(parts[0]):
+            raise SqlServerError(286)
         database, schema, name = self._located(parts)
         table = self.frame.instance.table(parts, self.frame.database)
         if table is None:

@@ -17,6 +17,7 @@ from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.instance.modules import Module, Trigger
 from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
     DATABASE_ROLES,
@@ -34,6 +35,7 @@ from harness.embedded.tsql.permissions.rights import (
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.text.tokens import Tokens
+from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 from harness.embedded.tsql.translation.functions.kinds import (
     Functions,
     in_session,
@@ -78,16 +80,17 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     found = {
         "U": frame.instance.tables.get((database.database_id, key)),
         "P": frame.instance.procedures.get((database.database_id, key)),
+        "TR": frame.instance.triggers.get((database.database_id, key)),
         "SQ": database.catalog.queues.get(key),
     }
     for type_, item in found.items():
         if item is not None and kind in ("", type_):
-            return item.object_id if _sees_object(frame, database, item.object_id, type_) else None
+            return item.object_id if _sees_object(frame, database, item, type_) else None
     return SYSTEM_OBJECTS.get(last.lower()) if schema.lower() == "sys" and kind in ("", "S") else None
 
 
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
-    """The table, procedure or queue with that object_id in a database, by default the current one."""
+    """The table, procedure, trigger or queue with that object_id in a database, by default the current one."""
     wanted = frame.session.database.database_id if database_id is None else database_id
     database = frame.instance.engine.databases.by_id(wanted)
     if database is None:
@@ -95,18 +98,31 @@ def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     families: dict[str, Iterable[Any]] = {
         "U": frame.instance.tables.values(),
         "P": frame.instance.procedures.values(),
+        "TR": frame.instance.triggers.values(),
         "SQ": database.catalog.queues.values(),
     }
     for type_, items in families.items():
         for item in items:
             if item.object_id == identifier and item.database_id == wanted:
-                return item if _sees_object(frame, database, identifier, type_) else None
+                return item if _sees_object(frame, database, item, type_) else None
     return None
 
 
-def _sees_object(frame: Frame, database: Database, identifier: int, type_: str) -> bool:
+def _sees_object(frame: Frame, database: Database, item: Any, type_: str) -> bool:
+    """Whether it sees a table, procedure or queue; a trigger is seen with its table."""
     guard = frame.session.guard
+    identifier, type_ = (item.table_id, "U") if isinstance(item, Trigger) else (item.object_id, type_)
     return guard is None or is_ms_shipped(identifier) == 1 or guard.sees(database, "OBJECT", identifier, type_)
+
+
+def object_definition(frame: Frame, identifier: Any) -> str | None:
+    """OBJECT_DEFINITION ( object_id ): the text of a procedure or trigger; NULL without VIEW DEFINITION on it."""
+    item = _object(frame, identifier, None)
+    if not isinstance(item, Module):
+        return None
+    secured = item.table_id if isinstance(item, Trigger) else item.object_id
+    guard = frame.session.guard
+    return item.text if guard is None or guard.allows(frame.database, "OBJECT", secured, "VIEW DEFINITION") else None
 
 
 def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
@@ -330,6 +346,7 @@ FUNCTIONS: Functions = {
     "IS_MEMBER": in_session(is_member, INT),
     "IS_ROLEMEMBER": in_session(is_rolemember, INT),
     "IS_SRVROLEMEMBER": in_session(is_srvrolemember, INT),
+    "OBJECT_DEFINITION": in_session(object_definition, NVARCHAR_MAX),
     "OBJECT_ID": in_session(object_id, INT),
     "OBJECT_NAME": in_session(object_name, SYSNAME),
     "OBJECT_SCHEMA_NAME": in_session(object_schema_name, SYSNAME),

@@ -72,6 +72,12 @@ def get_transmission_status(frame: Frame, handle: Any) -> str:
     return frame.database.transmission_status(str(handle).upper())
 
 
+def trigger_nestlevel(frame: Frame, identifier: Any = None) -> int:
+    """TRIGGER_NESTLEVEL ( [ object_id ] ): how many triggers, or runs of one, have been fired and have not ended."""
+    firing = frame.session.firing
+    return len(firing) if not identifier else sum(one.object_id == identifier for one in firing)
+
+
 def server_property(frame: Frame, name: Any) -> Any:
     engine = frame.instance.engine
     number, _ = product(engine.version)
@@ -126,6 +132,7 @@ FUNCTIONS: Functions = {
     "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
     "SYSDATETIMEOFFSET": of_frame("@utcoffset", DATETIMEOFFSET, lambda frame: f"{_utc(frame)} +00:00", nullable=False),
     "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
+    "TRIGGER_NESTLEVEL": in_session(trigger_nestlevel, INT),
     "XACT_STATE": of_frame("XACT_STATE", SMALLINT, lambda frame: frame.session.xact_state),
 }
 
@@ -143,7 +150,7 @@ GLOBALS: dict[str, tuple[SqlType, Getter]] = {
     "LOCK_TIMEOUT": (INT, lambda frame: frame.session.options.lock_timeout_ms),
     "MAX_PRECISION": (SqlType("tinyint"), lambda frame: 38),
     "NESTLEVEL": (INT, lambda frame: frame.depth),
-    "PROCID": (INT, lambda frame: object_id(frame, frame.procedure, "P") or 0 if frame.procedure else 0),
+    "PROCID": (INT, lambda frame: object_id(frame, frame.procedure) or 0 if frame.procedure else 0),
     "ROWCOUNT": (INT, lambda frame: frame.session.row_count),
     "SERVERNAME": (SYSNAME, lambda frame: frame.instance.engine.name),
     "SPID": (SMALLINT, lambda frame: frame.session.spid),

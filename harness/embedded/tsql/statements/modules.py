@@ -1,0 +1,89 @@
+"""Shared by procedures and triggers: their grammar, the user that they run as, and what is stored of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.embedded.broker.ddl import new_object_id
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.instance.modules import Module
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.permissions.rights import DBO
+from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.statements.definitions import check_owner
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.tokens import Tokens
+
+NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleDefinition(Statement):
+    """CREATE or ALTER of a module."""
+
+    name: tuple[str, ...]
+    body: list[Statement]
+    text: str  # of the whole batch: stored, and compiled again after a restart
+    verb: str  # CREATE, ALTER or CREATE OR ALTER
+    execute_as: str
+
+
+def begin(tokens: Tokens, verb: str, kind: str) -> None:
+    """Refuse a definition that does not begin its batch, or whose stored text would mean something else."""
+    if any(token.text != ";" for token in tokens.all[: tokens.position - len(verb.split()) - 1]):
+        tokens.unsupported(f"{verb} {kind} that is not the first statement of its batch")
+    if tokens.has_double_quoted_string:
+        tokens.unsupported(f"{verb} {kind} with QUOTED_IDENTIFIER OFF and a string in double quotes")
+    tokens.is_procedure = True
+
+
+def execute_as(tokens: Tokens, owner: str) -> str:
+    """`[ WITH EXECUTE AS { CALLER | SELF | OWNER | 'user' } ]`"""
+    if not tokens.accept("WITH"):
+        return ""
+    if not (tokens.accept("EXECUTE", "AS") or tokens.accept("EXEC", "AS")):
+        tokens.unsupported(f"{owner} WITH {tokens.word()}")
+    return tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")
+
+
+def body(parser: Parser) -> list[Statement]:
+    """`AS statement [ ... ]`, up to the end of the batch."""
+    tokens = parser.tokens
+    tokens.expect("AS")
+    statements: list[Statement] = []
+    while tokens.accept(";"):
+        pass
+    while not tokens.at_end:
+        statements.append(parser.statement())
+    return statements
+
+
+def check_execute_as(frame: Frame, guard: Guard, user: str) -> None:
+    """Raise an error if the creator may not impersonate the user of EXECUTE AS."""
+    if user not in ("", "CALLER", "SELF"):
+        check_owner(frame, guard, DBO if user == "OWNER" else user)
+
+
+def runs_as(user: str, module: Module) -> str:
+    """The user that EXECUTE AS means; "" for the caller. dbo owns every module."""
+    return {"OWNER": DBO, "SELF": module.creator, "CALLER": ""}.get(user, user)
+
+
+def definition(
+    frame: Frame, tx: Transaction, node: ModuleDefinition, kind: str, old: Module | None
+) -> tuple[int, int, str, str, str, int, str]:
+    """The arguments of `Module` for a new module, or for one that replaces another."""
+    if len(node.name) > 2:
+        raise SqlServerError(166, f"{node.verb} {kind}")
+    instance, database = frame.instance, frame.database
+    _, schema, name = instance.located(node.name, database)
+    if old is None and node.verb == "ALTER":
+        raise SqlServerError(208, ".".join(node.name))
+    is_taken = instance.is_taken(node.name, database) if old is None else node.verb == "CREATE"
+    if is_taken:
+        raise SqlServerError(2714, name)
+    object_id = old.object_id if old is not None else new_object_id(tx, database.catalog)
+    created_ns = old.create_time_ns if old is not None else instance.engine.clock.utc_ns()
+    creator = frame.session.user_name(database)
+    return database.database_id, object_id, schema, name, node.text, created_ns, creator

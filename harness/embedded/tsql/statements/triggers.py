@@ -1,0 +1,282 @@
+"""AFTER triggers of tables: CREATE, ALTER, DROP, DISABLE and ENABLE TRIGGER, and their firing.
+
+INSERT, UPDATE and DELETE know from their plans which triggers they fire (`changes`). A trigger runs in the transaction
+of its statement. `inserted` and `deleted` are table variables of its frame, so every query of its body reads them, and
+nothing that it calls does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.instance.modules import Trigger
+from harness.embedded.tsql.permissions import guard as guards
+from harness.embedded.tsql.permissions.guard import Guard, object_of
+from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.steps import LOGICAL_TABLES, Scope, Step
+from harness.embedded.tsql.statements import modules
+from harness.embedded.tsql.statements.definitions import Definition, ObjectName, define, definition_step
+from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
+from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
+from harness.embedded.tsql.storage.sqlite import declarations
+from harness.embedded.tsql.storage.tables import Row, Table
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
+from harness.embedded.tsql.text.tokens import Tokens
+
+EVENTS = ("INSERT", "UPDATE", "DELETE")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTrigger(ModuleDefinition):
+    table: ObjectName
+    events: tuple[str, ...]
+
+
+def _target(tokens: Tokens) -> ObjectName:
+    """`ON table`"""
+    tokens.expect("ON")
+    if tokens.at("DATABASE") or tokens.at("ALL", "SERVER"):
+        tokens.unsupported("DDL and logon triggers")
+    return tokens.object_name()
+
+
+def parse_create_trigger(verb: str) -> ParseFunction:
+    """
+    { CREATE [ OR ALTER ] | ALTER } TRIGGER name ON table [ WITH EXECUTE AS { CALLER | SELF | OWNER | 'user' } ]
+        { FOR | AFTER } { INSERT | UPDATE | DELETE } [ , ... ] AS statement [ ... ]
+    """
+
+    def parse(parser: Parser) -> Statement:
+        tokens, line = parser.tokens, parser.line
+        modules.begin(tokens, verb, "TRIGGER")
+        name = tokens.object_name()
+        table = _target(tokens)
+        execute_as = modules.execute_as(tokens, "a trigger")
+        if tokens.at("INSTEAD", "OF"):
+            tokens.unsupported("INSTEAD OF triggers")
+        tokens.choose("FOR", "AFTER")
+        events = tuple(tokens.comma_separated(lambda: tokens.choose(*EVENTS)))
+        if tokens.at("WITH") or tokens.at("NOT"):
+            tokens.unsupported(f"a trigger {tokens.word()} {tokens.word(1)}")
+        return CreateTrigger(line, name, modules.body(parser), tokens.text, verb, execute_as, table, events)
+
+    return parse
+
+
+def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
+    """Compile the body to report its errors; the first firing compiles it again from its text."""
+    Scope(scope.compilers, text=node.text).block(node.body)
+
+    def check(frame: Frame, guard: Guard) -> None:
+        table = frame.instance.table(node.table, frame.database)
+        if table is not None and not _may_alter(frame, table):
+            raise SqlServerError(8197, ".".join(node.table))
+        modules.check_execute_as(frame, guard, node.execute_as)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        table, database = frame.instance.table(node.table, frame.database), frame.database
+        if table is None:
+            raise SqlServerError(8197, ".".join(node.table))
+        if table.database_id != database.database_id:
+            raise SqlServerError(2108, ".".join(node.table))
+        old = frame.instance.trigger(node.name, database)
+        definition = modules.definition(frame, tx, node, "TRIGGER", old)
+        if definition[2].lower() != table.schema.lower():
+            raise SqlServerError(2103, node.verb.lower(), ".".join(node.name))
+        if old is not None and old.table_id != table.object_id:
+            raise SqlServerError(2110, ".".join(node.name), ".".join(node.table))
+        is_disabled = old is not None and old.is_disabled
+        frame.instance.put_module(tx, Trigger(*definition, table.object_id, node.events, is_disabled))
+
+    return definition_step(check, work)
+
+
+for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
+    register(f"{_verb} TRIGGER", parse_create_trigger(_verb), CreateTrigger)(compile_create_trigger)
+
+
+def _may_alter(frame: Frame, table: Table) -> bool:
+    """ "To create a DML trigger requires ALTER permission on the table", as for all that concerns one."""
+    return securables.is_held(frame, object_of(frame.instance.owner(table), table), "ALTER")
+
+
+def _table_of(frame: Frame, trigger: Trigger) -> Table:
+    return next(
+        one for one in frame.instance.tables.values() if one.identifier == (trigger.database_id, trigger.table_id)
+    )
+
+
+@define("DROP TRIGGER")
+def drop_trigger(parser: Parser) -> Definition:
+    """`DROP TRIGGER [ IF EXISTS ] name [ , ... ]`"""
+    tokens = parser.tokens
+    if_exists = tokens.accept("IF", "EXISTS")
+    names = tokens.comma_separated(tokens.object_name)
+    if tokens.at("ON"):
+        tokens.unsupported("DDL and logon triggers")
+
+    def check(frame: Frame, guard: Guard) -> None:
+        for name in names:
+            found = frame.instance.trigger(name, frame.database)
+            if found is not None and not _may_alter(frame, _table_of(frame, found)):
+                raise SqlServerError(3701, "trigger", ".".join(name))
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        for name in names:
+            found = frame.instance.trigger(name, frame.database)
+            if found is not None:
+                frame.instance.drop_module(tx, found)
+            elif not if_exists:
+                raise SqlServerError(3701, "trigger", ".".join(name))
+
+    return Definition(parser.line, check, work)
+
+
+def _switch(*, is_disabled: bool) -> None:
+    @define("DISABLE TRIGGER" if is_disabled else "ENABLE TRIGGER")
+    def switch_trigger(parser: Parser) -> Definition:
+        """`{ DISABLE | ENABLE } TRIGGER { name [ , ... ] | ALL } ON table`"""
+        tokens = parser.tokens
+        names = [] if tokens.accept("ALL") else tokens.comma_separated(tokens.object_name)
+        target = _target(tokens)
+
+        def check(frame: Frame, guard: Guard) -> None:
+            table = frame.instance.table(target, frame.database)
+            if table is not None and not _may_alter(frame, table):
+                raise SqlServerError(1088, ".".join(target))
+
+        def work(frame: Frame, tx: Transaction) -> None:
+            table = frame.instance.table(target, frame.database)
+            if table is None:
+                raise SqlServerError(1088, ".".join(target))
+            triggers = frame.instance.triggers_on(table)
+            for name in names:
+                if frame.instance.trigger(name, frame.database) not in triggers:
+                    raise SqlServerError(1088, ".".join(name))
+            wanted = {name[-1].lower() for name in names}
+            for trigger in triggers:
+                if not names or trigger.name.lower() in wanted:
+                    switched = copy(trigger)
+                    switched.is_disabled = is_disabled
+                    frame.instance.put_module(tx, switched)
+
+        return Definition(parser.line, check, work)
+
+
+_switch(is_disabled=True)
+_switch(is_disabled=False)
+
+
+# -- firing ------------------------------------------------------------------------------------------------------------
+
+
+class CompiledTrigger(NamedTuple):
+    body: Step
+    variables: dict[str, None]
+    tables: Mapping[str, str]  # `Frame.declared`
+    marks: str  # for the values of a row
+    runs_as: str  # a user; "" for the caller
+
+
+def compiled(trigger: Trigger, table: Table) -> CompiledTrigger:
+    """The compiled trigger; its text is compiled at the first firing. Columns of a table never change."""
+    if trigger.compiled is None:
+        [node] = Parser(trigger.text, GRAMMAR).batch()
+        assert isinstance(node, CreateTrigger)
+        scope = Scope(COMPILERS, text=node.text)
+        for name in LOGICAL_TABLES:
+            scope.tables[name] = table.columns
+            scope.declared[name] = declarations(table.columns)
+        body = scope.block(node.body)
+        marks = ", ".join("?" for _ in table.columns)
+        user = modules.runs_as(node.execute_as, trigger)
+        trigger.compiled = CompiledTrigger(body, scope.variables(), scope.declared, marks, user)
+    return trigger.compiled  # type: ignore[no-any-return]
+
+
+def fired_by(frame: Frame, table: Table, event: str) -> tuple[Trigger, ...]:
+    """The enabled triggers that an INSERT, UPDATE or DELETE of a table fires."""
+    return tuple(one for one in frame.instance.triggers_on(table) if event in one.events and not one.is_disabled)
+
+
+def fire(  # noqa: PLR0917
+    frame: Frame,
+    tx: Transaction,
+    table: Table,
+    triggers: Sequence[Trigger],
+    deleted: Sequence[Row],
+    inserted: Sequence[Row],
+) -> Waiting[None]:
+    """Run the triggers of a statement, in its transaction: "the trigger and the statement that fires it are treated as
+    a single transaction". Then count the statement's rows."""
+    session, count = frame.session, max(len(deleted), len(inserted))
+    if frame.depth >= NESTING_MAX:
+        raise SqlServerError(217, NESTING_MAX)
+    is_own = session.tx is None  # the statement's own transaction: in a trigger @@TRANCOUNT is at least 1
+    if is_own:
+        session.tx, session.tran_count = tx, 1
+    identity = session.identity
+    try:
+        for trigger in triggers:
+            # RECURSIVE_TRIGGERS OFF: a trigger does not fire itself, also where a procedure that it calls changes rows.
+            if not session.firing or session.firing[-1] is not trigger:
+                session.row_count = count
+                yield from _run(frame, tx, compiled(trigger, table), trigger, deleted, inserted)
+                if session.tx is not tx:
+                    raise SqlServerError(3609)
+                if session.doomed:
+                    raise SqlServerError(3616)
+    finally:
+        if is_own:
+            if session.tx is not tx:
+                session.rollback()  # of one that the trigger has begun after its ROLLBACK
+            session.tx, session.tran_count, session.doomed = None, 0, False
+            session.savepoints.clear()
+    # "If the trigger inserts into a table without identity column, @@IDENTITY returns the first inserted value."
+    if session.identity is None:
+        session.identity = identity
+    frame.count(count)
+
+
+def _run(  # noqa: PLR0917
+    frame: Frame,
+    tx: Transaction,
+    program: CompiledTrigger,
+    trigger: Trigger,
+    deleted: Sequence[Row],
+    inserted: Sequence[Row],
+) -> Waiting[None]:
+    session, database = frame.session, frame.database
+    if database.database_id != trigger.database_id:
+        database = frame.instance.owner(trigger)
+    inner = Frame(session, database, frame.sink, trigger.name, frame.depth + 1)
+    inner.variables, inner.declared = program.variables.copy(), program.tables
+    options, context = session.options, session.guard
+    # "SET XACT_ABORT is ON by default in triggers."
+    session.options = replace(options, xact_abort=True)
+    if program.runs_as:
+        session.guard = guards.of_user(session.instance, database, program.runs_as)
+    session.firing.append(trigger)
+    try:
+        for name, rows in zip(LOGICAL_TABLES, (inserted, deleted), strict=True):
+            if rows:
+                inner.fill_table(name, program.marks, [row[1:] for row in rows])
+                tx.on_rollback(partial(inner.empty_table, name))  # after a ROLLBACK in the trigger it has no rows
+        body = program.body
+        if body.waits:
+            yield from body.run(inner)
+        else:
+            body.run(inner)
+    finally:
+        session.firing.pop()
+        session.options = options
+        session.guard = context
+        inner.release()

@@ -1,0 +1,439 @@
+"""AFTER triggers: when they fire, what they see, and what an error, a ROLLBACK or a send in them does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.embedded.tsql.sides import Results
+from tests.embedded.tsql.test_permissions import as_login
+
+
+@pytest.fixture
+def side(side):
+    side.run("CREATE TABLE dbo.log (event varchar(10), id int, n int, old_n int, row_count int, tran_count int);")
+    return side
+
+
+RECORDS = """
+    SET NOCOUNT ON;
+    INSERT INTO dbo.log
+    SELECT 'row', COALESCE(i.id, d.id), i.n, d.n, @rows, @@TRANCOUNT
+    FROM inserted AS i FULL JOIN deleted AS d ON d.id = i.id;
+    IF @rows = 0 INSERT INTO dbo.log (event, row_count, tran_count) VALUES ('none', 0, @@TRANCOUNT);
+"""
+TRIGGER = f"CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT, UPDATE, DELETE AS DECLARE @rows int = @@ROWCOUNT; {RECORDS}"
+
+
+def log(side):
+    return side.rows("SELECT event, id, n, old_n, row_count, tran_count FROM dbo.log ORDER BY id, n;")
+
+
+# -- firing ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "logged"),
+    [
+        ("INSERT INTO dbo.t (n) VALUES (10), (20);", [("row", 3, 10, None, 2, 1), ("row", 4, 20, None, 2, 1)]),
+        ("INSERT INTO dbo.t (n) SELECT n FROM dbo.t WHERE n = 5;", [("none", None, None, None, 0, 1)]),
+        ("UPDATE dbo.t SET n = n + 1;", [("row", 1, 2, 1, 2, 1), ("row", 2, 3, 2, 2, 1)]),
+        ("UPDATE dbo.t SET n = 3 WHERE id = 7;", [("none", None, None, None, 0, 1)]),
+        ("DELETE FROM dbo.t WHERE id = 2;", [("row", 2, None, 2, 1, 1)]),
+        ("DELETE FROM dbo.t WHERE id = 7;", [("none", None, None, None, 0, 1)]),
+        ("BEGIN TRAN; BEGIN TRAN; DELETE FROM dbo.t WHERE id = 1; COMMIT; COMMIT;", [("row", 1, None, 1, 1, 2)]),
+        ("TRUNCATE TABLE dbo.t;", []),
+    ],
+)
+def test_a_trigger_fires_once_for_a_statement_and_sees_its_rows(side, statement, logged):
+    side.run("INSERT INTO dbo.t (n) VALUES (1), (2);")
+    side.run(TRIGGER)
+    side.run(statement)
+    assert log(side) == logged
+    assert side.value("SELECT @@TRANCOUNT;") == 0
+
+
+def test_compiled_statements_know_of_a_new_trigger_and_forget_a_dropped_one(side):
+    side.run("CREATE PROCEDURE dbo.p AS INSERT INTO dbo.t (n) VALUES (1);")
+    side.run("EXEC dbo.p;")
+    side.run(TRIGGER)
+    side.run("EXEC dbo.p;")
+    side.run("DISABLE TRIGGER dbo.tr ON dbo.t;")
+    side.run("EXEC dbo.p;")
+    assert side.rows("SELECT is_disabled FROM sys.triggers;") == [(True,)]
+    side.run("ENABLE TRIGGER ALL ON dbo.t;")
+    side.run("EXEC dbo.p;")
+    side.run("DROP TRIGGER dbo.tr;")
+    side.run("EXEC dbo.p;")
+    assert [row[1] for row in log(side)] == [2, 4]
+
+
+def test_the_count_of_the_statement_follows_those_of_its_trigger(side):
+    side.run(
+        "CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS INSERT INTO dbo.log (id) SELECT id FROM deleted; SELECT n FROM inserted;"
+    )
+    results = side.run("INSERT INTO dbo.t (n) VALUES (1), (2); SELECT @@ROWCOUNT;")
+    assert results.counts == [0, 2, 2, 1]
+    assert [rows for _, rows in results.sets] == [[(1,), (2,)], [(2,)]]
+    side.run("ALTER TRIGGER dbo.tr ON dbo.t AFTER INSERT AS SET NOCOUNT ON; DELETE FROM dbo.log;")
+    assert side.run("INSERT INTO dbo.t (n) VALUES (1);").counts == [1]
+
+
+def test_cursors_conditions_and_subqueries_read_inserted(side):
+    side.run(
+        """
+        CREATE TRIGGER dbo.tr ON dbo.t FOR INSERT AS
+        DECLARE @id int, @sum int = 0;
+        IF NOT EXISTS (SELECT * FROM inserted WHERE n > 1) RETURN;
+        DECLARE rows CURSOR LOCAL FAST_FORWARD FOR SELECT id FROM INSERTED ORDER BY id DESC;
+        OPEN rows;
+        FETCH NEXT FROM rows INTO @id;
+        WHILE @@FETCH_STATUS = 0
+        BEGIN
+            SET @sum = @sum * 10 + @id;
+            FETCH NEXT FROM rows INTO @id;
+        END;
+        UPDATE dbo.t SET name = CAST(@sum AS nvarchar(10)) WHERE id IN (SELECT i.id FROM inserted AS i);
+        """
+    )
+    side.run("INSERT INTO dbo.t (n) VALUES (1);")
+    side.run("INSERT INTO dbo.t (n) VALUES (1), (2), (3);")
+    assert side.rows("SELECT id, name FROM dbo.t;") == [(1, None), (2, "432"), (3, "432"), (4, "432")]
+
+
+def test_inserted_is_not_seen_by_what_the_trigger_calls_and_cannot_be_changed(side):
+    side.run("CREATE PROCEDURE dbo.p AS SELECT * FROM inserted;")
+    side.run("CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS EXEC dbo.p;")
+    assert side.error("INSERT INTO dbo.t (n) VALUES (1);").number == 208
+    side.run("ALTER TRIGGER dbo.tr ON dbo.t AFTER INSERT AS EXEC (N'SELECT * FROM inserted;');")
+    assert side.error("INSERT INTO dbo.t (n) VALUES (1);").number == 208
+    side.run("ALTER TRIGGER dbo.tr ON dbo.t AFTER INSERT AS DELETE FROM inserted;")
+    assert side.error("INSERT INTO dbo.t (n) VALUES (1);").number == 286
+    assert side.error("SELECT * FROM inserted;").number == 208
+
+
+def test_triggers_nest_but_do_not_fire_themselves(side):
+    side.run("CREATE TABLE dbo.u (n int);")
+    side.run("CREATE PROCEDURE dbo.p AS INSERT INTO dbo.t (n) VALUES (-1);")
+    side.run(
+        """
+        CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS
+        INSERT INTO dbo.log (n, id) VALUES (TRIGGER_NESTLEVEL(), @@NESTLEVEL);
+        INSERT INTO dbo.t (n) VALUES (-1);
+        EXEC dbo.p;
+        IF TRIGGER_NESTLEVEL(@@PROCID) < 3 INSERT INTO dbo.u (n) SELECT n FROM inserted;
+        """
+    )
+    side.run("CREATE TRIGGER dbo.tr_u ON dbo.u AFTER INSERT AS INSERT INTO dbo.t (n) SELECT n FROM inserted;")
+    side.run("INSERT INTO dbo.t (n) VALUES (1);")
+    assert side.rows("SELECT n, id FROM dbo.log;") == [(1, 1), (3, 3), (5, 5)]
+    assert side.value("SELECT COUNT(*) FROM dbo.t WHERE n = 1;") == 3
+    assert side.value("SELECT COUNT(*) FROM dbo.t;") == 9
+    assert side.value("SELECT TRIGGER_NESTLEVEL();") == 0
+
+
+def test_triggers_that_fire_each_other_for_ever_are_error_217(side):
+    side.run("CREATE TABLE dbo.u (n int);")
+    side.run("CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS INSERT INTO dbo.u (n) SELECT n FROM inserted;")
+    side.run("CREATE TRIGGER dbo.tr_u ON dbo.u AFTER INSERT AS INSERT INTO dbo.t (n) SELECT n FROM inserted;")
+    assert side.error("INSERT INTO dbo.t (n) VALUES (1);").number == 217
+    assert side.value("SELECT COUNT(*) FROM dbo.t;") == 0
+
+
+def test_identity_is_that_of_the_trigger_and_scope_identity_that_of_the_statement(side):
+    side.run("CREATE TABLE dbo.u (id int IDENTITY(100, 1), n int);")
+    side.run("CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS INSERT INTO dbo.u (n) SELECT n FROM inserted;")
+    assert side.rows("INSERT INTO dbo.t (n) VALUES (7); SELECT @@IDENTITY, SCOPE_IDENTITY();") == [(100, 1)]
+    side.run("ALTER TRIGGER dbo.tr ON dbo.t AFTER INSERT AS INSERT INTO dbo.log (n) SELECT n FROM inserted;")
+    assert side.rows("INSERT INTO dbo.t (n) VALUES (7); SELECT @@IDENTITY, SCOPE_IDENTITY();") == [(2, 2)]
+
+
+def test_output_to_the_client_is_refused_where_the_statement_fires_triggers(side):
+    side.run(TRIGGER.replace("INSERT, UPDATE", "INSERT"))
+    error = side.error("INSERT INTO dbo.t (n) OUTPUT inserted.id VALUES (1);")
+    assert (error.number, "'dbo.t' of the DML" in error.text) == (334, True)
+    assert side.error("DELETE FROM t OUTPUT deleted.id;").number == 334
+    side.run("INSERT INTO dbo.t (n) VALUES (1);")
+    assert side.rows("UPDATE dbo.t SET n = 2 OUTPUT inserted.n;") == [(2,)]
+    assert side.rows("DECLARE @t TABLE (id int); DELETE FROM dbo.t OUTPUT deleted.id INTO @t; SELECT id FROM @t;") == [
+        (1,)
+    ]
+
+
+# -- errors and transactions -------------------------------------------------------------------------------------------
+
+FAILS = "CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS SET NOCOUNT ON; INSERT INTO dbo.log (id) VALUES (1); {}"
+
+
+@pytest.mark.parametrize(
+    ("body", "numbers"),
+    [
+        ("SELECT 1 / 0;", [8134]),
+        ("INSERT INTO dbo.t (n) VALUES (NULL);", [515]),
+        ("THROW 50001, N'no', 1;", [50001]),
+        ("ROLLBACK;", [3609]),
+        ("RAISERROR(N'no', 16, 1); ROLLBACK;", [50000, 3609]),
+        ("COMMIT;", [3609]),
+        ("BEGIN TRY SELECT 1 / 0; END TRY BEGIN CATCH END CATCH;", [3616]),
+        ("BEGIN TRY RAISERROR(N'no', 16, 1); END TRY BEGIN CATCH END CATCH;", [3616]),
+    ],
+)
+@pytest.mark.parametrize("begin", ["", "BEGIN TRAN; INSERT INTO dbo.log (id) VALUES (0); "])
+def test_an_error_in_a_trigger_ends_the_batch_and_the_transaction(side, begin, body, numbers):
+    side.run(FAILS.format(body))
+    results = side.results(f"{begin}INSERT INTO dbo.t (n) VALUES (1); PRINT 'on';")
+    assert [error.number for error in results.errors] == numbers
+    assert results.prints == []
+    kept = int(body.startswith("COMMIT"))
+    outer = int(bool(begin))
+    assert side.value("SELECT COUNT(*) FROM dbo.t;") == kept
+    assert side.value("SELECT COUNT(*) FROM dbo.log;") == kept * (1 + outer)
+    assert side.rows("SELECT @@TRANCOUNT, XACT_STATE();") == [(0, 0)]
+
+
+def test_raiserror_in_a_trigger_alone_ends_nothing(side):
+    side.run(FAILS.format("RAISERROR(N'no', 16, 1);"))
+    results = side.results("INSERT INTO dbo.t (n) VALUES (1); PRINT 'on';")
+    assert ([error.number for error in results.errors], results.prints) == ([50000], ["on"])
+    assert side.value("SELECT COUNT(*) FROM dbo.t;") == 1
+
+
+def test_with_xact_abort_off_an_error_in_a_trigger_ends_its_statement_alone(side):
+    side.run(
+        FAILS.format("SET XACT_ABORT OFF; INSERT INTO dbo.t (n) VALUES (NULL); INSERT INTO dbo.log (id) VALUES (2);")
+    )
+    assert side.error("INSERT INTO dbo.t (n) VALUES (1);").number == 515
+    assert side.rows("SELECT id FROM dbo.log;") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(("begin", "state"), [("", 0), ("BEGIN TRAN;", -1)])
+def test_try_catches_the_error_of_a_trigger_in_a_doomed_transaction(side, begin, state):
+    side.run(FAILS.format("SELECT 1 / 0;"))
+    rows = side.rows(
+        f"""{begin} BEGIN TRY INSERT INTO dbo.t (n) VALUES (1); END TRY
+        BEGIN CATCH SELECT ERROR_NUMBER(), ERROR_PROCEDURE(), XACT_STATE(); IF @@TRANCOUNT > 0 ROLLBACK; END CATCH;"""
+    )
+    assert rows == [(8134, "tr", state)]
+    assert side.value("SELECT COUNT(*) FROM dbo.t;") == 0
+
+
+def test_what_a_trigger_does_after_its_rollback_stays_and_inserted_has_no_rows_then(side):
+    side.run(
+        """CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS SET NOCOUNT ON;
+        ROLLBACK; INSERT INTO dbo.log (id, n) SELECT COUNT(*), @@TRANCOUNT FROM inserted;"""
+    )
+    assert side.error("BEGIN TRAN; INSERT INTO dbo.t (n) VALUES (1);").number == 3609
+    assert side.rows("SELECT id, n FROM dbo.log;") == [(0, 0)]
+
+
+def test_try_catches_the_end_of_the_transaction_in_a_trigger(side):
+    side.run(FAILS.format("ROLLBACK;"))
+    rows = side.rows(
+        "BEGIN TRY BEGIN TRAN; INSERT INTO dbo.t (n) VALUES (1); END TRY BEGIN CATCH SELECT ERROR_NUMBER(), @@TRANCOUNT; END CATCH;"
+    )
+    assert rows == [(3609, 0)]
+
+
+def test_a_row_conflict_lets_the_statement_wait_and_fire_once(side, world):
+    side.run("INSERT INTO dbo.t (n) VALUES (1);")
+    side.run(TRIGGER)
+    other = side.connect("db")
+    side.run("BEGIN TRAN; UPDATE dbo.t SET n = 2;")
+    results = []
+    side.scheduler.spawn(_collect(results, other), "other")
+    world.run_for(1)
+    assert log(side) == [("row", 1, 2, 1, 1, 1)]
+    side.run("COMMIT;")
+    world.run_for(1)
+    assert log(side) == [("row", 1, 2, 1, 1, 1), ("row", 1, 3, 2, 1, 1)]
+
+
+def _collect(results, session):
+    sink = Results()
+    results.append(sink)
+    yield from session.batch("UPDATE dbo.t SET n = n + 1;", sink)
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+BROKER = """
+CREATE QUEUE dbo.q;
+CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]);
+CREATE TABLE dbo.orders (id int IDENTITY PRIMARY KEY, handle uniqueidentifier, body varbinary(100));
+GO
+CREATE TRIGGER dbo.sends ON dbo.orders AFTER INSERT AS
+SET NOCOUNT ON;
+DECLARE @handle uniqueidentifier, @body varbinary(100);
+DECLARE rows CURSOR LOCAL FAST_FORWARD FOR SELECT handle, body FROM inserted ORDER BY id;
+OPEN rows;
+FETCH NEXT FROM rows INTO @handle, @body;
+WHILE @@FETCH_STATUS = 0
+BEGIN
+    IF @handle IS NULL
+        BEGIN DIALOG @handle FROM SERVICE s TO SERVICE N's', 'CURRENT DATABASE' WITH ENCRYPTION = OFF;
+    SEND ON CONVERSATION @handle (@body);
+    IF @body = 0x03 END CONVERSATION @handle;
+    FETCH NEXT FROM rows INTO @handle, @body;
+END;
+"""
+
+
+def test_a_trigger_begins_dialogs_sends_and_ends_them(side):
+    for batch in BROKER.split("GO\n"):
+        side.run(batch)
+    side.run("INSERT INTO dbo.orders (body) VALUES (0x01);")
+    handle = side.value("SELECT conversation_handle FROM sys.conversation_endpoints WHERE is_initiator = 1;")
+    side.run(f"INSERT INTO dbo.orders (handle, body) SELECT '{handle}', body FROM (VALUES (0x02), (0x03)) AS v (body);")
+    bodies = side.rows("RECEIVE message_body, message_type_name FROM dbo.q;")
+    assert [body for body, _ in bodies] == [b"\x01", b"\x02", b"\x03", None]
+    side.run("BEGIN TRAN; INSERT INTO dbo.orders (body) VALUES (0x01); ROLLBACK;")
+    assert side.rows("RECEIVE message_body FROM dbo.q;") == []
+
+
+def test_a_send_that_fails_undoes_the_insert(side):
+    for batch in BROKER.split("GO\n"):
+        side.run(batch)
+    results = side.results("INSERT INTO dbo.orders (body) VALUES (0x01), (NULL); PRINT 'on';")
+    assert ([error.number for error in results.errors], results.prints) == ([8433], [])
+    assert side.value("SELECT COUNT(*) FROM dbo.orders;") == 0
+    assert side.value("SELECT COUNT(*) FROM sys.conversation_endpoints;") == 0
+    assert side.rows("RECEIVE message_body FROM dbo.q;") == []
+
+
+def test_an_activated_procedure_fires_triggers(side, world):
+    side.run(TRIGGER)
+    side.run("CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]);")
+    side.run(
+        "CREATE PROCEDURE dbo.p AS DECLARE @b varbinary(10); RECEIVE TOP (1) @b = message_body FROM dbo.q; IF @b = 0x01 INSERT INTO dbo.t (n) VALUES (9);"
+    )
+    side.run(
+        "ALTER QUEUE dbo.q WITH ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.p, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER);"
+    )
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; SEND ON CONVERSATION @h (0x01);"
+    )
+    world.run_for(1)
+    assert [row[2] for row in log(side)] == [9]
+
+
+# -- definitions -------------------------------------------------------------------------------------------------------
+
+
+def test_the_views_show_triggers_and_they_are_there_after_a_restart(side):
+    side.run(TRIGGER)
+    side.run("DISABLE TRIGGER tr ON t;")
+    side.run("CREATE OR ALTER TRIGGER dbo.second ON dbo.t FOR UPDATE AS RETURN;")
+    for _ in range(2):
+        side.run("USE db;")
+        assert side.rows(
+            "SELECT name, type, type_desc, OBJECT_NAME(parent_id), is_disabled, is_instead_of_trigger FROM sys.triggers ORDER BY name;"
+        ) == [("second", "TR", "SQL_TRIGGER", "t", False, False), ("tr", "TR", "SQL_TRIGGER", "t", True, False)]
+        assert side.rows(
+            "SELECT e.type, e.type_desc FROM sys.trigger_events AS e WHERE e.object_id = OBJECT_ID('dbo.tr', 'TR') ORDER BY e.type;"
+        ) == [(1, "INSERT"), (2, "UPDATE"), (3, "DELETE")]
+        assert side.rows("SELECT OBJECT_NAME(parent_object_id) FROM sys.objects WHERE type = 'TR';") == [("t",), ("t",)]
+        assert side.value("SELECT OBJECT_DEFINITION(OBJECT_ID('dbo.tr'));") == TRIGGER
+        assert side.value("SELECT definition FROM sys.sql_modules WHERE object_id = OBJECT_ID('dbo.tr');") == TRIGGER
+        assert side.value("SELECT COUNT(*) FROM INFORMATION_SCHEMA.ROUTINES;") == 0
+        side.crash()
+    side.run("USE db; ENABLE TRIGGER tr ON t;")
+    side.run("INSERT INTO dbo.t (n) VALUES (1);")
+    assert len(log(side)) == 1
+    side.run("DROP TABLE dbo.t;")
+    side.crash()
+    side.run("USE db;")
+    assert side.value("SELECT COUNT(*) FROM sys.objects WHERE type = 'TR';") == 0
+
+
+def test_a_rollback_takes_a_trigger_back(side):
+    side.run(
+        "BEGIN TRAN; EXEC (N'CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS SELECT 1;'); INSERT INTO dbo.t (n) VALUES (1); ROLLBACK;"
+    )
+    assert side.run("INSERT INTO dbo.t (n) VALUES (1);").sets == []
+    side.run(TRIGGER)
+    side.run("BEGIN TRAN; DROP TABLE dbo.t; ROLLBACK;")
+    side.run("INSERT INTO dbo.t (n) VALUES (1);")
+    assert len(log(side)) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "number"),
+    [
+        ("CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS RETURN;", 2714),
+        ("CREATE TRIGGER dbo.log ON dbo.t AFTER INSERT AS RETURN;", 2714),
+        ("CREATE TABLE dbo.tr (n int);", 2714),
+        ("CREATE PROCEDURE dbo.tr AS RETURN;", 2714),
+        ("CREATE QUEUE dbo.tr;", 2714),
+        ("CREATE TRIGGER dbo.x ON dbo.nowhere AFTER INSERT AS RETURN;", 8197),
+        ("CREATE TRIGGER db.dbo.x ON dbo.t AFTER INSERT AS RETURN;", 166),
+        ("CREATE TRIGGER dbo.x ON master.dbo.t AFTER INSERT AS RETURN;", 8197),
+        ("ALTER TRIGGER dbo.x ON dbo.t AFTER INSERT AS RETURN;", 208),
+        ("ALTER TRIGGER dbo.tr ON dbo.log AFTER INSERT AS RETURN;", 2110),
+        ("DROP TRIGGER dbo.x;", 3701),
+        ("DISABLE TRIGGER dbo.x ON dbo.t;", 1088),
+        ("DISABLE TRIGGER dbo.tr ON dbo.log;", 1088),
+        ("ENABLE TRIGGER ALL ON dbo.nowhere;", 1088),
+        ("CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT AS RETURN 1;", 178),
+        ("CREATE TRIGGER dbo.x ON dbo.t AFTER MERGE AS RETURN;", 102),
+        ("SELECT 1; CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT AS RETURN;", 50001),
+        ("CREATE TRIGGER dbo.x ON dbo.t INSTEAD OF INSERT AS RETURN;", 50001),
+        ("CREATE TRIGGER x ON DATABASE FOR CREATE_TABLE AS RETURN;", 50001),
+        ("CREATE TRIGGER x ON ALL SERVER FOR LOGON AS RETURN;", 50001),
+        ("DROP TRIGGER x ON DATABASE;", 50001),
+        ("DISABLE TRIGGER x ON DATABASE;", 50001),
+        ("CREATE TRIGGER dbo.x ON dbo.t WITH ENCRYPTION AFTER INSERT AS RETURN;", 50001),
+        ("CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT NOT FOR REPLICATION AS RETURN;", 50001),
+        ("CREATE TRIGGER dbo.x ON dbo.t AFTER UPDATE AS IF UPDATE(n) RETURN;", 50001),
+        ("CREATE TRIGGER dbo.x ON dbo.t AFTER UPDATE AS SELECT COLUMNS_UPDATED();", 195),
+        ("ALTER DATABASE db SET RECURSIVE_TRIGGERS ON;", 50001),
+    ],
+)
+def test_definitions_that_are_refused(side, statement, number):
+    side.run(TRIGGER)
+    assert side.error(statement).number == number
+    assert side.value("SELECT COUNT(*) FROM sys.triggers;") == 1
+
+
+def test_dropping_what_is_not_there_is_allowed_with_if_exists(side):
+    side.run(TRIGGER)
+    side.run("DROP TRIGGER IF EXISTS dbo.x, dbo.tr;")
+    assert side.value("SELECT COUNT(*) FROM sys.triggers;") == 0
+    side.run("ALTER DATABASE db SET RECURSIVE_TRIGGERS OFF;")
+
+
+# -- permissions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ann(side):
+    side.run("CREATE LOGIN ann WITH PASSWORD = 'Secret-word-1'; CREATE USER ann FOR LOGIN ann;")
+    return as_login(side, "ann", "db")
+
+
+def test_whoever_may_alter_the_table_may_create_and_drop_its_triggers(side, ann):
+    assert side.error(TRIGGER, ann).number == 8197
+    side.run("GRANT SELECT ON dbo.t TO ann;")
+    assert side.error(TRIGGER, ann).number == 8197
+    side.run(TRIGGER)
+    assert side.error("DISABLE TRIGGER dbo.tr ON dbo.t;", ann).number == 1088
+    assert side.error("DROP TRIGGER dbo.tr;", ann).number == 3701
+    assert side.error(TRIGGER.replace("CREATE", "ALTER"), ann).number == 8197
+    side.run("GRANT ALTER ON dbo.t TO ann;")
+    side.run(TRIGGER.replace("CREATE", "ALTER"), ann)
+    side.run("DISABLE TRIGGER dbo.tr ON dbo.t; DROP TRIGGER dbo.tr;", ann)
+    side.run(TRIGGER, ann)
+    owner = TRIGGER.replace("CREATE", "ALTER").replace("AFTER", "WITH EXECUTE AS OWNER AFTER")
+    assert side.error(owner, ann).number == 15151
+
+
+@pytest.mark.parametrize(
+    ("execute_as", "user"), [("", "ann"), ("WITH EXECUTE AS CALLER", "ann"), ("WITH EXECUTE AS OWNER", "dbo")]
+)
+def test_a_trigger_runs_as_the_caller_or_as_the_user_of_execute_as(side, ann, execute_as, user):
+    """Ownership chains let it change what the caller may not."""
+    side.run("CREATE TABLE dbo.seen (name nvarchar(128));")
+    side.run(f"CREATE TRIGGER dbo.tr ON dbo.t {execute_as} AFTER INSERT AS INSERT INTO dbo.seen VALUES (USER_NAME());")
+    side.run("GRANT INSERT ON dbo.t TO ann;")
+    side.run("INSERT INTO dbo.t (n) VALUES (1);", ann)
+    assert side.rows("SELECT name FROM dbo.seen;") == [(user,)]
+    assert side.rows("SELECT name FROM sys.triggers;", ann) == [("tr",)]
+    assert side.value("SELECT OBJECT_DEFINITION(OBJECT_ID('dbo.tr'));", ann) is None
