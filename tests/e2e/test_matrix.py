@@ -74,10 +74,10 @@ def test_axes_of_ones_own_are_run_drawn_and_resumed(tmp_path: Path, tmp_path_fac
         pytest.skip(str(missing))
     (tmp_path / "mine.toml").write_text('[axes]\nthreads = 2\nversions = "newest"\n[times]\nmeasure = "400ms"\n')
     scratch = tmp_path_factory.mktemp("scratch")
-    axes = ("--matrix", "mine.toml", "--initiators", "4", "--threads", "1,7", "--payloads", "3000")
+    axes = ("--matrix", "mine.toml", "--initiators", "4", "--threads", "1,7", "--ratios", "1,20", "--payloads", "3000")
     output = harness("matrix", "--lab", "embedded", *axes, "--results", "runs", cwd=tmp_path, scratch=scratch)
     [run] = (tmp_path / "runs").iterdir()
-    cells = {f"i4-t{threads}-r{ratio}-p3000-v2008" for threads in (1, 7) for ratio in (1, 150)}
+    cells = {f"i4-t{threads}-r{ratio}-p3000-v2008" for threads in (1, 7) for ratio in (1, 20)}
     rows = pq.read_table(run / "reduced" / "cells.parquet").to_pylist()
     assert {row["cell_id"] for row in rows} == cells
     assert all(f"│ {cell} " in output for cell in cells), output
