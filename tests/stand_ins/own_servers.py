@@ -190,7 +190,7 @@ class OwnServers:
                     raise AssertionError(f"{arguments} did not end within {timeout_s} s: {process.communicate()}")
                 children |= {child.pid: child for child in children_of(process.pid)}
                 try:
-                    process.wait(0.05)
+                    process.wait(0.2)  # between looks at all processes of the machine
                 except subprocess.TimeoutExpired:
                     continue
             out, err = process.communicate()
