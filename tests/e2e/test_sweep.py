@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -20,7 +21,7 @@ from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
-from tests.processes import children_of, command_line, environment, is_alive
+from tests.processes import Child, children_of, command_line, environment, is_alive
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -110,16 +111,42 @@ def first_journal_line(folder: Path) -> Path | None:
     return found[0] if found else None
 
 
-def test_a_sweep_leaves_whole_records_and_no_process(
-    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    process = start("matrix", "--only-sweep", "--cells", " ".join(CELLS), *QUICK)
-    output, _ = process.communicate(timeout=120)
+@dataclass(frozen=True)
+class Swept:
+    """A sweep that ended, with the administrator's password, processes and command lines that were seen while it ran."""
+
+    results: Path
+    output: str
+    secret: str
+    children: list[psutil.Process]
+    shown: list[str]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    folder = tmp_path_factory.mktemp("swept")
+    command = [sys.executable, "-m", "harness", "matrix", "--only-sweep", "--cells", " ".join(CELLS), *QUICK]
+    with Child(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder) as process:
+
+        def password() -> str | None:
+            servers = (child for child in children_of(process.pid) if "serve" in command_line(child))
+            return next((word for one in servers if (word := environment(one).get("HARNESS_SA_PASSWORD"))), None)
+
+        secret = wait_until(password)
+        assert secret is not None
+        wait_until(lambda: len(children_of(process.pid)) >= 4)
+        children = children_of(process.pid)
+        shown = [word for child in children for word in command_line(child)]
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
-    lines = output.splitlines()
-    assert lines[0].startswith("lab: embedded (as selected)")
-    assert "cell 2 of 2" in output
-    results = tmp_path / lines[-1].removeprefix("results: ")
+    return Swept(folder / output.splitlines()[-1].removeprefix("results: "), output, secret, children, shown)
+
+
+def test_a_sweep_leaves_whole_records_and_no_process(swept: Swept) -> None:
+    assert not any(map(is_alive, swept.children))
+    results = swept.results
+    assert swept.output.startswith("lab: embedded (as selected)")
+    assert "cell 2 of 2" in swept.output
     assert {entry.cell for entry in entries(results) if entry.outcome == "completed"} == set(CELLS)
     for kind in ("cells", "calls", "deliveries", "receives", "samples", "waits", "processors"):
         assert len(list((results / "raw" / kind).glob("*.parquet"))) == 2, kind
@@ -133,23 +160,11 @@ def test_a_sweep_leaves_whole_records_and_no_process(
     assert not list((results / "lab").glob("*/data"))
 
 
-def test_no_secret_is_in_what_a_sweep_leaves_or_shows(
-    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    process = start("matrix", "--only-sweep", "--cells", CELLS[0], *QUICK)
-
-    def password() -> str | None:
-        servers = (child for child in children_of(process.pid) if "serve" in command_line(child))
-        return next((word for one in servers if (word := environment(one).get("HARNESS_SA_PASSWORD"))), None)
-
-    secret = wait_until(password)
-    wait_until(lambda: len(children_of(process.pid)) >= 4)
-    shown = [word for child in children_of(process.pid) for word in command_line(child)]
-    output, _ = process.communicate(timeout=120)
-    assert secret not in output
-    assert not any(secret in word for word in shown)
-    for file in (path for path in (tmp_path / "results").rglob("*") if path.is_file()):
-        assert secret.encode() not in file.read_bytes(), file
+def test_no_secret_is_in_what_a_sweep_leaves_or_shows(swept: Swept) -> None:
+    assert swept.secret not in swept.output
+    assert not any(swept.secret in word for word in swept.shown)
+    for file in (path for path in swept.results.parent.rglob("*") if path.is_file()):
+        assert swept.secret.encode() not in file.read_bytes(), file
 
 
 def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path) -> tuple[Path, str]:
