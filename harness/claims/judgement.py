@@ -18,6 +18,7 @@ from harness.inference import BLOCKS_MIN
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
 from harness.records import State
 from harness.whitepaper import TRICK_DIALOG_RATIO, Claim
+from harness.workload_file import PAPER
 
 
 class Verdict(StrEnum):
@@ -70,7 +71,9 @@ def evidence(tables: Tables) -> Evidence:
 
 
 def of_the_paper(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep the rows of cells that the paper's matrix has, whatever the version."""
+    """Keep the rows of cells that the paper's matrix has, whatever the version, in runs of the paper's workload."""
+    if "workload" in rows:
+        rows = rows[rows.workload == PAPER]
     axes = {
         "initiators": INITIATORS,
         "threads": THREADS,

@@ -159,7 +159,7 @@ def claims(results: Path, markdown: bool) -> None:
         if markdown:
             say("\n".join(judging.markdown(judging.as_table(judged))))
             return
-        say(reduced_run.origin(run.lab, run.load_model, run.versions))
+        say(reduced_run.origin(run.lab, run.load, run.versions))
         say(f"{reduced_run.footer(run)[0]}.")
         _print_claims(judged)
         say(f"{judging.counted(judged)}.")

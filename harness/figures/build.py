@@ -53,7 +53,7 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     if is_rates_run(results):
         return _draw_rates(results, progress)
     run = read(Path(results))
-    head = functools.partial(origin, run.lab, run.load_model)
+    head = functools.partial(origin, run.lab, run.load)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
     judged = judge(run)
     table = claims.as_table(judged, run_id=run.run_id, lab=run.lab, load_model=run.load_model)
@@ -74,7 +74,7 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
-    head = functools.partial(origin, run.lab, run.load_model)
+    head = functools.partial(origin, run.lab, run.load)
     drawings = {"techniques": functools.partial(technique_bars.draw, table)}
     return write(drawings, results / "figures", head, foot, progress)
 
@@ -82,7 +82,7 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
 def _draw_rates(results: Path, progress: Progress) -> list[Path]:
     table = rate_lines.read(results)
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
-    head = functools.partial(origin, run.lab, run.load_model)
+    head = functools.partial(origin, run.lab, run.load)
     foot = footer(run, counted=f"{len(table)} steps")
     return write({"rates": functools.partial(rate_lines.draw, table)}, results / "figures", head, foot, progress)
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from harness.figures.reduced_run import Run
 
-# Settings that choose what is run, how often and where its files go. All others change how it is measured.
+# Settings that choose what is run, how often and where its files go. All others change how it is measured. A workload's
+# procedures are what a comparison may be about.
 CHOICES = frozenset(
     {
+        "workload",
         *("lab", "lab_file", "server_versions", "matrix", "initiators", "threads", "ratios", "payloads", "cells"),
         *("repeats", "precision", "seed", "results", "master"),
     }
@@ -30,6 +32,7 @@ def forbidding(a: Run, b: Run) -> list[str]:
     # The processors that compute a simulated run do not change its numbers.
     if not (a.is_model and b.is_model):
         notes += _differ("The machines", *(_entries(run, "machine", HARDWARE) for run in (a, b)))
+    notes += _differ("The workloads", {"name": a.workload}, {"name": b.workload})
     settings = [_entries(run, "settings") for run in (a, b)]
     decisive = [name for name in settings[0] if name in settings[1] and name not in CHOICES]
     notes += _differ("The settings", *({name: one[name] for name in decisive} for one in settings))
@@ -41,7 +44,7 @@ def forbidding(a: Run, b: Run) -> list[str]:
 
 def remarkable(a: Run, b: Run) -> list[str]:
     """List the differences that may be what the comparison is about, such as versions, a line each."""
-    notes = []
+    notes = _differ(f"The runs of the workload {a.workload}", *(_entries_of_workload(run) for run in (a, b)))
     if not (a.is_model and b.is_model):
         notes += _differ("The systems", *(_entries(run, "machine", ("system", "distribution")) for run in (a, b)))
     versions = [_entries(run, "versions", DECISIVE_VERSIONS) for run in (a, b)]
@@ -56,6 +59,13 @@ def remarkable(a: Run, b: Run) -> list[str]:
 def _entries(run: Run, group: str, names: Sequence[str] | None = None) -> dict[str, Any]:
     found = run.manifest.get(group) or {}
     return {name: found[name] for name in names or found if name in found}
+
+
+def _entries_of_workload(run: Run) -> dict[str, Any]:
+    """The numbers and procedures of a run's workload, and the digests of its files, by dotted names."""
+    stored = (run.manifest.get("settings") or {}).get("workload") or {}
+    tables = {name: part for name, part in stored.items() if isinstance(part, dict)}
+    return {f"{name}.{key}": value for name, part in tables.items() for key, value in part.items()}
 
 
 def _differ(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

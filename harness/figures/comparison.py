@@ -127,7 +127,7 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
 
 def _head(runs: tuple[Run, Run]) -> str:
     return "   ·   ".join(
-        f"{name}: {origin(run.lab, run.load_model, run.versions)}" for name, run in zip("ab", runs, strict=True)
+        f"{name}: {origin(run.lab, run.load, run.versions)}" for name, run in zip("ab", runs, strict=True)
     )
 
 

@@ -14,6 +14,7 @@ from harness.claims.judgement import Tables, of_the_paper
 from harness.records import ResultsError, State, read_manifest
 from harness.reporting import duration
 from harness.whitepaper import PERMUTATIONS_A_VERSION
+from harness.workload_file import PAPER
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
@@ -70,6 +71,17 @@ class Run(Tables):
         return str(self.manifest.get("load_model", "load model unknown"))
 
     @property
+    def workload(self) -> str:
+        """The name of the workload: the paper's in a run of a model, and of an older harness."""
+        stored = (self.manifest.get("settings") or {}).get("workload") or {}
+        return str(stored.get("name", PAPER))
+
+    @property
+    def load(self) -> str:
+        """The load model, and the workload unless it is the paper's."""
+        return self.load_model if self.workload == PAPER else f"{self.load_model} · workload {self.workload}"
+
+    @property
     def is_model(self) -> bool:
         """Whether the numbers were computed in virtual time, not measured."""
         return self.lab == "simulated"
@@ -87,7 +99,7 @@ class Run(Tables):
 
     @property
     def has_papers_cells(self) -> bool:
-        """Whether any cell is one of the paper's matrix, so that the paper's numbers belong beside it."""
+        """Whether any cell is one of the paper's matrix and workload, so that the paper's numbers belong beside it."""
         return not of_the_paper(self.cells).empty
 
     @property
@@ -111,7 +123,10 @@ def read(folder: Path) -> Run:
         raise ResultsError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
     # Figures treat cells and pairs of cells alike, and a pair has no state of its own.
     tables["cells"]["valid"] = tables["cells"].state == State.VALID
-    return Run(folder=folder, manifest=manifest, **tables)
+    run = Run(folder=folder, manifest=manifest, **tables)
+    for table in tables.values():
+        table["workload"] = run.workload  # by which `of_the_paper` chooses
+    return run
 
 
 def is_techniques_run(folder: Path) -> bool:
@@ -158,10 +173,10 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), *words[-1:]])
 
 
-def origin(lab: str, load_model: str, versions: Sequence[str]) -> str:
+def origin(lab: str, load: str, versions: Sequence[str]) -> str:
     """Say whose numbers are shown, under which load: `SQL Server 2022 and 2025 · closed loop`."""
     whose = ORIGIN_WORDS.get(lab, f"{lab[:1].upper()}{lab[1:]} lab, versions {{versions}}")
-    return f"{whose.format(versions=listed(versions))} · {load_model}"
+    return f"{whose.format(versions=listed(versions))} · {load}"
 
 
 def footer(run: Run, *, counted: str = "") -> list[str]:
@@ -189,7 +204,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     if run.is_model:
         computer[:1] = [f"modelled hardware: {run.hardware or '?'}", *(f"computed on {name}" for name in computer[:1])]
     lab = "; ".join([LAB_WORDS.get(run.lab, f"{run.lab} lab"), *(_builds(manifest) if run.lab == "sqlserver" else [])])
-    return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join([run.load_model, *computer])]
+    return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join([run.load, *computer])]
 
 
 def _counted(cells: pd.DataFrame) -> str:

@@ -49,7 +49,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = environment.get_template("report.html").render(
-        origin=origin(run.lab, run.load_model, run.versions),
+        origin=origin(run.lab, run.load, run.versions),
         run_id=run.run_id,
         lab=run.lab,
         warning=LAB_WORDS.get(run.lab, f"{run.lab} lab"),
@@ -110,7 +110,7 @@ def facts(run: Run) -> dict[str, Any]:
             "started": manifest.get("started_at"),
             "finished": manifest.get("finished_at") or "not finished",
             "cells completed": f"{len(run.cells)} of {planned}" if planned else str(len(run.cells)),
-            "load": manifest.get("load_model"),
+            "load": run.load,
             "harness": manifest.get("harness_version"),
             "commit": manifest.get("git_commit"),
         },

@@ -10,7 +10,7 @@ from harness import matrix_file
 from harness.claims.judgement import Verdict
 from harness.figures import one_axis, parts, report, results_table, trick_answer
 from harness.figures.build import STYLE, drawings, judge
-from harness.figures.reduced_run import Missing, read
+from harness.figures.reduced_run import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
 from harness.whitepaper import CLAIMS
 from tests.figures.conftest import FIGURES
@@ -69,6 +69,17 @@ def test_a_run_with_cells_of_the_paper_keeps_its_marks(tmp_path):
     found = sheets(run_of(tmp_path, [*OWN, *quick_cells()], shape="paper"))
     assert "paper" in words(found["figure-4-throughput-3-initiators"]) and "paper" in words(found["figure-5-gain"])
     assert set(FIGURES) <= set(found)
+
+
+def test_another_workload_is_named_and_has_no_word_of_the_paper(tmp_path):
+    folder = write_reduced(tmp_path / "run", quick_cells(), shape="paper", settings={"workload": {"name": "orders"}})
+    run = read(folder)
+    assert origin(run.lab, run.load, run.versions).endswith("closed loop · workload orders")
+    assert "workload orders" in " ".join(footer(run))
+    found = sheets(run)
+    for name in ("figure-4-throughput-3-initiators", "figure-5-gain", "gain-map"):
+        assert "paper" not in words(found[name]), name
+    assert {one.verdict for one in judge(run)} == {Verdict.NOT_MEASURED}
 
 
 def test_payloads_of_any_matrix_stay_apart():

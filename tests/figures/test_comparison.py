@@ -274,6 +274,19 @@ def test_differing_models_are_listed(tmp_path):
     assert remarkable(*runs) == ["The models' chances differ (seed: 1 / 2)"]
 
 
+def test_a_changed_workload_is_what_a_comparison_may_be_about_and_another_one_is_not(tmp_path):
+    def run(folder, name, digest):
+        workload = {"name": name, "folder": str(tmp_path), "digests": {"a.sql": digest}, "variables": {"WorkMs": 1}}
+        return read(write_reduced(tmp_path / folder, CELLS[:4], settings={"workload": workload}))
+
+    before, after, other = run("a", "orders", "1"), run("b", "orders", "2"), run("c", "trades", "1")
+    assert forbidding(before, after) == []
+    assert remarkable(before, after) == ["The runs of the workload orders differ (digests.a.sql: 1 / 2)"]
+    assert forbidding(before, other) == ["The workloads differ (name: orders / trades)"]
+    earlier = read(write_reduced(tmp_path / "d", CELLS[:4]))  # of a harness that knew one workload
+    assert forbidding(earlier, before) == ["The workloads differ (name: paper / orders)"]
+
+
 def test_differing_targets_of_the_same_version_are_listed(tmp_path):
     def run(name, cpus, build):
         fingerprint = {"server": {"product_version": build}, "system": {"cpu_count": cpus}}
