@@ -180,6 +180,24 @@ def test_a_receive_takes_no_more_than_it_is_told_and_a_reader_stays_no_longer():
     assert linked.observe(target, "activated_tasks") == []
 
 
+def test_the_trigger_of_async_trigger_sends_each_row_of_an_insert_in_order_and_leaves_none():
+    linked = Linked()
+    linked.pool(2)
+    target, [side] = linked.target, linked.initiators
+    target.script("reset/messages.sql", **linked.variables(target))
+    for path in (*workload_file.read("async-trigger").initiator_scripts,) * 2:  # each can be run twice
+        side.script(path, **linked.variables(side))
+    first, second = (row[0] for row in side.rows("SELECT handle FROM dbo.dialogs ORDER BY id;"))
+    side.call("dbo.InsertOrder", first, body(1, 1, 0))
+    rows = [f"('{first}', 0x{body(1, 1, n).hex()}), ('{second}', 0x{body(1, 2, n).hex()})" for n in range(1, 4)]
+    side.run(f"INSERT INTO dbo.orders (handle, body) VALUES {', '.join(rows)};")
+    assert side.value("SELECT COUNT(*) FROM dbo.orders;") == 0
+    linked.world.run_for(5)
+    sent = [(row["thread"], row["sequence"]) for row in linked.observe(target, "deliveries")]
+    assert [one for one in sent if one[0] == 1] == [(1, n) for n in range(4)]
+    assert [one for one in sent if one[0] == 2] == [(2, n) for n in range(1, 4)]
+
+
 OBSERVATIONS = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob("*.sql"))
 
 
