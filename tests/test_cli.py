@@ -243,7 +243,7 @@ def test_the_module_is_the_command_and_its_help_lists_the_commands_in_the_order_
 
 def test_help_is_quick_because_no_part_is_imported() -> None:
     code = "import sys, harness.cli; print([m for m in ('pyspark', 'matplotlib', 'locust', 'pyodbc', 'rich') if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).strip() == "[]"
 
 
 def test_opening_and_examining_a_lab_needs_no_numbers_and_a_sweep_no_tables() -> None:
@@ -251,7 +251,7 @@ def test_opening_and_examining_a_lab_needs_no_numbers_and_a_sweep_no_tables() ->
         "import sys, harness.doctor, harness.lab, harness.sweep.selected_cells; numbers = 'numpy' in sys.modules;"
         "import harness.sweep.matrix_run; print(numbers, 'pandas' in sys.modules, 'scipy' in sys.modules)"
     )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"] * 3
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).split() == ["False"] * 3
 
 
 def test_plan_shows_cells_and_time_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,6 @@ def test_records_are_written_without_pandas(tmp_path):
         "records.write(Path(sys.argv[1]), 'samples', VISIT, 1, SAMPLES); print('pandas' in sys.modules)"
     )
     done = subprocess.check_output(
-        [sys.executable, "-c", code, str(tmp_path)], text=True, cwd=Path(__file__).parents[1]
+        [sys.executable, "-c", code, str(tmp_path)], text=True, timeout=400, cwd=Path(__file__).parents[1]
     )
     assert done.strip() == "False"

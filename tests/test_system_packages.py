@@ -52,7 +52,9 @@ def test_windows_is_sent_to_wsl2(monkeypatch):
 def test_without_apt_get_ldconfig_and_java_setup_names_what_is_missing(tmp_path):
     """A PATH from which all commands are gone; the libraries are found all the same, by the loader."""
     environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, str(FILE)], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(FILE)], env=environment, capture_output=True, text=True, check=False, timeout=400
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("setup: these packages are missing: java. Run: ")
     assert done.stderr.count("\n") == 1

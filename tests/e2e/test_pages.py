@@ -59,6 +59,7 @@ def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(t
         capture_output=True,
         text=True,
         check=False,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sys.sysdesend" not in done.stdout, "the pages are the model's"

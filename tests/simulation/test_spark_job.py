@@ -265,7 +265,12 @@ print(outcome.completed, "of", outcome.total)
 
 def test_when_sparks_jvm_is_killed_the_run_goes_on_in_another(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", JVM_DIES, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", JVM_DIES, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=400,
     )
     assert done.stdout.splitlines()[-1] == "4 of 4"
     # PySpark's accumulator server complains of its connection to the JVM, if it has one by then; nothing of ours does.

@@ -13,6 +13,7 @@ from harness.simulation import forks
 from harness.simulation.faults import fault_plan, fault_run
 from harness.simulation.faults.fault_plan import Dice, Fault, Kind, Plan, PlannedClient, Receiver
 from harness.simulation.faults.fault_scenario import PreparedLab
+from tests.processes import Child
 
 pytestmark = pytest.mark.process
 
@@ -27,14 +28,14 @@ for seed in {SEEDS}:
 """
 
 
-def telling_traces(hash_seed: str) -> subprocess.Popen[str]:
+def telling_traces(hash_seed: str) -> Child:
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    return subprocess.Popen([sys.executable, "-c", TRACES], env=environment, stdout=subprocess.PIPE, text=True)
+    return Child([sys.executable, "-c", TRACES], env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def test_a_seed_has_one_trace_under_any_hash_seed() -> None:
     with telling_traces("1") as one, telling_traces("2") as other:
-        first, second = one.communicate()[0].split(), other.communicate()[0].split()
+        first, second = one.communicate(timeout=400)[0].split(), other.communicate(timeout=400)[0].split()
     assert len(set(first)) == len(SEEDS)
     assert first == second
 

@@ -158,7 +158,7 @@ def test_bad_input_is_one_line(options: list[str], said: str, capsys) -> None:
 
 def test_a_bad_seed_ends_the_process_with_2() -> None:
     command = [sys.executable, "-m", "harness", "simulate", "--faults", "--seed", "x"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1 and not result.stdout
 
