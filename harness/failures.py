@@ -1,6 +1,6 @@
 """Failures that a user causes or can mend: one line that says what is wrong and what to do, and an exit code.
 
-Every part derives its own from these two; the command line knows no others.
+Every part derives its own from the first two; the command line knows no others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ class UsageFailure(Exception):
 
 class MachineFailure(Exception):
     """Something that this machine or a server lacks or refuses: exit code 3."""
+
+
+class Declined(Exception):
+    """A question before a run was answered with no: nothing was started."""
 
 
 def nearest(word: str, valid: Sequence[str]) -> str:

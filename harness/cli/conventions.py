@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import harness
 from harness import settings as settings_module
 from harness import workload_file
 from harness.failures import MachineFailure, UsageFailure
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from harness.sweep.matrix_run import Outcome
 
 Function = Callable[..., Any]
 PATH = click.Path(path_type=Path)
@@ -168,6 +167,10 @@ def say(text: str) -> None:
     click.echo(text)
 
 
+def to_standard_error(text: str) -> None:
+    click.echo(text, err=True)
+
+
 def console() -> Console:
     """Standard output, wide enough for a table of sentences also where it is no terminal."""
     from rich.console import Console
@@ -188,10 +191,11 @@ def print_rows(rows: Sequence[Sequence[str]]) -> None:
     console().print(table)
 
 
-def require_all_completed(outcome: Outcome, units: str = "cells") -> None:
+def require_all_completed(run: harness.Run, units: str = "cells") -> None:
     """Raises Failure where some have failed."""
+    outcome = run.outcome
     if outcome.failed:
-        reasons = f"reasons in {outcome.results}/journal.jsonl"
+        reasons = f"reasons in {run.folder}/journal.jsonl"
         raise Failure(f"{outcome.failed} of {outcome.total} {units} failed; {reasons}", CELLS_FAILED)
 
 

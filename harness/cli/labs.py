@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import harness
 from harness.cli.conventions import (
     EXIT_CODES,
     LAB_OPTIONS,
@@ -25,10 +24,6 @@ from harness.cli.conventions import (
     settings_options,
 )
 from harness.matrix import INITIATORS_MAX
-
-if TYPE_CHECKING:
-    from harness.lab import Lab
-    from harness.lab.opening import Selection
 
 
 @click.group(epilog=EXIT_CODES, short_help="Instances to try things on; containers; clean-up of your servers.")
@@ -58,12 +53,13 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
       harness lab open --initiators 3
       harness lab open --lab-file lab.toml
     """
-    from harness.lab import interruption, opening
+    from harness.lab import opening
 
     with (
         one_line_errors(),
-        interruption.noted(),
-        _opened(options, settings_file, initiators, server_version) as (_, opened),
+        harness.open_lab(
+            initiators=initiators, server_version=server_version, settings_file=settings_file, tell=say, **options
+        ) as opened,
     ):
         for line in opening.how_to_connect(opened):
             say(line)
@@ -71,31 +67,6 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
         while True:
             opened.check()
             signal.sigtimedwait((), 1.0)
-
-
-@contextlib.contextmanager
-def _opened(
-    options: dict[str, Any],
-    settings_file: Path | None,
-    initiators: str,
-    server_version: str | None,
-) -> Iterator[tuple[Selection, Lab]]:
-    from harness import lab as lab_package
-    from harness.lab import interruption, opening
-    from harness.sweep import selected_cells
-
-    chosen = opening.select_lab(options, settings_file=settings_file)
-    axes = selected_cells.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
-    say(chosen.first_line)
-    with lab_package.open(
-        chosen.topology,
-        version=axes.server_version,
-        initiators=axes.initiators,
-        driver=chosen.settings.driver,
-        watch=interruption.check,
-        tell=say,
-    ) as opened:
-        yield chosen, opened
 
 
 @lab.command(epilog=EXIT_CODES, short_help="Start the containers and leave them running.")
@@ -192,20 +163,15 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
       harness doctor
       harness doctor --lab-file lab.toml --initiators 3
     """
-    from harness import doctor as parts
-    from harness.lab import interruption
-    from harness.sweep import selected_cells
+    from harness.doctor import raise_errors
 
-    with (
-        one_line_errors(),
-        interruption.noted(),
-        _opened(options, settings_file, initiators, server_version) as (chosen, opened),
-    ):
-        visits = selected_cells.chosen_visits(chosen.settings, initiators_max=len(opened.initiators))
-        findings = parts.examine(opened, cells=[visit.cell for visit in visits], settings=chosen.settings, tell=say)
+    with one_line_errors():
+        findings = harness.examine_lab(
+            initiators=initiators, server_version=server_version, settings_file=settings_file, tell=say, **options
+        )
         for finding in findings:
             say(str(finding))
-        parts.raise_errors(findings)
+        raise_errors(findings)
         say("No finding is an error: cells can run on this lab.")
 
 

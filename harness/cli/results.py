@@ -4,102 +4,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
+import harness
 from harness.cli.conventions import (
     CELLS_FAILED,
     EXIT_CODES,
     PATH,
-    USAGE,
     Failure,
     Percent,
     console,
     one_line_errors,
     print_rows,
     say,
+    to_standard_error,
 )
-
-if TYPE_CHECKING:
-    from harness.claims import Judgement
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 SLOWDOWNS_SHOWN = 5
-STATES_SHOWN = 10
 _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow", "not measured": "dim"}
 
 
-def _run_of_cells(folder: Path) -> Path:
-    """The folder, if it is a run of cells; raises Failure for one of `harness techniques` or `harness rates`."""
-    from harness.figures.reduced_run import is_rates_run, is_techniques_run
-    from harness.sweep import run_folder
-
-    if is_techniques_run(run_folder.require_run(folder)):
-        remedy = "draw it with harness figures, or add its table to a run of cells with harness techniques --add-to"
-        raise Failure(f"{folder} is a run of techniques, without cells: {remedy}", USAGE)
-    if is_rates_run(folder):
-        raise Failure(f"{folder} is a run of one cell at several rates: draw it with harness figures", USAGE)
-    return folder
-
-
-def say_states(results: Path, units: str = "cells", names: Mapping[str, str] | None = None) -> None:
-    """Says under a table of results which of its cells are not valid, each with the reason; or that all are.
-
-    `names` are what the table calls its rows, if not by the journal's names.
-    """
-    from collections import Counter
-
-    from harness.records import State
-    from harness.sweep import journal
-    from harness.sweep.loop import label
-
-    entries = journal.completed(results / journal.NAME)
-    others = [entry for entry in entries if entry.state != State.VALID]
-    if len(entries) > 1:
-        counted = f"{len(others)} of {len(entries)} {units} are not valid:"
-        say(counted if others else f"All {len(entries)} {units} are valid.")
-    for entry in others[:STATES_SHOWN]:
-        name = (names or {}).get(entry.cell, entry.cell)
-        say(f"{label(name, entry.block)} is {entry.state}: {entry.state_reason}")
-    if more := Counter(entry.state for entry in others[STATES_SHOWN:]):
-        states = ", ".join(f"{number} {state}" for state, number in more.most_common())
-        say(f"and {more.total()} more ({states}): reasons in {results / journal.NAME}")
-
-
-def states_by_cell(results: Path) -> dict[str, str]:
-    """The state of each cell, step or technique of a run in all its blocks: `behind`, or `2 of 3 valid`."""
-    from harness.records import State
-    from harness.sweep import journal
-
-    found: dict[str, list[str]] = {}
-    for entry in journal.completed(results / journal.NAME):
-        found.setdefault(entry.cell, []).append(entry.state)
-    return {
-        cell: states[0] if len(set(states)) == 1 else f"{states.count(State.VALID)} of {len(states)} valid"
-        for cell, states in found.items()
-    }
-
-
-def reduce_and_draw(results: Path) -> None:
-    """Makes the tables, figures and report of a run; prints its results."""
-    from harness import figures, reductions
-    from harness.figures import reduced_run, results_table, trick_answer
-
-    reductions.reduce(results, progress=say)
-    for path in figures.draw(results):
+def draw_and_show(run: harness.Run) -> None:
+    """Draws the figures and the report of a reduced run; prints its results."""
+    for path in run.draw(tell=to_standard_error):
         if path.suffix == ".png":
             say(f"figure: {path}")
         elif path.suffix == ".html":
             say(f"report: {path}")
-    run = reduced_run.read(results)
-    print_rows(results_table.rows(run))
-    say_states(results)
-    if trick_answer.is_asked(run):
-        for sentence in (*trick_answer.evidence(run), trick_answer.answer(run)):
-            say(sentence)
+    show(run)
+
+
+def show(run: harness.Run) -> None:
+    """Prints the table of results of a run, with the sentences around it."""
+    summary = run.summary()
+    for sentence in summary.explanation:
+        say(sentence)
+    print_rows([list(summary.table.columns), *summary.table.to_numpy().tolist()])
+    for sentence in summary.findings:
+        say(sentence)
 
 
 @click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
@@ -112,9 +59,7 @@ def reduce(results: Path) -> None:
       harness reduce results/20260101-120000-embedded
     """
     with one_line_errors():
-        from harness import reductions
-
-        for path in reductions.reduce(_run_of_cells(results), progress=say):
+        for path in harness.Run(results).reduce(tell=say):
             say(f"table: {path}")
 
 
@@ -128,10 +73,7 @@ def figures(results: Path) -> None:
       harness figures results/20260101-120000-embedded
     """
     with one_line_errors():
-        from harness import figures as parts
-        from harness.sweep import run_folder
-
-        for path in parts.draw(run_folder.require_run(results)):
+        for path in harness.Run(results).draw(tell=to_standard_error):
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 
@@ -152,20 +94,20 @@ def claims(results: Path, markdown: bool) -> None:
     """
     with one_line_errors():
         from harness import claims as judging
-        from harness.figures import build, reduced_run
 
-        run = reduced_run.read(_run_of_cells(results))
-        judged = build.judge(run)
+        run = harness.Run(results)
+        table = run.claims()
         if markdown:
-            say("\n".join(judging.markdown(judging.as_table(judged))))
+            say("\n".join(judging.markdown(table)))
             return
-        say(reduced_run.origin(run.lab, run.load, run.versions))
-        say(f"{reduced_run.footer(run)[0]}.")
-        _print_claims(judged)
-        say(f"{judging.counted(judged)}.")
+        for sentence in run.origin():
+            say(sentence)
+        rows = list(table.itertuples())
+        _print_claims(rows)
+        say(f"{judging.counted(rows)}.")
 
 
-def _print_claims(judged: Sequence[Judgement]) -> None:
+def _print_claims(rows: Sequence[Any]) -> None:
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table
@@ -177,10 +119,10 @@ def _print_claims(judged: Sequence[Judgement]) -> None:
     table.add_column("this run (95 % interval)", max_width=34)
     table.add_column("provenance", max_width=12)
     table.add_column("verdict", min_width=12)
-    for each in judged:
-        claim = Group(Text(each.claim.statement), Padding(Text(each.explanation, style="dim"), (0, 0, 0, 2)))
-        verdict = Text(each.verdict.value, style=_STYLES[each.verdict.value])
-        table.add_row(claim, Text(each.claim.wording), Text(each.number), Text(each.provenance.value), verdict)
+    for each in rows:
+        claim = Group(Text(each.statement), Padding(Text(each.explanation, style="dim"), (0, 0, 0, 2)))
+        verdict = Text(each.verdict, style=_STYLES[each.verdict])
+        table.add_row(claim, Text(each.wording), Text(each.number), Text(each.provenance), verdict)
     console().print(table)
 
 
@@ -214,17 +156,14 @@ def compare(a: Path, b: Path, output: Path | None, fail_over: float | None, desp
       harness compare results/20260101-120000-embedded results/20260102-120000-simulated --despite-differences
     """
     with one_line_errors():
-        from harness import figures as parts
-        from harness.figures.comparison import THRESHOLD
-
-        found = parts.compare(
-            _run_of_cells(a),
-            _run_of_cells(b),
+        found = harness.Run(a).compare(
+            b,
             output,
-            threshold=fail_over or THRESHOLD,
+            threshold=fail_over or harness.Run.THRESHOLD,
             must_tell=fail_over is not None,
             despite_differences=despite_differences,
             console=console(),
+            tell=to_standard_error,
         )
         for path in found.files:
             say(f"written: {path}")

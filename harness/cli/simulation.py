@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import harness
 from harness.cli.conventions import (
     CELLS_FAILED,
     EXIT_CODES,
@@ -27,7 +28,7 @@ from harness.cli.conventions import (
     say,
     settings_options,
 )
-from harness.cli.results import reduce_and_draw
+from harness.cli.results import draw_and_show
 
 if TYPE_CHECKING:
     from harness.simulation.calibration import Bench, Measure, ReferenceNumbers
@@ -89,17 +90,14 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     if seeds is not None:
         raise Failure("--seeds goes with --faults", USAGE)
     from harness import reporting
-    from harness.reductions.spark_session import require_java
-    from harness.simulation import simulated_run
 
     with one_line_errors():
-        require_java()
         with reporting.on_console() as reporter:
-            outcome = simulated_run.simulate(options, reporter, resume=resume)
-        if outcome.completed:
-            reduce_and_draw(outcome.results)
-        say(f"results: {outcome.results}")
-    require_all_completed(outcome)
+            computed = harness.simulate(resume=resume, progress=reporter, **options)
+        if computed.outcome.completed:
+            draw_and_show(computed)
+        say(f"results: {computed.folder}")
+    require_all_completed(computed)
 
 
 def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **others: Any) -> None:

@@ -5,13 +5,13 @@ and the plan of a sweep."""
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import harness
 from harness.cli.conventions import (
     CELLS_FAILED,
     EXIT_CODES,
@@ -28,11 +28,10 @@ from harness.cli.conventions import (
     say,
     settings_options,
 )
-from harness.cli.results import reduce_and_draw, say_states, states_by_cell
+from harness.cli.results import draw_and_show, show
 
 if TYPE_CHECKING:
     from harness.load_model import Arrivals
-    from harness.sweep.attempt import Measured
 
 
 @click.command(epilog=EXIT_CODES)
@@ -75,21 +74,19 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
       harness matrix --resume results/20260101-120000-sqlserver
     """
     from harness import reporting
-    from harness.sweep import matrix_run
 
     with one_line_errors():
-        if not only_sweep:
-            from harness.reductions.spark_session import require_java
-
-            require_java()  # before the sweep, not half an hour later
-        with reporting.on_console(ask=not yes) as reporter:
-            outcome = matrix_run.sweep(options, reporter, settings_file=settings_file, resume=resume)
-        if outcome is None:
+        try:
+            with reporting.on_console(ask=not yes) as reporter:
+                measured = harness.run_matrix(
+                    resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
+                )
+        except harness.Declined:
             sys.exit(OK)
-        if not only_sweep and outcome.completed:
-            reduce_and_draw(outcome.results)
-        say(f"results: {outcome.results}")
-    require_all_completed(outcome)
+        if not only_sweep and measured.outcome.completed:
+            draw_and_show(measured)
+        say(f"results: {measured.folder}")
+    require_all_completed(measured)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -111,36 +108,16 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
       harness run --threads 50 --rate 500/s --arrivals poisson
     """
     from harness import reporting
-    from harness.sweep import matrix_run
 
-    axes = {
-        name: options.pop(name) for name in ("initiators", "threads", "dialog_ratio", "payload_bytes", "server_version")
-    }
     with one_line_errors():
-        outcome = matrix_run.single(cell, axes, options, reporting.Notes(), settings_file=settings_file)
-        if outcome.measured:
-            _print_cell(outcome.measured)
-            say_states(outcome.results)
-        say(f"results: {outcome.results}")
-    if outcome.failed:
-        raise Failure(outcome.reason, CELLS_FAILED)
-
-
-def _print_cell(measured: Measured) -> None:
-    """Prints the numbers of a completed cell, with the columns of the table of a matrix."""
-    latencies = [_milliseconds(measured.latencies_us[name]) for name in ("p50", "p95", "p99")]
-    rates = [f"{measured.sent_per_s:,.0f}", f"{measured.processed_per_s:,.0f}"]
-    print_rows(
-        [["sent/s", "processed/s", "send p50, ms", "p95, ms", "p99, ms", "state"], [*rates, *latencies, measured.state]]
-    )
-    if (kept := measured.punctuality).rate_per_s:
-        sends = f"{kept.due:,} sends were due, {kept.late:,} started late, {kept.missed:,} never"
-        say(f"open loop: latency counts from the intended start; {sends}")
-    say(f"accounting: {measured.sent:,} messages sent, each processed once and in order")
-
-
-def _milliseconds(microseconds: float) -> str:
-    return "–" if math.isnan(microseconds) else f"{microseconds / 1000:,.2f}"
+        measured = harness.run_cell(
+            cell, settings_file=settings_file, reduce=False, progress=reporting.Notes(), **options
+        )
+        if measured.outcome.completed:
+            show(measured)
+        say(f"results: {measured.folder}")
+    if measured.outcome.failed:
+        raise Failure(measured.outcome.reason, CELLS_FAILED)
 
 
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
@@ -198,29 +175,20 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
       harness plan --cells 'i3-*' --list
       harness plan --noise-from results/20260101-120000-embedded
     """
-    from harness.lab import opening
-    from harness.sweep import matrix_run, repeats_plan, selected_cells
-
     with one_line_errors():
-        chosen = opening.select_lab(options, settings_file=settings_file)
-        noise = repeats_plan.of_run(noise_from, chosen.settings.lab) if noise_from else repeats_plan.assumed()
-
-        def estimate_s(repeats: int) -> float:
-            repeated = chosen.settings.model_copy(update={"repeats": repeats, "precision": None})
-            return matrix_run.estimate_s(repeated, selected_cells.visits_on(chosen.topology, repeated))
-
-        say(chosen.first_line)
-        visits = selected_cells.visits_on(chosen.topology, chosen.settings)
-        for line in matrix_run.plan_lines(chosen.settings, visits, list_cells=list_cells):
+        planned = harness.plan_matrix(noise_from=noise_from, settings_file=settings_file, **options)
+        for line in (planned.lab, *planned.lines):
             say(line)
-        if not list_cells:
-            print_rows(repeats_plan.rows(noise, estimate_s))
-            say(repeats_plan.EXPLANATION)
-        precision = chosen.settings.precision
-        if precision is not None:
-            say(repeats_plan.forecast(precision, chosen.settings.repeats, noise))
-        if not list_cells or precision is not None:
-            say(str(noise))
+        if list_cells:
+            for cell in planned.cells:
+                say(cell)
+        else:
+            print_rows(planned.repeats)
+            say(planned.explanation)
+        if planned.forecast:
+            say(planned.forecast)
+        if not list_cells or planned.forecast:
+            say(planned.noise)
 
 
 _any_lab = click.option(
@@ -266,58 +234,19 @@ def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
       harness rates i1-t50-r150-p100-v2022 --lab-file lab.toml --measure 1m
     """
     from harness import reporting
-    from harness.rates import rates_run
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            outcome = rates_run.run(options, reporter, cell_id=cell, arrivals=arrivals)
-        _print_rates(outcome.results)
-        say(f"results: {outcome.results}")
-    require_all_completed(outcome, "steps")
+            measured = harness.run_rates(cell, arrivals=arrivals, progress=reporter, **options)
+        _show_steps(measured)
+    require_all_completed(measured, "steps")
 
 
-def _print_rates(results: Path) -> None:
+def _show_steps(measured: harness.Run) -> None:
     """Prints the numbers of the completed steps."""
-    import pandas as pd
-
-    from harness.figures import rate_lines
-    from harness.rates.rate_steps import step_id
-
-    path = results / "reduced" / "rates.parquet"
-    if not path.is_file():
-        return
-    means = rate_lines.over_blocks(pd.read_parquet(path))
-    rows = [
-        ["load", "asked/s", "sent/s", "processed/s", "send p50, ms", "p95, ms", "p99, ms", "late", "never", "state"]
-    ]
-    states, names = states_by_cell(results), {}
-    for step in means.itertuples():
-        is_open = pd.notna(step.percent)
-        key = step_id(int(step.percent) if is_open else None)
-        names[key] = f"open loop, {step.percent:.0f} %" if is_open else "closed loop"
-        rows.append(
-            [
-                names[key],
-                f"{step.asked_per_s:,.0f}" if is_open else "",
-                f"{step.sent_per_s:,.0f}{'' if step.was_made else ' (not made)'}",
-                f"{step.processed_per_s:,.0f}",
-                *(_latency_words(step, name) for name in ("p50", "p95", "p99")),
-                *(f"{value:,.0f}" if is_open else "" for value in (step.late_calls, step.missed_calls)),
-                states[key],
-            ]
-        )
-    say("Latency counts from the intended start; in the closed loop, from the call.")
-    say(rate_lines.repeats_words(int(means.blocks.max())))
-    print_rows(rows)
-    say_states(results, "steps", names)
-
-
-def _latency_words(step: Any, percentile: str) -> str:
-    """`12.3 (11.9 to 12.8)`; without the interval where it is not known."""
-    value, low, high = (getattr(step, f"latency_us_{percentile}{end}") / 1000 for end in ("", "_low", "_high"))
-    if math.isnan(value):
-        return "too few calls"
-    return f"{value:,.2f}{'' if math.isnan(low) else f' ({low:,.2f} to {high:,.2f})'}"
+    if measured.outcome.completed:
+        show(measured)
+    say(f"results: {measured.folder}")
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
@@ -361,36 +290,12 @@ def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) 
       harness techniques --lab-file lab.toml --repeats 3
     """
     from harness import reporting
-    from harness.techniques import scenario_run
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            outcome = scenario_run.run(options, reporter, scenario_file=scenario_file, add_to=add_to)
-        _print_table(outcome.results)
-        say(f"results: {outcome.results}")
-    require_all_completed(outcome, "runs")
-
-
-def _print_table(results: Path) -> None:
-    """Prints the numbers of the completed steps."""
-    import pandas as pd
-
-    from harness.figures import technique_bars
-
-    path = results / "reduced" / "techniques.parquet"
-    if not path.is_file():
-        return
-    means = technique_bars.over_runs(pd.read_parquet(path))
-    titles = dict(zip(means.technique, means.title, strict=True))
-    rows = [["step", "processed/s", "ratio", "to", "send p95, ms", "state"]]
-    states = states_by_cell(results)
-    for row in means.itertuples():
-        latency, state = _milliseconds(row.latency_us_p95), states[row.technique]
-        rows.append([row.title, f"{row.processed:,.0f}", row.factor, titles.get(row.compared_with, ""), latency, state])
-    say("Messages that the target processed per second, and their ratio to those of another step:")
-    say(technique_bars.repeats_words(int(means.runs.max())))
-    print_rows(rows)
-    say_states(results, "runs", titles)
+            measured = harness.run_techniques(scenario_file=scenario_file, add_to=add_to, progress=reporter, **options)
+        _show_steps(measured)
+    require_all_completed(measured, "runs")
 
 
 def _require_free_port(port: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+import harness
 from harness import workload_file
 from harness.cli.conventions import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors, say
 
@@ -61,7 +62,6 @@ def check(name: str) -> None:
     """
     from harness import reporting
     from harness.lab import scripts
-    from harness.sweep import matrix_run
 
     with one_line_errors():
         found = workload_file.read(name)
@@ -70,9 +70,17 @@ def check(name: str) -> None:
             for path in paths:
                 say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")
         with tempfile.TemporaryDirectory(prefix="harness-workload-") as results:
-            options = {"lab": "embedded", "workload": name, "measure": "200ms", "settle": "500ms", "results": results}
-            axes = {"initiators": 1, "threads": 2, "dialog_ratio": 1}
-            outcome = matrix_run.single(None, axes, options, reporting.Notes())
+            outcome = harness.run_cell(
+                threads=2,
+                dialog_ratio=1,
+                lab="embedded",
+                workload=name,
+                measure="200ms",
+                settle="500ms",
+                results=results,
+                reduce=False,
+                progress=reporting.Notes(),
+            ).outcome
     if outcome.measured is None:
         raise Failure(outcome.reason, CELLS_FAILED)
     say(f"{outcome.measured.sent:,} messages sent, each processed once and in order")

@@ -29,10 +29,17 @@ THRESHOLD = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """The files of a comparison, and what is slower in b by more than the threshold, a phrase each."""
+    """What became of a comparison: files, tables, and what is slower in b by more than the threshold, a phrase each.
+
+    `cells` has a row per common cell, as `ratios.csv`: of each quantity its value in a and b, their ratio with its
+    interval, and the verdict. `verdicts` has a row for all cells together, and per number of initiators and dialog
+    ratio: ratio of processed messages per second, interval, verdict.
+    """
 
     files: list[Path]
     slowdowns: list[str]
+    cells: pd.DataFrame
+    verdicts: pd.DataFrame
 
 
 def compare(
@@ -73,13 +80,23 @@ def compare(
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        named(table, *runs).to_csv(folder / "ratios.csv", index=False)
+        cells = named(table, *runs)
+        cells.to_csv(folder / "ratios.csv", index=False)
     except OSError as error:
         raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
     notes = [*version_note(*runs), *forbidden, *remarkable(*runs), *left_out(*runs, table)]
     _print(console, runs, table, whole, notes)
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)
-    return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, whole))
+    return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, whole), cells, _as_table(whole))
+
+
+def _as_table(whole: Sequence[Group]) -> pd.DataFrame:
+    rows = [
+        (group.name, group.cells, rate.blocks, rate.ratio, rate.low, rate.high, str(group.verdict))
+        for group in whole
+        for rate in [group.ratios[RATE]]
+    ]
+    return pd.DataFrame(rows, columns=["group", "cells", "blocks", "ratio", "ratio_low", "ratio_high", "verdict"])
 
 
 def version_note(a: Run, b: Run) -> list[str]:

@@ -6,6 +6,7 @@ JVM's log. If Spark does not start, the error quotes the JVM's exception or the 
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -74,6 +75,15 @@ def session(raw_bytes: int) -> Iterator[SparkSession]:
         for name, value in INTERPRETED.items() if raw_bytes <= SMALL_BYTES else ():
             own.conf.set(name, value)
         yield own
+
+
+def kept_session() -> SparkSession:
+    """Return a session of the Spark that runs, or start one that ends with Python."""
+    if SparkContext._active_spark_context is None:
+        kept = ExitStack()
+        kept.enter_context(context())
+        atexit.register(kept.close)
+    return SparkSession.builder.getOrCreate()
 
 
 @contextmanager

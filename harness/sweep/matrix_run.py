@@ -16,7 +16,7 @@ from harness.reporting import Reporter, duration
 from harness.settings import RunSettings, Settings
 from harness.sweep import journal, precision, run_folder
 from harness.sweep.attempt import Measured
-from harness.sweep.loop import Sweep, Tally, label
+from harness.sweep.loop import Sweep, Tally
 from harness.sweep.precision import Precision
 from harness.sweep.selected_cells import cell_of, visits_on
 from harness.sweep.settling import SHORTEST_MAX_S
@@ -202,7 +202,7 @@ def estimate_s(settings: Settings, visits: Sequence[Visit]) -> float:
     )
 
 
-def plan_lines(settings: Settings, visits: Sequence[Visit], *, list_cells: bool) -> Iterator[str]:
+def plan_lines(settings: Settings, visits: Sequence[Visit]) -> Iterator[str]:
     built = groups(visits)
     dialogs = sum(group.dialogs for group in built)
     yield (
@@ -213,5 +213,3 @@ def plan_lines(settings: Settings, visits: Sequence[Visit], *, list_cells: bool)
     yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"
     basis = "" if OVERHEAD[settings.lab].is_measured else " (overhead beside settling and measuring is assumed)"
     yield f"time: about {duration(estimate_s(settings, visits))} on the {settings.lab} lab{basis}"
-    if list_cells:
-        yield from (label(visit.id, visit.block) for visit in visits)

@@ -1,4 +1,4 @@
-"""What the terminal says of states under a table of results."""
+"""What is said of states under a table of results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.results import say_states, states_by_cell
+from harness.summary import states, states_by_cell
 
 Write = Callable[..., Path]
 
@@ -27,36 +27,33 @@ def written(tmp_path: Path) -> Write:
     return write
 
 
-def test_cells_that_are_not_valid_are_listed_with_their_reasons(written, capsys):
+def test_cells_that_are_not_valid_are_listed_with_their_reasons(written):
     results = written(
         ("a", 1, "failed", "", ""),
         ("a", 1, "completed", "valid", ""),
         ("b", 1, "completed", "valid", ""),
         ("b", 2, "completed", "behind", "the target processed 86% of what was sent"),
     )
-    say_states(results)
-    assert capsys.readouterr().out.splitlines() == [
+    assert states(results) == [
         "1 of 3 cells are not valid:",
         "b (block 2) is behind: the target processed 86% of what was sent",
     ]
     assert states_by_cell(results) == {"a": "valid", "b": "1 of 2 valid"}
 
 
-def test_rows_are_called_as_in_the_table(written, capsys):
-    say_states(written(("rate-110", 1, "completed", "starved", "too fast")), "steps", {"rate-110": "open loop, 110 %"})
-    assert capsys.readouterr().out.splitlines() == ["open loop, 110 % is starved: too fast"]
+def test_rows_are_called_as_in_the_table(written):
+    results = written(("rate-110", 1, "completed", "starved", "too fast"))
+    assert states(results, "steps", {"rate-110": "open loop, 110 %"}) == ["open loop, 110 % is starved: too fast"]
 
 
-def test_valid_cells_are_said_to_be_valid_and_one_alone_needs_no_sentence(written, capsys):
-    say_states(written(("a", 1, "completed", "valid", ""), ("b", 1, "completed", "valid", "")), "runs")
-    assert capsys.readouterr().out == "All 2 runs are valid.\n"
-    say_states(written(("a", 1, "completed", "valid", "")))
-    assert capsys.readouterr().out == ""
+def test_valid_cells_are_said_to_be_valid_and_one_alone_needs_no_sentence(written):
+    both = written(("a", 1, "completed", "valid", ""), ("b", 1, "completed", "valid", ""))
+    assert states(both, "runs") == ["All 2 runs are valid."]
+    assert states(written(("a", 1, "completed", "valid", ""))) == []
 
 
-def test_of_many_the_first_ten_are_listed_and_the_others_counted(written, capsys):
-    states = ["unsettled"] * 11 + ["behind"] * 2
-    say_states(written(*((f"c{number}", 1, "completed", state, "why") for number, state in enumerate(states))))
-    lines = capsys.readouterr().out.splitlines()
+def test_of_many_the_first_ten_are_listed_and_the_others_counted(written):
+    found = ["unsettled"] * 11 + ["behind"] * 2
+    lines = states(written(*((f"c{number}", 1, "completed", state, "why") for number, state in enumerate(found))))
     assert lines[0] == "13 of 13 cells are not valid:" and lines[10] == "c9 is unsettled: why" and len(lines) == 12
     assert lines[11].startswith("and 3 more (2 behind, 1 unsettled): reasons in ")

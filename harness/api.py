@@ -1,0 +1,258 @@
+"""What is public: open or examine a lab, plan and run cells. `harness` names all of it, with examples.
+
+The functions are named after the commands, their keywords after the options: `measure="2s"` is `--measure 2s`. A
+setting that is not given comes from the environment (`HARNESS_MEASURE`), the settings file, or the lab's defaults. A
+wrong one raises SettingsError, a UsageFailure, before anything starts; its message spells the setting as the command
+line does and names the nearest. `harness.settings` has every setting with its meaning; times are texts such as `500ms`
+or numbers of seconds.
+
+Whatever opens a lab is called from the main thread, as Jupyter calls it, and says nothing. `progress=True` prints a
+line per cell, and `progress` may be any `harness.reporting.Reporter`. Ctrl-C ends a run; what was measured is kept.
+"""
+
+# ruff: noqa: PLC0415  a function imports its parts only when it runs
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.failures import Declined, MachineFailure, UsageFailure  # noqa: F401  public here too
+from harness.results import Run, Tell, silent
+
+if TYPE_CHECKING:
+    from harness.doctor import Finding
+    from harness.lab import Lab
+    from harness.lab.opening import Selection
+    from harness.load_model import Arrivals
+    from harness.reporting import Reporter
+    from harness.sweep.matrix_run import Outcome
+    from harness.sweep.sweep_plan import Plan
+
+
+@contextlib.contextmanager
+def open_lab(
+    *,
+    initiators: int | str = 1,
+    server_version: str | None = None,
+    settings_file: Path | str | None = None,
+    tell: Tell = silent,
+    **settings: Any,
+) -> Iterator[Lab]:
+    """Open a lab of one target and some initiators, linked and without dialogs; close it after the block.
+
+    `lab.target` and each of `lab.initiators` have `connect()`, which returns a connection of pyodbc with autocommit.
+    `server_version` is by default the lab's newest. `settings` are `lab`, `lab_file`, `dialog_security`,
+    `endpoint_encryption`, `driver` and `workload`. `tell` gets a line for each long step. Raises UsageFailure or
+    MachineFailure.
+    """
+    with _opened(settings, settings_file, initiators, server_version, tell) as (_, lab):
+        yield lab
+
+
+def examine_lab(
+    *,
+    initiators: int | str = 1,
+    server_version: str | None = None,
+    settings_file: Path | str | None = None,
+    tell: Tell = silent,
+    **settings: Any,
+) -> list[Finding]:
+    """Open a lab, examine services and links as every sweep does before its first cell, and return all findings.
+
+    The worst is first. A finding has `severity` (`error`, `warning`, `information`), `instance`, `check`, `text` and
+    `remedy`. Arguments and errors are those of `open_lab`.
+    """
+    from harness import doctor
+    from harness.sweep import selected_cells
+
+    with _opened(settings, settings_file, initiators, server_version, tell) as (selection, lab):
+        visits = selected_cells.chosen_visits(selection.settings, initiators_max=len(lab.initiators))
+        return doctor.examine(lab, cells=[visit.cell for visit in visits], settings=selection.settings, tell=tell)
+
+
+def plan_matrix(
+    *, noise_from: Path | str | None = None, settings_file: Path | str | None = None, **settings: Any
+) -> Plan:
+    """Say what `run_matrix` would do with these settings: cells, seconds, which gain so many repeats can show.
+
+    It starts nothing. `noise_from` is a former run of this lab with repeats, whose noise the plan takes in place of an
+    assumption. Raises UsageFailure.
+    """
+    from harness.sweep import sweep_plan
+
+    return sweep_plan.plan(_plain(settings), settings_file=_path(settings_file), noise_from=_path(noise_from))
+
+
+def run_matrix(
+    *,
+    resume: Path | str | None = None,
+    settings_file: Path | str | None = None,
+    reduce: bool = True,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> Run:
+    """Run the cells of a matrix on a lab, then reduce them to tables: `run_matrix(matrix="quick", lab="embedded")`.
+
+    `resume` is the folder of a run that goes on with its own settings. Cells that fail are counted in the run's
+    `outcome` and raise nothing. Raises UsageFailure, MachineFailure (without Java too, unless `reduce` is False), or
+    Declined if a reporter that was given declines a sweep of more than an hour.
+    """
+    from harness.sweep import matrix_run
+
+    reporter = _reporter(progress)
+    if reduce:
+        _require_java()
+    outcome = matrix_run.sweep(_plain(settings), reporter, settings_file=_path(settings_file), resume=_path(resume))
+    if outcome is None:
+        raise Declined("a sweep of more than an hour was declined: nothing was started")
+    return _reduced(outcome, reduce, reporter)
+
+
+def run_cell(
+    cell: str | None = None,
+    *,
+    initiators: int | str | None = None,
+    threads: int | str | None = None,
+    dialog_ratio: int | str | None = None,
+    payload_bytes: int | str | None = None,
+    server_version: str | None = None,
+    settings_file: Path | str | None = None,
+    reduce: bool = True,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> Run:
+    """Run one cell once, named by its id, `i1-t10-r150-p100-v2008`, or by its axes; then reduce it.
+
+    Without a name it has one initiator, 10 threads, dialog ratio 150 and 100 bytes. Outcome and errors are those of
+    `run_matrix`.
+    """
+    from harness.sweep import matrix_run
+
+    reporter = _reporter(progress)
+    if reduce:
+        _require_java()
+    axes = {
+        "initiators": initiators,
+        "threads": threads,
+        "dialog_ratio": dialog_ratio,
+        "payload_bytes": payload_bytes,
+        "server_version": server_version,
+    }
+    outcome = matrix_run.single(cell, axes, _plain(settings), reporter, settings_file=_path(settings_file))
+    return _reduced(outcome, reduce, reporter)
+
+
+def simulate(
+    *,
+    resume: Path | str | None = None,
+    reduce: bool = True,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> Run:
+    """Run the cells of a matrix in virtual time on a model of the paper's hardware, then reduce them.
+
+    The numbers are a model's. `settings` are those of `harness.settings.SimulationSettings`: `hardware`, `seed`,
+    `matrix`, `cells`, `measure` in virtual seconds, and others. Outcome and errors are those of `run_matrix`.
+    """
+    from harness.simulation import simulated_run
+
+    reporter = _reporter(progress)
+    _require_java()
+    if "lab" in settings:
+        raise UsageFailure("simulate runs on no other lab: leave lab out, or call run_matrix")
+    outcome = simulated_run.simulate(_plain(settings), reporter, resume=_path(resume))
+    return _reduced(outcome, reduce, reporter)
+
+
+def run_rates(cell: str, *, arrivals: Arrivals = "constant", progress: bool | Reporter = False, **settings: Any) -> Run:
+    """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate, and draw its latencies.
+
+    `lab` may also be `simulated`. The table is `rates`: a row per step and block. Errors are those of `run_matrix`.
+    """
+    from harness.rates import rates_run
+
+    outcome = rates_run.run(_plain(settings), _reporter(progress), cell_id=cell, arrivals=arrivals)
+    return Run(outcome.results, outcome)
+
+
+def run_techniques(
+    *,
+    scenario_file: Path | str | None = None,
+    add_to: Path | str | None = None,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> Run:
+    """Run the paper's recommendations one after another under the same load, and draw what each is worth.
+
+    `lab` may also be `simulated`. `scenario_file` has load and steps of your own; `add_to` is the folder of a run of
+    cells that gets a copy of the table, `techniques`: a row per technique and run. Errors are those of `run_matrix`.
+    """
+    from harness.techniques import scenario_run
+
+    outcome = scenario_run.run(
+        _plain(settings), _reporter(progress), scenario_file=_path(scenario_file), add_to=_path(add_to)
+    )
+    return Run(outcome.results, outcome)
+
+
+@contextlib.contextmanager
+def _opened(
+    settings: Mapping[str, Any],
+    settings_file: Path | str | None,
+    initiators: int | str,
+    server_version: str | None,
+    tell: Tell,
+) -> Iterator[tuple[Selection, Lab]]:
+    from harness import lab as lab_package
+    from harness.lab import interruption, opening
+    from harness.sweep import selected_cells
+
+    chosen = opening.select_lab(_plain(settings), settings_file=_path(settings_file))
+    axes = selected_cells.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
+    tell(chosen.first_line)
+    with (
+        interruption.noted(),
+        lab_package.open(
+            chosen.topology,
+            version=axes.server_version,
+            initiators=axes.initiators,
+            driver=chosen.settings.driver,
+            watch=interruption.check,
+            tell=tell,
+        ) as lab,
+    ):
+        yield chosen, lab
+
+
+def _reporter(progress: bool | Reporter) -> Reporter:
+    from harness import reporting
+
+    if isinstance(progress, bool):
+        return reporting.Lines(ask=False) if progress else reporting.Reporter()
+    return progress
+
+
+def _require_java() -> None:
+    """Raise SparkUnavailable before a sweep, not half an hour later."""
+    from harness.reductions.spark_session import require_java
+
+    require_java()
+
+
+def _reduced(outcome: Outcome, reduce: bool, reporter: Reporter) -> Run:
+    run = Run(outcome.results, outcome)
+    if reduce and outcome.completed:
+        run.reduce(tell=reporter.note)
+    return run
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as the command line gives them: a file is a text."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return None if given is None else Path(given)

@@ -1,0 +1,224 @@
+"""A run in its folder: its tables as DataFrames, figures, claims, and how it compares with another run."""
+
+# ruff: noqa: PLC0415  whoever asks for no table pays for no pandas, and without Spark Java is not needed
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.failures import nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+    from rich.console import Console
+
+    from harness.figures.comparison import Comparison
+    from harness.summary import Summary
+    from harness.sweep.matrix_run import Outcome
+
+Tell = Callable[[str], None]
+
+_GLOB = re.compile(r"([\\*?\[\]{}])")
+
+
+def silent(text: str) -> None:
+    """Tell nobody."""
+
+
+class Run:
+    """A run in its folder, measured just now or long ago.
+
+    `results/README.md` describes the tables. The unit is the end of a column's name: `_per_s`, `_us`, `_ns`, `_bytes`,
+    `_percent`; a missing number is null. Raises NoRun, a UsageFailure, for a folder that is not a run's.
+    """
+
+    THRESHOLD = 0.05  # of `compare`: a change that matters, as a part
+
+    def __init__(self, folder: Path | str, outcome: Outcome | None = None) -> None:
+        from harness.sweep import run_folder
+
+        self.folder = run_folder.require_run(Path(folder))
+        self._outcome = outcome
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The circumstances of the run: lab, settings, versions, machine, commit, start and end."""
+        from harness.sweep import run_folder
+
+        return run_folder.read_manifest(self.folder)
+
+    @property
+    def outcome(self) -> Outcome:
+        """How many cells, each once a block, were completed or failed, and why the last of them failed."""
+        if self._outcome:
+            return self._outcome
+        from harness.sweep import journal
+        from harness.sweep.matrix_run import Outcome
+
+        last = {(entry.cell, entry.block): entry for entry in journal.read(self.folder / journal.NAME)}
+        failed = [entry.reason for entry in last.values() if entry.outcome == "failed"]
+        return Outcome(self.folder, len(last), len(last) - len(failed), len(failed), failed[-1] if failed else "")
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    def cells(self) -> pd.DataFrame:
+        """One row per completed cell and block: `state`, messages per second, latencies, queue depths, processor use.
+
+        Only rows whose `state` is `valid` count. Raises ResultsError, a UsageFailure, if the run was not reduced.
+        """
+        return self.table("cells")
+
+    def calls(self) -> pd.DataFrame:
+        """One row per call of the send procedure: initiator, thread, sequence, start and latency in nanoseconds.
+
+        A whole matrix has millions: `spark("raw/calls")` reads them without this process's memory.
+        """
+        return self.table("raw/calls")
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table of `reduced/`, such as `gain`, or the raw records of a kind, such as `raw/calls`.
+
+        Raises ResultsError for an unknown name, and if the run was not reduced.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from harness.records import SCHEMAS
+
+        tables = [pq.read_table(path) for path in self._files(name)]
+        if name.startswith("raw/"):
+            tables.append(SCHEMAS[name.removeprefix("raw/")].empty_table())  # of some kinds a lab has no records
+        return pa.concat_tables(tables, promote_options="permissive").to_pandas()
+
+    def spark(self, name: str) -> DataFrame:
+        """The same table for Spark: the one that runs, or one that this starts and that ends with Python.
+
+        Raises SparkUnavailable, a MachineFailure, if Java is missing.
+        """
+        from harness import reductions
+        from harness.reductions.spark_session import kept_session
+
+        files = [_GLOB.sub(r"\\\1", str(path.absolute())) for path in self._files(name)]
+        reader = kept_session().read
+        if name.startswith("raw/"):
+            schema = reductions.raw_schema(name.removeprefix("raw/"))
+            return reader.schema(schema).parquet(*files) if files else kept_session().createDataFrame([], schema)
+        return reader.parquet(*files)
+
+    def _files(self, name: str) -> list[Path]:
+        from harness.records import SCHEMAS, ResultsError
+
+        path = self.folder / "reduced" / f"{name}.parquet"
+        if path.exists():
+            return [path]
+        from harness import reductions
+        from harness.reductions import raw_files
+
+        kinds = {f"raw/{kind}": kind for kind in SCHEMAS}
+        if name in kinds:
+            return list(raw_files.read(self.folder).files[kinds[name]])
+        if name in reductions.TABLES:
+            raise ResultsError(f"{self.folder} has no reduced/{name}.parquet: run `harness reduce {self.folder}` first")
+        valid = sorted({*reductions.TABLES, *(found.stem for found in path.parent.glob("*.parquet"))})
+        raise ResultsError(f"{self.folder} has no table {name!r}{nearest(name, [*valid, *kinds])}")
+
+    def summary(self) -> Summary:
+        """What the command line shows at the end: a `table` of texts, its `explanation`, and `findings` in sentences.
+
+        A cell that `run_cell` has just run need not be reduced; any other run raises ResultsError if it was not.
+        """
+        from harness import summary
+
+        if (measured := self.outcome.measured) and not (self.folder / "reduced").exists():
+            return summary.of_cell(self.folder, measured)
+        return summary.read(self.folder)
+
+    # -- what is made of them -----------------------------------------------------------------------------------------
+
+    def reduce(self, *, tell: Tell = silent) -> list[Path]:
+        """Make the tables of `reduced/` from the raw records, with Spark; return the files.
+
+        `tell` gets a line for each step and for all that is left out. Raises ResultsError, or SparkUnavailable if Java
+        is missing.
+        """
+        from harness import reductions
+
+        return reductions.reduce(self._of_cells(), progress=tell)
+
+    def draw(self, *, tell: Tell = silent) -> list[Path]:
+        """Draw `figures/` (PNG and SVG) and write `report.html`, the last of the files returned.
+
+        `tell` gets a line for each figure that is left out. Raises ResultsError if the run was not reduced.
+        """
+        from harness import figures
+
+        return figures.draw(self.folder, progress=tell)
+
+    def claims(self) -> pd.DataFrame:
+        """The paper's claims, one a row: statement, wording, number with interval, provenance, verdict, explanation."""
+        from harness import claims
+        from harness.figures import build, reduced_run
+
+        run = reduced_run.read(self._of_cells())
+        return claims.as_table(build.judge(run), run_id=run.run_id, lab=run.lab, load_model=run.load_model)
+
+    def origin(self) -> list[str]:
+        """Two sentences for whoever sees numbers without this folder: whose they are, and what the lab is."""
+        from harness.figures import reduced_run
+
+        run = reduced_run.read(self._of_cells())
+        return [reduced_run.origin(run.lab, run.load, run.versions), f"{reduced_run.footer(run)[0]}."]
+
+    def compare(
+        self,
+        other: Run | Path | str,
+        output: Path | str | None = None,
+        *,
+        threshold: float = THRESHOLD,
+        must_tell: bool = False,
+        despite_differences: bool = False,
+        console: Console | None = None,
+        tell: Tell = silent,
+    ) -> Comparison:
+        """Compare `other` (b) with this run (a): ratios of b to a with verdicts, written with figures to `output`.
+
+        A verdict `faster` or `slower` needs a change beyond `threshold`, a part, and an interval that excludes no
+        difference: three blocks of both runs, without which `must_tell` raises. `output` is by default a folder
+        `compare-A-B` beside this one. `console` prints the tables, and `tell` gets a line for each figure that is left
+        out. Raises ResultsError if the runs have no common cell, or differ in lab, hardware or settings without
+        `despite_differences`.
+        """
+        from rich.console import Console
+
+        from harness import figures
+
+        other = other if isinstance(other, Run) else Run(other)
+        return figures.compare(
+            self._of_cells(),
+            other._of_cells(),
+            Path(output) if output else None,
+            threshold=threshold,
+            must_tell=must_tell,
+            despite_differences=despite_differences,
+            console=console or Console(quiet=True),
+            progress=tell,
+        )
+
+    def _of_cells(self) -> Path:
+        """The folder, if it is a run of cells; raises ResultsError for one of techniques or of rates."""
+        from harness.figures.reduced_run import is_rates_run, is_techniques_run
+        from harness.records import ResultsError
+
+        if is_techniques_run(self.folder):
+            remedy = "draw it with harness figures, or add its table to a run of cells with harness techniques --add-to"
+            raise ResultsError(f"{self.folder} is a run of techniques, without cells: {remedy}")
+        if is_rates_run(self.folder):
+            raise ResultsError(f"{self.folder} is a run of one cell at several rates: draw it with harness figures")
+        return self.folder
