@@ -227,6 +227,8 @@ def _create(
             given[key], names[key] = value, name
     for key, value in options.items():
         if value is not None and value != ():
+            if key not in kind.model_fields and key in Settings.model_fields:
+                raise SettingsError(f"--{key.replace('_', '-')} does not go with the simulated lab: leave it out")
             given[key], names[key] = value, f"--{key.replace('_', '-')}"
     if isinstance(given.get("matrix"), str):
         given["matrix"] = matrix_file.read(given["matrix"])

@@ -112,3 +112,10 @@ def test_settings_in_the_environment_that_belong_to_the_other_kind_of_run_are_ig
     simulated = settings.create_simulation({}, environment=environment)
     assert (simulated.lab, simulated.hardware) == ("simulated", "mine.toml")
     assert settings.create({}, environment=environment).driver == "freetds"
+
+
+@pytest.mark.parametrize("option", ["workload", "dialog_security"])
+def test_an_option_of_servers_does_not_go_with_the_simulated_lab(option: str) -> None:
+    words = f"--{option.replace('_', '-')} does not go with the simulated lab: leave it out"
+    with pytest.raises(SettingsError, match=words):
+        settings.create_simulation({option: "fan-in"}, environment={})

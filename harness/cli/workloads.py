@@ -29,7 +29,7 @@ def workload() -> None:
     """
 
 
-@workload.command(epilog=EXIT_CODES)
+@workload.command(epilog=EXIT_CODES, short_help="Write a workload that runs into a new folder.")
 @click.argument("folder", type=PATH)
 def new(folder: Path) -> None:
     """Write a workload that runs into a new folder: change its procedures into yours.
@@ -48,7 +48,7 @@ def new(folder: Path) -> None:
         say(f"next: harness workload check {folder}")
 
 
-@workload.command(epilog=EXIT_CODES)
+@workload.command(epilog=EXIT_CODES, short_help="List what a workload creates, and run messages through it.")
 @click.argument("name")
 def check(name: str) -> None:
     """Read a workload, list what its scripts create, and run messages through it on the embedded lab.
