@@ -89,6 +89,12 @@ def _with_rate(arrivals: Arrivals | None, info: ValidationInfo) -> Arrivals | No
     return arrivals
 
 
+def _without_rate(workload: Workload, info: ValidationInfo) -> Workload:
+    if workload.client.think_time and info.data.get("rate"):
+        raise ValueError(f"the clients of {workload} have a think time, which an open loop does not: leave one out")
+    return workload
+
+
 def _percent(value: object) -> float | None:
     return None if value is None else parse_percent(value)
 
@@ -155,7 +161,7 @@ class Settings(RunSettings):
     dialog_security: bool = Field(True, description="dialogs are encrypted and signed, as in the paper")
     endpoint_encryption: bool = Field(False, description="connections between instances are encrypted as well")
     driver: Literal["auto", "microsoft", "freetds"] = Field("auto", description="ODBC driver of clients and harness")
-    workload: Workload = Field(
+    workload: Annotated[Workload, AfterValidator(_without_rate)] = Field(
         default_factory=workload_file.paper, description="what is sent and what is done with it: a name or a folder"
     )
     drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(

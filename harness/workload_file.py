@@ -6,6 +6,7 @@ about = "In one line: what the messages are, and what is done with them."
 [client]
 procedure = "dbo.SendMessage"     # every call of a client executes it once
 parameters = ["handle", "body"]   # its parameters in their order, of those in PARAMETERS
+think_time = "0s"                 # how long a client waits after a call, in the closed loop
 
 [initiator]
 scripts = ["send_message.sql"]    # run on every initiator in this order, after its queue, service and dialogs
@@ -32,12 +33,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from harness import toml_file
 from harness.failures import UsageFailure, nearest
 from harness.places import SQL_ROOT
 from harness.toml_file import TomlFile
+from harness.units import parse_duration
 
 FOLDER = SQL_ROOT / "workloads"
 FILE = "workload.toml"
@@ -107,6 +109,7 @@ class Client(_Part):
 
     procedure: Procedure = "dbo.SendMessage"
     parameters: Annotated[tuple[Parameter, ...], AfterValidator(_parameters)] = ("handle", "body")
+    think_time: Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=3600)] = 0.0  # seconds
 
     @property
     def begins_dialogs(self) -> bool:

@@ -119,3 +119,15 @@ def test_an_option_of_servers_does_not_go_with_the_simulated_lab(option: str) ->
     words = f"--{option.replace('_', '-')} does not go with the simulated lab: leave it out"
     with pytest.raises(SettingsError, match=words):
         settings.create_simulation({option: "fan-in"}, environment={})
+
+
+def test_a_think_time_does_not_go_with_an_open_loop(tmp_path: Path) -> None:
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    target = '[target]\nscripts = ["a.sql"]\nactivation_procedure = "dbo.Receive"\n'
+    (folder / "workload.toml").write_text(f'[client]\nthink_time = "5ms"\n{target}')
+    (folder / "a.sql").write_text("")
+    chosen = settings.create({"workload": str(folder)}, environment={})
+    assert chosen.workload.client.think_time == 0.005
+    with pytest.raises(SettingsError, match="--workload: the clients of orders have a think time"):
+        settings.create({"workload": str(folder), "rate": "5/s"}, environment={})

@@ -76,7 +76,7 @@ class GeneratorHealth:
     time_in_calls: float
     # Of all its threads' time: ready to run, but without a processor. NaN where the kernel does not say.
     run_delay_percent: float
-    is_closed_loop: bool = True
+    calls_without_pause: bool = True  # a closed loop without think time
 
     def complaints(self) -> list[str]:
         """Reasons to doubt this cell's numbers."""
@@ -84,7 +84,7 @@ class GeneratorHealth:
         found = []
         if self.processor_percent > PROCESSOR_PERCENT_MAX:
             found.append(f"{worker} used {self.processor_percent:.0f} % of a processor: it is the bottleneck")
-        if self.is_closed_loop and self.time_in_calls < TIME_IN_CALLS_MIN:
+        if self.calls_without_pause and self.time_in_calls < TIME_IN_CALLS_MIN:
             found.append(f"{worker}: its threads were in calls only {self.time_in_calls:.0%} of the time")
         if self.hub_lag_ms_max > HUB_LAG_MS_MAX:
             found.append(f"{worker}: its event loop was {self.hub_lag_ms_max:.0f} ms late")

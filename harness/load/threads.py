@@ -131,7 +131,7 @@ class CellRun:
         self.initiator = initiator
         self.run = run
         self.payload_bytes = payload_bytes
-        self.call, self.parameters = client.call, client.parameters
+        self.call, self.parameters, self.think_time_s = client.call, client.parameters, client.think_time
         self.stopping = False
         self.turns = turns  # None: the closed loop
         self.clock_offset_ns = clock_offset_ns()
@@ -238,6 +238,7 @@ class ClientThread:
         log = self.log
         execute, send, arguments, body = self._cursor.execute, run.call, self._arguments, self._body
         offset, clock, stamp, turns = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into, run.turns
+        think_time_s = run.think_time_s
         failures_in_a_row = 0
         sequence = 0
         while not run.stopping and failures_in_a_row < FAILURES_IN_A_ROW_MAX:
@@ -266,6 +267,8 @@ class ClientThread:
                 log.count = sequence
                 if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
                     break
+                if think_time_s:
+                    _sleep_until(clock() + round(think_time_s * 1e9), run)
         if self.state is not ThreadState.RUNNING or self._run is not run:
             return  # retired, or parked meanwhile
         if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
@@ -279,9 +282,14 @@ class ClientThread:
 def _turn(turns: Turns, run: CellRun) -> int:
     """Take the next intended start and sleep until then, or until the run is stopping."""
     intended = turns.take()
-    while not run.stopping and (left_ns := intended - time.perf_counter_ns()) > 0:
-        time.sleep(min(left_ns / 1e9, STOP_LOOK_S))
+    _sleep_until(intended, run)
     return intended
+
+
+def _sleep_until(until_ns: int, run: CellRun) -> None:
+    """Sleep until then, by the clock of the threads, or until the run is stopping."""
+    while not run.stopping and (left_ns := until_ns - time.perf_counter_ns()) > 0:
+        time.sleep(min(left_ns / 1e9, STOP_LOOK_S))
 
 
 def input_sizes(

@@ -52,10 +52,10 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
 class HealthMeter:
     """Measures one worker from its creation on."""
 
-    def __init__(self, initiator: int, threads: int, *, is_closed_loop: bool = True) -> None:
+    def __init__(self, initiator: int, threads: int, *, calls_without_pause: bool = True) -> None:
         self._initiator = initiator
         self._threads = threads
-        self._is_closed_loop = is_closed_loop
+        self._calls_without_pause = calls_without_pause
         self._started_ns = time.perf_counter_ns()
         self._processor_ns = time.process_time_ns()
         self._run_delay_before_ns = run_delay_ns()
@@ -74,7 +74,7 @@ class HealthMeter:
             hub_lag_ms_max=self._hub_lag_ns_max / 1e6,
             time_in_calls=time_in_calls_ns / (calls_window_ns * max(1, self._threads)),
             run_delay_percent=self._run_delay_percent(elapsed_ns),
-            is_closed_loop=self._is_closed_loop,
+            calls_without_pause=self._calls_without_pause,
         )
 
     def _run_delay_percent(self, elapsed_ns: int) -> float:
@@ -188,7 +188,8 @@ class Worker:
     def start(self, _: Start) -> Done:
         assert self._run is not None
         turns = self._run.turns
-        self._meter = HealthMeter(self._initiator, len(self._threads), is_closed_loop=turns is None)
+        no_pause = turns is None and not self._run.think_time_s
+        self._meter = HealthMeter(self._initiator, len(self._threads), calls_without_pause=no_pause)
         self._run.clock_offset_ns = clock_offset_ns()
         self._started_ns = time.perf_counter_ns()
         if turns is not None:

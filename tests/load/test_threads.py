@@ -8,9 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.load import threads
+from harness.load.plan import SEND_MESSAGE
 from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, ThreadState, Turns
 from harness.matrix import Cell, Visit
 from harness.records import write_calls
+from harness.workload_file import Client
 from tests.load import echo_server
 
 pytestmark = pytest.mark.process
@@ -67,6 +69,26 @@ def test_every_call_has_its_start_and_latency(echo, thread):
     assert starts[0] > before
     assert latencies.min() > 0
     assert (starts[1:] >= starts[:-1] + latencies[:-1]).all()
+
+
+def test_a_thread_waits_its_think_time_after_every_call(echo, thread):
+    client = SEND_MESSAGE.model_copy(update={"think_time": 0.02})
+    drive(thread, a_run(echo, client=client), 5)
+    starts, latencies = thread.log.starts_ns(), thread.log.latencies_ns()
+    assert (starts[1:] >= starts[:-1] + latencies[:-1] + 20_000_000).all()
+
+
+def test_a_stop_ends_a_think_time(echo, thread):
+    client = SEND_MESSAGE.model_copy(update={"think_time": 3600.0})
+    assert drive(thread, a_run(echo, client=client), 1) is ThreadState.FINISHED
+
+
+def test_a_thread_passes_the_parameters_of_its_workload(echo, thread):
+    client = Client(procedure="dbo.SendMessage", parameters=("thread", "broker_instance", "initiator", "body"))
+    run = a_run(echo, client=client)
+    thread.prepare(run, 7, HANDLE)
+    assert wait_for(thread, ThreadState.READY, ThreadState.UNPREPARED) is ThreadState.READY, thread.reason
+    assert [str(value) for value in thread._arguments[:3]] == ["7", HANDLE, "1"]
 
 
 def test_a_failed_call_is_counted_with_the_servers_text_and_sending_goes_on(echo, thread):
