@@ -66,7 +66,8 @@ class LongReads(Reads):
         return self._deadline_ns != 0 and _now_ns() > self._deadline_ns
 
     def check(self) -> None:
-        if self._is_over():
+        self._looks += 1
+        if self._looks > LOOKS_MIN and self._is_over():
             raise ReadTooLong
 
     def at_once(self, query: Query, read: Callable[[], Rows]) -> Rows:

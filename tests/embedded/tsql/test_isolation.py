@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.runtime.tasks import TaskState
-from harness.embedded.tsql.storage.reads import Reads
+from harness.embedded.tsql.storage.reads import Reads, ReadTooLong
 from tests.embedded.tsql.sides import Results
 
 READ = "SELECT id, n, name FROM dbo.t ORDER BY id"
@@ -183,3 +183,15 @@ def test_a_query_that_is_read_in_pieces_shows_committed_rows_too(side, other):
     side.instance.sqlite.reads = InPieces()
     assert side.rows(READ, other) == before
     assert side.rows(READ) == own
+
+
+def test_few_rows_of_others_are_never_too_long_to_undo(side, monkeypatch):
+    """However busy the machine is: a change that finds its rows too slowly locks its table, and two of them deadlock."""
+
+    def too_long() -> None:
+        raise ReadTooLong
+
+    for number in range(3):
+        side.run(f"BEGIN TRAN; INSERT INTO dbo.t (n) VALUES ({number});", side.connect("db"))
+    monkeypatch.setattr(side.instance.sqlite.reads, "check", too_long)
+    assert side.rows("SELECT COUNT(*) FROM dbo.t;") == [(0,)]

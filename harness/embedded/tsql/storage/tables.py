@@ -278,16 +278,20 @@ class Table:
             while last_rowid is not None:
                 sqlite.reads.check()
                 last_rowid = self._fetch_back(sqlite, last_rowid)
+        # Few rows take no time, also if the machine is busy with something else meanwhile.
+        is_long = sum(len(changed) for other, changed in self._changed.items() if other is not tx) > ROWS_A_PIECE
         for other, changed in self._changed.items():
             if other is not tx:
                 rows = iter(changed.items())
                 while piece := list(islice(rows, ROWS_A_PIECE)):
-                    sqlite.reads.check()
+                    if is_long:
+                        sqlite.reads.check()
                     sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid, _ in piece])
                 # When all are deleted: two rows may have exchanged their keys.
                 rows = iter(changed.items())
                 while piece := list(islice(rows, ROWS_A_PIECE)):
-                    sqlite.reads.check()
+                    if is_long:
+                        sqlite.reads.check()
                     sqlite.run_each(self._put_sql, [row for _, row in piece if row is not None])
 
     def _fetch_back(self, sqlite: Sqlite, after: int) -> int | None:
