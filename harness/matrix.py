@@ -146,10 +146,9 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     wanted: set[str] = set()
     patterns = list(patterns)
     for pattern in patterns:
-        found = _matching(by_id, pattern)
+        found = matching(by_id, pattern)
         if not found:
-            close = difflib.get_close_matches(pattern, by_id, n=3, cutoff=0.3)
-            hint = f"; nearest: {', '.join(close)}" if close else ""
+            hint = nearest_ids(by_id, pattern)
             raise UnknownCell(f"no cell matches {pattern!r}{hint}; harness plan --list prints all cell ids")
         wanted.update(found)
     return [cell for cell in cells if not patterns or cell.id in wanted]
@@ -158,12 +157,21 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
 def excluding(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     """The cells whose id matches none of the patterns, which are those of `select`."""
     ids = [cell.id for cell in cells]
-    unwanted = {name for pattern in patterns for name in _matching(ids, pattern)}
+    unwanted = {name for pattern in patterns for name in matching(ids, pattern)}
     return [cell for cell in cells if cell.id not in unwanted]
 
 
-def _matching(ids: Iterable[str], pattern: str) -> list[str]:
+def matching(ids: Iterable[str], pattern: str) -> list[str]:
+    """The ids that match a shell pattern, or that begin so."""
     return fnmatch.filter(ids, pattern) or fnmatch.filter(ids, f"{pattern}-*")
+
+
+def nearest_ids(ids: Iterable[str], pattern: str) -> str:
+    """`; nearest: ...` with the ids, or their first parts, that are most like a pattern without a match; or nothing."""
+    parts = pattern.count("-") + 1
+    heads = dict.fromkeys("-".join(name.split("-")[:parts]) for name in ids)
+    close = difflib.get_close_matches(pattern, heads, n=3, cutoff=0.3)
+    return f"; nearest: {', '.join(close)}" if close else ""
 
 
 def sweep_order(cells: Sequence[Cell], seed: int, repeats: int = 1, *, interleaved: bool = False) -> list[Visit]:

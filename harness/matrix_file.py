@@ -29,7 +29,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -48,6 +48,8 @@ from harness.matrix import (
     THREADS_MAX,
     Cell,
     excluding,
+    matching,
+    nearest_ids,
 )
 from harness.units import parse_duration, parse_size
 
@@ -55,6 +57,7 @@ FOLDER = Path(str(files("harness"))) / "matrices"
 PRESETS = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 PAPER = "paper"
 
+_VERSION = re.compile(r"v(\d+)")  # in a pattern of cell ids
 # A blank between a number and its unit separates no values.
 _SEPARATOR = re.compile(r"\s*,\s*|\s+(?![A-Za-z])")
 
@@ -184,9 +187,8 @@ class Matrix(_Document):
         """
         if self.axes.versions == "newest":
             versions = versions[-1:]
-        replaced = given.given() if given else {}
-        points = [DEFAULTS | self.axes.given() | point.given() | replaced for point in self.points or (Axes(),)]
-        if sum(math.prod(map(len, point.values())) for point in points) * len(versions) > CELLS_MAX:
+        points = self._points(given.given() if given else {})
+        if _size(points) * len(versions) > CELLS_MAX:
             raise MatrixError(f"matrix {self.name}: more than {CELLS_MAX:,} cells: give fewer values")
         found: dict[Cell, None] = {}
         pairs: dict[tuple[int, ...], int] = {}
@@ -200,9 +202,38 @@ class Matrix(_Document):
             else:
                 found |= dict.fromkeys(itertools.starmap(Cell, itertools.product(versions, *axes)))
         cells = excluding(list(found), self.exclude)
+        self._require_meaning(versions)
         if not cells:
             raise MatrixError(f"matrix {self.name}: its exclusions leave no cell")
         return cells
+
+    def _points(self, replaced: dict[str, tuple[int, ...]]) -> list[dict[str, tuple[int, ...]]]:
+        """All axes of each point, of which some are `replaced`."""
+        return [DEFAULTS | self.axes.given() | point.given() | replaced for point in self.points or (Axes(),)]
+
+    def _require_meaning(self, versions: Sequence[str]) -> None:
+        """Raise MatrixError for an exclusion that matches no cell of the matrix as it is written.
+
+        That it matches none of a lab with fewer initiators, of other versions or of replaced axes is no mistake.
+        """
+        points = self._points({})
+        if _size(points) > CELLS_MAX:  # only with replaced axes
+            return
+        for pattern in self.exclude:
+            known = dict.fromkeys([*_VERSION.findall(pattern), *versions])
+            ids = [
+                Cell(version, few, ratio, threads, payload).id
+                for point in points
+                for few, threads, ratio, payload in itertools.product(*(point[name] for name in Axes.model_fields))
+                for version in known
+            ]
+            if not matching(ids, pattern):
+                raise MatrixError(f"matrix {self.name}: exclude {pattern!r} matches no cell{nearest_ids(ids, pattern)}")
+
+
+def _size(points: Sequence[Mapping[str, Sequence[int]]]) -> int:
+    """How many cells of one version the points have, repeated ones counted again."""
+    return sum(math.prod(map(len, point.values())) for point in points)
 
 
 def read(name: str) -> Matrix:

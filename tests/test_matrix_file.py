@@ -183,5 +183,25 @@ def test_a_matrix_without_cells_or_with_too_many_is_refused(tmp_path: Path) -> N
         cells(read(tmp_path, f"[axes]\nthreads = [{every}]\nratios = [{every}]\n"))
 
 
+def test_an_exclusion_that_can_match_no_cell_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    axes = "[axes]\ninitiators = [1, 3]\nthreads = [10, 50]\n"
+    text = r"^matrix mine: exclude 'i3-t55-\*-p100' matches no cell; nearest: i3-t50-r1"
+    with pytest.raises(MatrixError, match=text):
+        cells(read(tmp_path, f"exclude = ['i1-t10-r1', 'i3-t55-*-p100']\n{axes}"))
+
+
+def test_an_exclusion_may_match_no_cell_of_a_small_lab_of_another_version_or_of_replaced_axes(tmp_path: Path) -> None:
+    mine = read(
+        tmp_path, "exclude = ['i3-*', '*-v2022', 'i1-t50-*']\n[axes]\ninitiators = [1, 3]\nthreads = [10, 50]\n"
+    )
+    assert {cell.threads for cell in cells(mine, 1)} == {10}
+    assert {cell.threads for cell in cells(mine, 1, threads=(7,))} == {7}
+
+
+def test_a_pattern_of_cells_without_a_match_is_refused_beside_others_that_match() -> None:
+    with pytest.raises(matrix.UnknownCell, match=r"no cell matches 'i4-t50'; nearest: i\d-t50"):
+        matrix.select(matrix.all_cells(), ["i1-t5", "i4-t50"])
+
+
 def test_the_smallest_payload_is_the_header() -> None:
     assert matrix.PAYLOAD_BYTES_MIN == HEADER_BYTES
