@@ -13,10 +13,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.claims.judgement import of_the_trick, over_blocks
+from harness.claims.judgement import over_blocks
 from harness.figures import side_by_side
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.circumstances import forbidding, remarkable
+from harness.figures.gain import of_one_ratio
 from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.inference import BLOCKS_MIN, no_interval
@@ -128,7 +129,7 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
     same_version = by_version(runs[0].cells, runs[1].cells)
     merged = [over_blocks(run) for run in runs]
     cells = common(merged[0].cells, merged[1].cells, same_version=same_version)
-    gains = common(of_the_trick(runs[0].gain), of_the_trick(runs[1].gain), same_version=same_version)
+    gains = tuple(map(of_one_ratio, common(runs[0].gain, runs[1].gain, same_version=same_version)))
     names = ("a", "b")
     drawings: dict[str, Drawing] = {
         f"throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(

@@ -19,6 +19,7 @@ from harness.figures.parts import (
     payload_lines,
     ratio_words,
     short,
+    shown_ratios,
     thousands,
     thread_axis,
     threads_label,
@@ -80,7 +81,8 @@ def _waiting(waits: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, li
 
 
 def _comparable(cells: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """Return the cells that have a partner of the other ratio, or all if none has; and whether they have one."""
+    """Return the cells of both ratios to show that have a partner, or all of them if none has; and whether any has."""
+    cells = cells[cells.dialog_ratio.isin(shown_ratios(cells.dialog_ratio))]
     partners = cells.groupby(PAIR).dialog_ratio.transform("nunique")
     return (cells[partners > 1], True) if (partners > 1).any() else (cells, False)
 
@@ -92,13 +94,14 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
     height = 0.8 / len(ratios)
     top = float(longest.max(axis=None))
     for place, ratio in enumerate(reversed(ratios)):
+        is_base = ratio == ratios[0] != TRICK_DIALOG_RATIO
         at = np.arange(len(longest)) + (place - (len(ratios) - 1) / 2) * height
         ax.barh(
             at,
             longest[ratio],
             height * 0.92,
-            color=cycle_entry(0 if ratio == TRICK_DIALOG_RATIO else 2)["color"],
-            hatch="" if ratio == TRICK_DIALOG_RATIO else "////",
+            color=cycle_entry(2 if is_base else 0)["color"],
+            hatch="////" if is_base else "",
             label=ratio_words(ratio).split(" used")[0],
         )
         for y, value in zip(at, longest[ratio], strict=True):
@@ -123,9 +126,9 @@ def _finding(table: pd.DataFrame, roles: list[str]) -> str:
 
 
 def logs(file_io: pd.DataFrame) -> Sheet:
-    """Draw writes per second and the mean stall of a write, one row per role, with the 150 trick if it was run."""
+    """Draw writes per second and the mean stall of a write, one row per role, with the first ratio to show."""
     logs = log_writes(file_io)
-    ratio = TRICK_DIALOG_RATIO if (logs.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
+    ratio = shown_ratios(logs.dialog_ratio)[0]
     logs = logs[logs.dialog_ratio == ratio]
     initiators = int(logs.initiators.max())
     logs = logs[logs.initiators == initiators]

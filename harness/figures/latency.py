@@ -14,11 +14,11 @@ from harness.figures.parts import (
     log_value_axis,
     over_versions,
     payload_lines,
+    shown_ratios,
     used_dialogs,
     versions_note,
 )
 from harness.figures.reduced_run import Missing
-from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 SEND = {"latency_us_p50": "median", "latency_us_p95": "95th percentile"}
 END_TO_END = {
@@ -34,7 +34,7 @@ _CALLS = {
 
 
 def of_send(cells: pd.DataFrame) -> Sheet:
-    """Draw the latency of a call, one column per number of initiators, with the 150 trick if it was run."""
+    """Draw the latency of a call, one column per number of initiators, with the first ratio to show."""
     cells, ratio = _with_median(cells, "latency_us_p50")
     fig = _percentiles(cells, SEND, "latency of a call, ms (log scale)")
     fig.entitle(
@@ -61,8 +61,8 @@ def end_to_end(cells: pd.DataFrame, clocks: str) -> Sheet:
 
 
 def _with_median(cells: pd.DataFrame, median: str) -> tuple[pd.DataFrame, int]:
-    """Return the cells of one dialog ratio that have a median, with the 150 trick if it was run; and the ratio."""
-    ratio = TRICK_DIALOG_RATIO if (cells.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
+    """Return the cells that have a median, of the first dialog ratio to show; and that ratio."""
+    ratio = shown_ratios(cells.dialog_ratio)[0]
     cells = cells[(cells.dialog_ratio == ratio) & (cells[median] > 0)]
     if cells.empty:
         raise Missing("no cell has the 20 values that carry a median")

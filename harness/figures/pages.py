@@ -17,6 +17,7 @@ from harness.figures.parts import (
     note,
     over_versions,
     paper_colour,
+    ratio_style,
     ratio_words,
     short,
     shown_ratios,
@@ -31,7 +32,6 @@ from harness.whitepaper import (
     TRICK_DIALOG_RATIO,
 )
 
-STYLES = {TRICK_DIALOG_RATIO: 0, BASE_DIALOG_RATIO: 2}  # entries of the style's cycle
 QUEUE, OTHER, UNRESOLVED = "the queue's own table", "other objects", "not resolved"
 OBJECTS = (LATCHED_TABLE, "sys.sysxmitqueue", QUEUE, OTHER, UNRESOLVED)
 SHARE_SHOWN_FROM = 0.1  # tasks waiting at a time: the share of fewer is meaningless
@@ -42,7 +42,8 @@ CELL = ["server_version", "initiators", "threads", "payload_bytes", "dialog_rati
 
 def spread(page_spread: pd.DataFrame) -> Sheet:
     """Draw the number of pages by the number of used dialogs of an initiator; one panel per version."""
-    sentences = spread_sentences(page_spread)
+    shown = shown_ratios([] if page_spread.empty else page_spread.dialog_ratio)
+    sentences = spread_sentences(page_spread[page_spread.dialog_ratio.isin(shown)] if shown else page_spread)
     versions = sorted(page_spread.server_version.unique())
     fig = Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
     panels = fig.subplots(1, len(versions), sharex=True, sharey=True, squeeze=False)[0]
@@ -63,7 +64,7 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
                 elinewidth=0.9,
                 markeredgecolor="white",
                 label=ratio_words(ratio),
-                **cycle_entry(STYLES.get(ratio, 1)),
+                **ratio_style(ratio, page_spread.dialog_ratio),
             )
         ax.set_xlim(0, most * 1.04)
         ax.set_ylim(0, most * 1.08)

@@ -33,6 +33,20 @@ LEGEND_COLUMNS_MAX = 3  # more are wider than a panel
 PAPER_STYLE = 4  # entry of the style's cycle
 RATIO_WORDS = {TRICK_DIALOG_RATIO: "every 150th dialog used (the 150 trick)", BASE_DIALOG_RATIO: "every dialog used"}
 
+RATIO_STYLES = {TRICK_DIALOG_RATIO: 0, BASE_DIALOG_RATIO: 2}  # entries of the style's cycle
+OTHER_RATIO_STYLES = (1, 3)
+OTHER_RATIO_MARKERS = (
+    "s",
+    "D",
+    "v",
+    "P",
+    "X",
+    "<",
+    ">",
+    "*",
+    "h",
+)  # odd: each goes with both styles before one returns
+
 
 @dataclass(frozen=True)
 class LineEnd:
@@ -90,10 +104,22 @@ def payload_style(payload_bytes: int, drawn: Iterable[int] = PAYLOADS_BYTES) -> 
 
 
 def shown_ratios(values: Iterable[int]) -> list[int]:
-    """Choose the dialog ratios that have a panel: the paper's, the trick first; else the highest and the lowest."""
+    """Choose the dialog ratios that have a panel: the trick's, else the highest; then every dialog, else the lowest."""
     present = {int(value) for value in values}
-    paper = [ratio for ratio in RATIO_WORDS if ratio in present]
-    return paper or sorted({max(present), min(present)}, reverse=True)
+    if not present:
+        return []
+    trick = TRICK_DIALOG_RATIO if TRICK_DIALOG_RATIO in present else max(present)
+    base = BASE_DIALOG_RATIO if BASE_DIALOG_RATIO in present else min(present)
+    return [trick] if trick == base else [trick, base]
+
+
+def ratio_style(dialog_ratio: int, drawn: Iterable[int]) -> dict[str, Any]:
+    """Return colour, marker and line of a dialog ratio, one of those drawn; the paper's look alike in all figures."""
+    if dialog_ratio in RATIO_STYLES:
+        return cycle_entry(RATIO_STYLES[dialog_ratio])
+    place = sorted({int(ratio) for ratio in drawn} - set(RATIO_STYLES)).index(dialog_ratio)
+    entry = cycle_entry(OTHER_RATIO_STYLES[place % len(OTHER_RATIO_STYLES)])
+    return entry | {"marker": OTHER_RATIO_MARKERS[place % len(OTHER_RATIO_MARKERS)]}
 
 
 def ratio_words(dialog_ratio: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, PercentFormatter
@@ -20,13 +22,13 @@ from harness.figures.gain import (
 from harness.figures.parts import (
     Sheet,
     count,
-    cycle_entry,
     invalid_note,
     legend_below,
     over_versions,
     payload_lines,
     payload_name,
     percent,
+    ratio_style,
     shown_ratios,
     signed,
     thousands,
@@ -70,7 +72,7 @@ def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
 
 
 def gain(pairs: Pair, names: tuple[str, str]) -> Sheet:
-    """Draw the gain of the 150 trick in both runs, for the largest common number of initiators."""
+    """Draw the gain of one dialog ratio in both runs, for the largest common number of initiators."""
     if pairs[0].empty:
         raise Missing("no pair of cells of both dialog ratios is in both runs")
     initiators = int(pairs[0].initiators.max())
@@ -90,7 +92,8 @@ def gain(pairs: Pair, names: tuple[str, str]) -> Sheet:
     panels[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
     notes = [f"{name}: {points_note(*run)}" for name, run in zip(names, zip(chosen, points, strict=True), strict=True)]
     fig.entitle(
-        f"Gain of using every 150th dialog instead of every one, {count(initiators)}: {names[0]} and {names[1]}",
+        f"Gain of using every {int(pairs[0].dialog_ratio.iloc[0])}th dialog instead of every one, {count(initiators)}: "
+        f"{names[0]} and {names[1]}",
         " ".join(notes),
         pairs[0],
     )
@@ -168,13 +171,11 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     panels = fig.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     for ax, number in zip(panels, counts, strict=True):
         here = points[points.initiators == number]
-        for (place, ratio), (dashes, name) in (
-            (entry, which)
-            for entry in enumerate(sorted(here.dialog_ratio.unique()))
-            for which in zip(_DASHES, names, strict=True)
+        for ratio, (dashes, name) in itertools.product(
+            sorted(here.dialog_ratio.unique()), zip(_DASHES, names, strict=True)
         ):
             line = here[(here.dialog_ratio == ratio) & (here.run == name)].sort_values("threads")
-            style = cycle_entry(place) | {"linestyle": dashes, "markersize": 4.5}
+            style = ratio_style(ratio, points.dialog_ratio) | {"linestyle": dashes, "markersize": 4.5}
             label = f"{name}, {used_dialogs(ratio)}"
             ax.plot(line.threads, line.part, label=label, **style)
             invalid = line[~line.valid]

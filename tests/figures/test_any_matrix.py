@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from matplotlib import style
 from matplotlib.text import Text
+from rich.console import Console
 
 from harness import matrix_file
 from harness.claims.judgement import Verdict
-from harness.figures import one_axis, parts, report, results_table, trick_answer
+from harness.figures import comparison, one_axis, parts, report, results_table, trick_answer
 from harness.figures.build import STYLE, drawings, judge
 from harness.figures.reduced_run import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
@@ -88,6 +89,46 @@ def test_payloads_of_any_matrix_stay_apart():
         assert [parts.payload_style(payload, (100, 1024))["color"] for payload in (100, 1024)] == of_paper
         drawn = (64, 100, 3000, 4096)
         assert len({parts.payload_style(payload, drawn)["color"] for payload in drawn}) == len(drawn)
+
+
+RATIOS = (1, 50, 100, 144, 145, 150, 300)
+
+
+def test_every_dialog_ratio_has_a_line_of_its_own_on_the_pages_of_dialogs(tmp_path):
+    cells = [Cell("2008", 3, ratio, threads, 100) for ratio in RATIOS for threads in (10, 30, 50)]
+    sheet = sheets(run_of(tmp_path, cells))["page-spread"]
+    lines = [bars.lines[0] for bars in sheet.axes[0].containers]
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(RATIOS)
+    assert "Every 150th dialog" in sheet.subtitle and "Every 144th dialog" not in sheet.subtitle
+
+
+@pytest.mark.parametrize(
+    ("present", "shown"),
+    [((1, 150), [150, 1]), (RATIOS, [150, 1]), ((1, 50), [50, 1]), ((50, 300), [300, 50]), ((7,), [7]), ((), [])],
+)
+def test_figures_of_two_ratios_show_the_trick_or_the_highest_against_every_dialog_or_the_lowest(present, shown):
+    assert parts.shown_ratios(present) == shown
+
+
+def test_figures_of_one_ratio_and_of_two_draw_those_of_any_matrix(tmp_path):
+    found = sheets(run_of(tmp_path, OWN, shape="paper"))
+    for name in ("latency", "end-to-end", "log-writes"):
+        assert "every 50th dialog" in found[name].title, name
+    assert "Longest, every dialog used, then every 50th dialog used" in found["waits"].subtitle
+    assert {ax.get_title(loc="left") for ax in found["figure-4-throughput-3-initiators"].axes} == {
+        "Every 50th dialog used",
+        "Every dialog used",
+    }
+
+
+def test_a_comparison_draws_the_gain_and_the_shape_of_any_ratios(tmp_path):
+    cells = [Cell("2008", 1, ratio, threads, 100) for ratio in (1, 20, 50, 100, 144, 300) for threads in (1, 10, 50)]
+    runs = [write_reduced(tmp_path / name, cells, blocks=3) for name in ("a", "b")]
+    path = runs[1] / "manifest.json"
+    path.write_text(path.read_text().replace('"run_id": "b"', '"run_id": "c"'))
+    files = {file.name for file in comparison.compare(*runs, console=Console(quiet=True)).files}
+    assert {"gain.png", "shape.png", "ratio-map.png"} <= files
+    assert "Gain of using every 300th dialog" in (tmp_path / "compare-a-b" / "gain.svg").read_text()
 
 
 @pytest.mark.parametrize(
