@@ -187,7 +187,7 @@ class InstanceServer:
         gc.collect()
         gc.freeze()  # what exists now lives as long as the process: collections need not look at it
         gc.set_threshold(*GC_THRESHOLD)
-        self._memory = MemoryWatch(loop, instance.forget_compiled)
+        self._memory = MemoryWatch(loop, instance)
         ready: dict[str, str | int] = {"name": self._name, "host": host}
         beyond = not is_loopback(host)
         if beyond:

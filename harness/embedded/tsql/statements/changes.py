@@ -205,6 +205,7 @@ class Changing:
 
     def insert(self, rows: Sequence[Row]) -> None:
         self._verb = "INSERT"
+        self._refuse_growth()
         if self._table is not None and self._tx is not None:
             self._table.insert(self._sqlite, self._tx, rows)
             return
@@ -216,11 +217,17 @@ class Changing:
 
     def update(self, old: Sequence[Row], new: Sequence[Row]) -> None:
         self._verb = "UPDATE"
+        self._refuse_growth()
         if self._table is not None and self._tx is not None:
             self._table.update(self._sqlite, self._tx, old, new)
             return
         self._update(new)
         self._undo.append(lambda: self._update(old))
+
+    def _refuse_growth(self) -> None:
+        sqlite = self._sqlite
+        if sqlite.tables_are_full if self._table is not None else sqlite.table_variables_are_full:
+            raise SqlServerError(701, "default")
 
     def delete(self, rows: Sequence[Row]) -> None:
         self._verb = "DELETE"

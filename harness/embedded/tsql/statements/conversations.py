@@ -233,6 +233,8 @@ def compile_send(node: Send, scope: Scope) -> Step:
         data = body(frame)
         if data is None and has_body:
             raise SqlServerError(8433)
+        if frame.sqlite.memory_is_full:
+            raise SqlServerError(701, "default")
         if alone is not None:
             found: tuple[str, ...] = (_given(alone(frame)),)
         else:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Cursor, Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
@@ -104,8 +104,11 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
         return binding.plan(sql, renderer, columns)
 
     planned = Planned(make)
+    is_bounded = all(type_.length != MAX for type_ in types)
 
     def run(frame: Frame) -> None:
+        if frame.sqlite.memory_is_full and not is_bounded:
+            raise SqlServerError(701, "default")
         rows = planned.for_(frame).read_all(frame)
         frame.session.row_count = len(rows)
         if rows:  # the last row wins; without rows the variables keep their values

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.runtime import turns
+from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
@@ -21,7 +23,9 @@ from harness.embedded.tsql.text.parser import (
     parentheses,
     parse_expression,
 )
-from harness.embedded.tsql.translation.binding import scalar
+from harness.embedded.tsql.translation.binding import Evaluate, scalar
+
+PAUSE_LENGTH = 1024 * 1024  # characters or bytes of a value, after which others go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,28 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Fr
     scope.types[name] = declaration.type
     if declaration.value is None:
         return None  # it is NULL at first; DECLARE in a later round of a loop keeps its value
-    value = scalar(declaration.value, scope, declaration.type)
+    value = bounded(scalar(declaration.value, scope, declaration.type), declaration.type)
 
     def run(frame: Frame) -> None:
         frame.variables[name] = value(frame)
 
     return run
+
+
+def bounded(value: Evaluate, type_: SqlType) -> Evaluate:
+    """An assignment to a variable of a (max) type fails where memory is short."""
+    if type_.length != MAX:
+        return value
+
+    def checked(frame: Frame) -> Any:
+        if frame.sqlite.memory_is_full:
+            raise SqlServerError(701, "default")
+        assigned = value(frame)
+        if assigned is not None and len(assigned) > PAUSE_LENGTH:
+            turns.pause()  # so that the server sees how much memory a batch of them takes
+        return assigned
+
+    return checked
 
 
 def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
@@ -147,7 +167,8 @@ def compile_set_variable(node: SetVariable, scope: Scope) -> Step:
     name = node.variable
     if name in scope.tables:
         raise SqlServerError(137, name, line=node.line)
-    value = scalar(node.value, scope, scope.type_of(name, node.line))
+    type_ = scope.type_of(name, node.line)
+    value = bounded(scalar(node.value, scope, type_), type_)
 
     def run(frame: Frame) -> None:
         frame.variables[name] = value(frame)

@@ -74,6 +74,8 @@ class Sqlite:
         self.connection.execute("PRAGMA temp_store = MEMORY")
         self.connection.execute("PRAGMA secure_delete = OFF")  # it is on in some builds
         self.connection.execute("BEGIN")
+        # What takes more of these fails with 701; the server sets them (`server.memory`)
+        self.tables_are_full = self.table_variables_are_full = self.memory_is_full = False
         self.reads = Reads()
         self.is_reading = False  # a query that may be stopped: stopping a change would roll everything back
         self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
@@ -172,6 +174,13 @@ class Sqlite:
             if words in text:
                 return SqlServerError(number, *arguments)
         return SqlServerError(UNSUPPORTED, f"this query ({text})")
+
+    def sizes_bytes(self, schema: str) -> tuple[int, int]:
+        """Memory of all tables ("main") or of all table variables ("temp"): with and without what deleted rows have
+        left, which only the next rows there will take."""
+        pragmas = ("page_size", "page_count", "freelist_count")
+        size, count, free = [int(self.rows(f"PRAGMA {schema}.{pragma}")[0][0]) for pragma in pragmas]
+        return size * count, size * (count - free)
 
     def forget_statements(self) -> None:
         """Empty the cache of prepared statements. `sqlite3` counts them, however long they are, and does not show its
