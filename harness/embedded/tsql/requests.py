@@ -47,6 +47,7 @@ class ClientSession(Session):
             self.is_running = False
             if self.doomed:
                 self.end_doomed(sink)
+            self.instance.sqlite.forget(self)
 
 
 # -- procedure calls ---------------------------------------------------------------------------------------------------

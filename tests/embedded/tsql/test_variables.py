@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+import psutil
 import pytest
 
 from harness.embedded.sqltypes import ResultSink
@@ -48,3 +49,29 @@ def test_rows_go_into_a_table_variable_all_or_none(side, before):
     with pytest.raises(sqlite3.IntegrityError):
         frame.fill_table("@t", "?", [(1,), (2,), (1,)])
     assert frame.sqlite.rows(f"SELECT i FROM temp.{frame.table('@t')}") == before
+
+
+def test_a_long_value_is_itself_wherever_a_parameter_stands(side):
+    side.run("CREATE TABLE dbo.long (id int IDENTITY, a varchar(max), b varbinary(max))")
+    long = "DECLARE @v varchar(max) = REPLICATE(CAST('x?1' AS varchar(max)), 50000), @w varbinary(max); SET @w = CAST(@v AS varbinary(max)); "
+    side.run(long + "INSERT dbo.long (a, b) VALUES ('?1', @w), (@v, 0x3f31), ('it''s ?2', NULL)")
+    assert side.rows("SELECT LEN(a), DATALENGTH(b) FROM dbo.long ORDER BY id") == [
+        (2, 150_000),
+        (150_000, 2),
+        (7, None),
+    ]
+    assert side.value(long + "SELECT COUNT(*) FROM dbo.long WHERE a = @v OR b = @w OR a = '?1'") == 2
+    assert (
+        side.value(long + "SELECT RIGHT(@v, 2) + ' ?1 ' + @v FROM dbo.long WHERE a = 'it''s ?2'")
+        == "?1 ?1 " + "x?1" * 50_000
+    )
+
+
+def test_what_a_request_held_in_memory_is_free_after_it(side):
+    before = psutil.Process().memory_info().rss
+    for number in range(4):
+        side.results(
+            "DECLARE @v varchar(max) = REPLICATE(CAST('x' AS varchar(max)), 100000000); "
+            f"SELECT LEN(@v) + {number}; SELECT 1 / (LEN(@v) - 100000000);"
+        )
+    assert psutil.Process().memory_info().rss - before < 150_000_000

@@ -9,6 +9,8 @@ BEGIN and COMMIT would take a third of the time of a small statement.
 from __future__ import annotations
 
 import gc
+import itertools
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import _lru_cache_wrapper
@@ -20,6 +22,10 @@ from harness.embedded.tsql.storage import offsets
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.reads import Pieces, Reads, ReadTooLong
 
+PARAMETER_LENGTH_MAX = 65_536  # of a text or binary value that a cached statement may keep
+_LONG_TYPES = (str, bytes)
+# A parameter's mark, outside texts and names in quotes.
+_MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\?(?P<number>\d*)")
 STATEMENTS_CACHED = 4096  # prepared statements; each table variable in use has statements of its own
 
 # SQLite's limits: words of its errors, and SQL Server's error
@@ -83,13 +89,38 @@ class Sqlite:
         self._failure: Exception | None = None  # of a function
         self._pools: dict[str, list[str]] = {}  # unused temporary tables, by their declarations
         self._serial = 0
+        self._held: dict[int, str | bytes] = {}  # long parameters of the statement that runs, by place
+        self.connection.create_function("held", 1, self._held.__getitem__)
         self.view_tables: set[str] = set()  # tables of views that exist already
 
     # -- statements --------------------------------------------------------------------------------------------------
 
+    def _execute(self, sql: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
+        """Run a statement. Its text in the cache would keep a copy of each parameter, so a long one is handed over by a
+        function."""
+        for value in parameters:
+            if type(value) in _LONG_TYPES and len(value) > PARAMETER_LENGTH_MAX:
+                break
+        else:
+            return self.connection.execute(sql, parameters)
+        self._held.clear()  # the statement before has ended
+        given = list(parameters)
+        for place, value in enumerate(given):
+            if type(value) in _LONG_TYPES and len(value) > PARAMETER_LENGTH_MAX:
+                self._held[place], given[place] = value, place
+        places = itertools.count()
+
+        def marked(found: re.Match[str]) -> str:
+            number = found["number"]
+            if number is None:
+                return found[0]
+            return f"held({found[0]})" if (int(number) - 1 if number else next(places)) in self._held else found[0]
+
+        return self.connection.execute(_MARK.sub(marked, sql), given)
+
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self.connection.execute(sql, parameters).fetchall()
+            return self._execute(sql, parameters).fetchall()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
@@ -97,7 +128,7 @@ class Sqlite:
         """The rows of a query; it may be stopped with `ReadTooLong`."""
         self.is_reading = True
         try:
-            return self.connection.execute(sql, parameters).fetchall()
+            return self._execute(sql, parameters).fetchall()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
         finally:
@@ -107,7 +138,7 @@ class Sqlite:
         """The first column of the first row, None without one; it may be stopped with `ReadTooLong`."""
         self.is_reading = True
         try:
-            row = self.connection.execute(sql, parameters).fetchone()
+            row = self._execute(sql, parameters).fetchone()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
         finally:
@@ -117,7 +148,7 @@ class Sqlite:
     def read_pieces(self, sql: str, parameters: Sequence[Any]) -> Pieces:
         """The rows of a query in pieces. Nothing else may use the connection meanwhile."""
         try:
-            cursor = self.connection.execute(sql, parameters)
+            cursor = self._execute(sql, parameters)
             while piece := cursor.fetchmany(ROWS_A_PIECE):
                 yield piece
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
@@ -126,7 +157,7 @@ class Sqlite:
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Run a statement and return how many rows it changed."""
         try:
-            return self.connection.execute(sql, parameters).rowcount
+            return self._execute(sql, parameters).rowcount
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
@@ -140,7 +171,7 @@ class Sqlite:
     def insert(self, sql: str, row: Sequence[Any]) -> int | None:
         """Insert a row and return its number."""
         try:
-            return self.connection.execute(sql, row).lastrowid
+            return self._execute(sql, row).lastrowid
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
@@ -223,6 +254,12 @@ class Sqlite:
         name = quoted(f"@{self._serial}")
         self.run(f"CREATE TEMP TABLE {name} ({declarations})")
         return name
+
+    def forget(self, session: Any) -> None:
+        """At the end of a session's request: drop its frame and parameters, which may be large."""
+        self._held.clear()
+        if self.frame is not None and self.frame.session is session:
+            self.frame = None
 
     def give_back(self, name: str, declarations: str) -> int:
         """Empty a table and return how many rows it had. It is reused next: it is in the processor's caches."""
