@@ -5,6 +5,9 @@ then raises KeyboardInterrupt while pyodbc builds its error, and pyodbc clears i
 not supply an error!", or the interrupt leaves no trace. Therefore the handler also sets a flag, which every loop that
 waits checks.
 
+A signal that arrives just before the main thread sleeps for a lock is noticed only when it wakes. Therefore nothing
+here waits without a timeout.
+
 A thread inside the driver notices no signal until the server answers. Therefore a statement of the main thread runs in
 a thread of its own while the main thread waits where a signal reaches it. Ctrl-C cancels all running statements, and
 leaves those alone that the server does not even cancel: the threads are daemons, so the process ends without them. A
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 CANCEL_TIMEOUT_S = 5.0  # a server that does not even answer a cancellation is given up
+_LOOK_EVERY_S = 0.2
 _CANCEL_EVERY_S = 0.1  # repeated, because a cancellation between two calls has no effect
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _noted: list[int] = []  # signals that came inside `noted`
@@ -80,7 +84,9 @@ def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[],
         for action in actions:
             answers.append(Future())
             threading.Thread(target=_act, args=(action, answers[-1]), daemon=True).start()
-        wait(answers)
+        # Not without a timeout: a signal that arrives just before the thread sleeps wakes it no more.
+        while wait(answers, timeout=_LOOK_EVERY_S).not_done:
+            pass
         return [answer.result() for answer in answers]
     except KeyboardInterrupt:
         on_interrupt()

@@ -4,6 +4,8 @@ import contextlib
 import os
 import signal
 import threading
+from concurrent import futures
+from typing import Any
 
 import pytest
 
@@ -53,7 +55,27 @@ def test_a_call_that_cannot_be_cancelled_is_given_up(monkeypatch: pytest.MonkeyP
         os.kill(os.getpid(), signal.SIGINT)
         released.wait()
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), interruption.noted():
         interruption.call_all([interrupt_and_wait])
     assert not released.is_set()
     released.set()
+
+
+def test_an_interrupt_that_does_not_wake_the_main_thread_ends_its_wait_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A signal just before the thread sleeps for a lock leaves only a mark, which Python sees when the thread wakes."""
+    released = threading.Event()
+    wait = futures.wait
+
+    def marked(awaited: Any, timeout: float | None = None) -> Any:
+        assert timeout is not None, "nothing would wake the thread"
+        monkeypatch.setattr(interruption, "wait", wait)
+        done = wait(awaited, timeout)
+        os.kill(os.getpid(), signal.SIGINT)
+        return done
+
+    monkeypatch.setattr(interruption, "wait", marked)
+    with pytest.raises(KeyboardInterrupt), interruption.noted():
+        interruption.call_all([released.wait], on_interrupt=released.set)
+    assert released.is_set()
