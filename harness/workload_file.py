@@ -58,7 +58,7 @@ Parameter = Literal["handle", "broker_instance", "body", "initiator", "thread"]
 
 _PROCEDURE = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
-# They belong to the lab.
+# The lab gives them to the workload's scripts.
 _LABS_VARIABLES = ("Database", "Prefix", "Encryption", "ReceiveTop", "ReceiveTimeoutMs", "MaxQueueReaders")
 
 
@@ -164,6 +164,11 @@ class Workload(_Document):
         return toml_file.read(SQL_ROOT / self.folder / FILE, "workload file").where(*key)
 
     @property
+    def script_variables(self) -> dict[str, str]:
+        """The variables of its own scripts alone."""
+        return {name: str(value) for name, value in self.variables.items()}
+
+    @property
     def initiator_scripts(self) -> list[str]:
         """The files to run on every initiator, as `lab.scripts` takes them."""
         return [str(self.folder / script) for script in self.initiator.scripts]
@@ -174,11 +179,11 @@ class Workload(_Document):
 
 
 def read(name: str) -> Workload:
-    """The workload of a preset's name, or of a TOML file or its folder; raises WorkloadError or TomlError."""
+    """The workload of a preset's name, or of the folder of a workload.toml; raises WorkloadError or TomlError."""
     path = SQL_ROOT / "workloads" / name / FILE if name in PRESETS else Path(name)
     if path.is_dir():
         path /= FILE
-    if path.suffix != ".toml":
+    if path.name != FILE:
         raise WorkloadError(
             f"unknown workload {name!r}{nearest(name, PRESETS)}; or name the folder of a {FILE}: harness workload new "
             "writes one"

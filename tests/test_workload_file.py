@@ -95,7 +95,14 @@ def test_a_mistake_is_one_line_with_file_and_line(folder: Path, old: str, new: s
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name, words", [("papr", "nearest: paper"), ("nowhere/at/all", "unknown workload")])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("papr", "nearest: paper"),
+        ("nowhere/at/all", "unknown workload"),
+        ("mine.toml", "name the folder of a workload.toml"),
+    ],
+)
 def test_an_unknown_name_names_the_nearest(name: str, words: str) -> None:
     with pytest.raises(UsageFailure, match=words):
         workload_file.read(name)

@@ -120,7 +120,6 @@ def link(lab: Lab) -> None:
         "EndpointEncryption": "REQUIRED ALGORITHM AES" if lab.security.endpoint_encryption else "DISABLED",
         "LogSizeMb": str(LOG_SIZE_MB),
         "ActivationProcedure": target.activation_procedure,
-        **{name: str(value) for name, value in lab.workload.variables.items()},
         **ReceiveSettings(target.receive_top, target.receive_timeout_ms, target.max_queue_readers).variables,
     }
     # Connections to master, because the lab's databases need not exist yet.
@@ -200,10 +199,12 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         client = Login(f"{lab.prefix}Client", _password())
         variables["ClientPassword"] = client.password
         instance.client = client
-    for path in set_up_scripts(lab.workload, is_target=instance is lab.target):
-        scripts.run(connection, path, variables)
+    workload = lab.workload
+    of_workload = {*workload.initiator_scripts, *workload.target_scripts}
+    for path in set_up_scripts(workload, is_target=instance is lab.target):
+        scripts.run(connection, path, variables | (workload.script_variables if path in of_workload else {}))
     if instance is not lab.target and lab.place != "simulated":  # whose times no question may change
-        _check_client(lab.workload, instance, connection)
+        _check_client(workload, instance, connection)
     # Conversations of an earlier link do not belong to this lab, and may be secured differently.
     scripts.run(connection, "reset/broker.sql", variables)
     scripts.run(connection, "link/master_key.sql", variables | {"Database": "master"})
@@ -297,5 +298,7 @@ def apply_to_new_readers(lab: Lab, receiving: ReceiveSettings) -> None:
 
 def _install(lab: Lab, target: pyodbc.Connection, receiving: ReceiveSettings) -> None:
     lab.variables |= receiving.variables
-    for path in (*lab.workload.target_scripts, "target/queue.sql"):
-        scripts.run(target, path, lab.variables | {"Database": lab.target.database})
+    variables = lab.variables | {"Database": lab.target.database}
+    for path in lab.workload.target_scripts:
+        scripts.run(target, path, variables | lab.workload.script_variables)
+    scripts.run(target, "target/queue.sql", variables)
