@@ -165,7 +165,8 @@ def _print(
     for name, run in zip("ab", runs, strict=True):
         lab = f"{run.lab} lab{', a model' if run.is_model else ''}"
         blocks = run.cells.block.nunique()
-        size = f"{run.cells.cell_id.nunique()} cells{f', {blocks} blocks' if blocks > 1 else ''}"
+        number = run.cells.cell_id.nunique()
+        size = f"{number} cell{'s' * (number != 1)}{f', {blocks} blocks' if blocks > 1 else ''}"
         console.print(f"{name}: {run.run_id} ({lab}, {size})", highlight=False, markup=False)
     for note in notes:
         console.print(f"! {note}", highlight=False, markup=False)

@@ -209,7 +209,8 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
 
 def _counted(cells: pd.DataFrame) -> str:
     """Count cells, and blocks if there are several: `528 cells in up to 3 blocks`."""
-    ids = f"{cells.cell_id.nunique()} cells"
+    number = cells.cell_id.nunique()
+    ids = f"{number} cell{'s' * (number != 1)}"
     if cells.block.nunique() == 1:
         return ids
     each = cells.groupby("cell_id").block.nunique()
