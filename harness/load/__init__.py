@@ -26,8 +26,8 @@ stdout. A cell is `StartUsers` to the master, then `Prepare`, `Start` and `Stop`
 `WorkerProgress` in between. Locust's own network between master and workers carries nothing of ours.
 
 **Secrets.** Connection strings reach a worker through its stdin. They are on no command line and in no network message.
-Their login may execute the two send procedures and nothing else; so test clients look up no dialogs: the plan has their
-handles.
+Their login may execute the procedures of the lab's workload and nothing else; so test clients look up no dialogs: the
+plan has their handles.
 
 **Endings.** Every process dies with its parent (`harness.lab.processes`). A worker or master that dies is a `LoadError`
 with its name and signal; the next `prepare` starts all of them anew. A thread that stays in a call after `stop` is
