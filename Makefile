@@ -14,7 +14,7 @@ B        ?=
 HARNESS := .venv/bin/harness
 LAB_OPTIONS := $(if $(LAB),--lab $(LAB)) $(if $(LAB_FILE),--lab-file '$(LAB_FILE)')
 CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
-MATRIX_OPTIONS := $(LAB_OPTIONS) $(CELL_OPTIONS)
+MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(VERSION),--server-versions '$(VERSION)') $(CELL_OPTIONS)
 CLIENT_PACKAGES := freetds-bin mono-mcs libmono-system-data4.0-cil libmono-i18n-west4.0-cil
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 
@@ -23,7 +23,7 @@ MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),-
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
-	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; up and doctor take VERSION=2022"
+	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir VERSION=2022"
 	@echo "           simulate takes SEED=1 HARDWARE=paper MASTER='local[*]'"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"
 
@@ -65,7 +65,7 @@ compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=.
 test: setup  ## all tests, four files at a time; neither Docker nor network
 	@.venv/bin/python -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
 
-check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
+check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute and a half
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
 
 clients: setup  ## client libraries for tests/clients: Python's into .venv, Node's into .clients, SqlClient and freebcp by apt-get

@@ -14,7 +14,8 @@ user = "harness"
 ```
 
 A side needs `host` and, unless `authentication = "integrated"`, `user`; the other keys have defaults (`ServerKeys`).
-A password here is refused.
+`existing_database = "Orders"` names a database that an application has already, in place of the harness's own:
+`sql/server/README.md` says what is created in it. A password here is refused.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class ServerKeys(BaseModel):
     broker_host: Word | None = None  # what the other instances call it; host by default
     # <prefix>SSBTarget, <prefix>SSBInitiator1, ... by default; names of 128 characters have room for what follows
     database: Annotated[Identifier, Field(max_length=100)] | None = None
+    existing_database: Annotated[Identifier, Field(max_length=128)] | None = None  # an application's, in its place
     admin_port: Port | None = None  # of the dedicated administrator connection, usually 1434
     encrypt: Literal["optional", "mandatory", "strict"] = "optional"
     trust_server_certificate: bool = True
@@ -92,7 +94,7 @@ class Server(ServerKeys):
 
     role: str  # target | initiator-1 ...
     broker_host: str
-    database: str
+    database: str  # the existing one, if the file names one
 
     @property
     def is_local(self) -> bool:
@@ -137,6 +139,10 @@ def check(toml: TomlFile) -> LabFile:
             names = "HARNESS_PASSWORD, HARNESS_PASSWORD_TARGET, HARNESS_PASSWORD_INITIATOR_1, ..."
             raise toml.error(key, f"passwords do not belong here: set one of {names}, or type it when asked")
     document = toml.validate(_Document)
+    tables: list[Key] = [("target",), *(("initiator", number) for number in range(len(document.initiator)))]
+    for table, keys in zip(tables, (document.target, *document.initiator), strict=True):
+        if keys.database and keys.existing_database:
+            raise toml.error((*table, "database"), "the side has an existing_database: remove one of the two")
     target = _server(document, document.target, 0)
     initiators = tuple(_server(document, keys, number) for number, keys in enumerate(document.initiator, start=1))
     _check_servers(toml, document.prefix, target, initiators)
@@ -147,7 +153,9 @@ def _server(document: _Document, keys: ServerKeys, number: int) -> Server:
     given = keys.model_dump()
     given["role"] = f"initiator-{number}" if number else "target"
     given["broker_host"] = keys.broker_host or keys.host
-    given["database"] = keys.database or f"{document.prefix}SSB{f'Initiator{number}' if number else 'Target'}"
+    given["database"] = (
+        keys.existing_database or keys.database or f"{document.prefix}SSB{f'Initiator{number}' if number else 'Target'}"
+    )
     return Server(**given)
 
 
@@ -159,7 +167,7 @@ def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequ
     sides += [(("initiator", number), server) for number, server in enumerate(initiators)]
     for table, server in sides:
         _check_login(toml, table, server)
-        if not server.database.startswith(prefix):
+        if server.existing_database is None and not server.database.startswith(prefix):
             raise toml.error((*table, "database"), f"{server.database!r} does not begin with the prefix {prefix!r}")
         if "\\" in server.host:
             raise toml.error((*table, "host"), "a named instance is reached by its port: write host = ..., port = ...")

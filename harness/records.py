@@ -61,8 +61,11 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("readers_at_end", pa.int32()),
         ("late_samples", pa.int32()),  # samples that an observer took half an interval late or more
         ("sent_messages", pa.int64()),  # committed by clients, from first to last call
-        ("processed_messages", pa.int64()),  # rows of dbo.messageDrop
-        ("lost_messages", pa.int64()),
+        (
+            "processed_messages",
+            pa.int64(),
+        ),  # rows of dbo.messageDrop; where messages are counted, sent and not left over
+        ("lost_messages", pa.int64()),  # this and the next two are 0 where messages are counted: nobody knows
         ("duplicated_messages", pa.int64()),
         ("misordered_messages", pa.int64()),
         ("failed_calls", pa.int64()),
@@ -94,7 +97,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("sequence", pa.int64()),  # 0.. within the thread
         ("intended_at_ns", pa.int64()),  # in the closed loop the call's start
         ("started_at_ns", pa.int64()),
-        ("latency_ns", pa.int64()),  # intended start to return: the transaction is committed
+        ("latency_ns", pa.int64()),  # intended start to return: committed, unless calls share a transaction
         ("succeeded", pa.bool_()),
     ),
     # One row per message that the target stored, from the header in its payload.
@@ -110,6 +113,12 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("received_at_ns", pa.int64()),  # target's clock
         ("messages", pa.int64()),
         ("session_id", pa.int32()),  # the queue reader
+    ),
+    # Where messages are counted, instead of `deliveries` and `receives`: one row per slot of 10 ms in which messages
+    # were processed, from the calls and the queues' depths (`sweep.counting`).
+    "processed": _kind(
+        ("processed_at_ns", pa.int64()),  # harness's clock: the slot begins
+        ("messages", pa.int64()),
     ),
     # One row per number that an observer read, about once a second.
     "samples": _kind(

@@ -95,6 +95,14 @@ def _without_rate(workload: Workload, info: ValidationInfo) -> Workload:
     return workload
 
 
+def _without_payloads(workload: Workload, info: ValidationInfo) -> Workload:
+    if workload.body.size and info.data.get("payloads"):
+        raise ValueError(
+            f"the bodies of {workload} have sizes of their own ({workload.body.size}): leave --payloads out"
+        )
+    return workload
+
+
 def _percent(value: object) -> float | None:
     return None if value is None else parse_percent(value)
 
@@ -161,12 +169,19 @@ class Settings(RunSettings):
     dialog_security: bool = Field(True, description="dialogs are encrypted and signed, as in the paper")
     endpoint_encryption: bool = Field(False, description="connections between instances are encrypted as well")
     driver: Literal["auto", "microsoft", "freetds"] = Field("auto", description="ODBC driver of clients and harness")
-    workload: Annotated[Workload, AfterValidator(_without_rate)] = Field(
+    workload: Annotated[Workload, AfterValidator(_without_rate), AfterValidator(_without_payloads)] = Field(
         default_factory=workload_file.paper, description="what is sent and what is done with it: a name or a folder"
     )
     drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
         60.0, description="longest wait until everything sent has been processed"
     )
+
+    @property
+    def axes(self) -> Axes:
+        """The axes in place of the matrix's; a workload with sizes of its own has one payload, their mean."""
+        bodies = self.workload.bodies
+        mean = bodies.mean_bytes if bodies else None
+        return super().axes if mean is None else super().axes.model_copy(update={"payloads": (mean,)})
 
 
 class SimulationSettings(RunSettings):

@@ -13,7 +13,7 @@ import pandas as pd
 
 from harness.figures import rate_lines, reduced_run, results_table, technique_bars, trick_answer
 from harness.rates.rate_steps import step_id
-from harness.records import State
+from harness.records import State, read_manifest
 from harness.sweep import journal
 from harness.sweep.attempt import Measured
 from harness.sweep.loop import label
@@ -38,19 +38,19 @@ def read(folder: Path) -> Summary:
         return _rates(folder)
     run = reduced_run.read(folder)
     answer = [*trick_answer.evidence(run), trick_answer.answer(run)] if trick_answer.is_asked(run) else []
-    return Summary(_table(results_table.rows(run)), [], [*states(folder), *answer])
+    return Summary(_table(results_table.rows(run)), [], [*states(folder), *_counted(folder), *answer])
 
 
 def of_cell(folder: Path, measured: Measured) -> Summary:
     """Summarize a run of one cell that was not reduced, with the columns of the table of a matrix."""
-    headings = ["sent/s", "processed/s", "send p50, ms", "p95, ms", "p99, ms", "state"]
+    headings = ["sent/s", "processed/s", "call p50, ms", "p95, ms", "p99, ms", "state"]
     latencies = [_milliseconds(measured.latencies_us[name]) for name in ("p50", "p95", "p99")]
     row = [f"{measured.sent_per_s:,.0f}", f"{measured.processed_per_s:,.0f}", *latencies, measured.state]
     findings = []
     if (kept := measured.punctuality).rate_per_s:
-        sends = f"{kept.due:,} sends were due, {kept.late:,} started late, {kept.missed:,} never"
-        findings.append(f"open loop: latency counts from the intended start; {sends}")
-    findings.append(f"accounting: {measured.sent:,} messages sent, each processed once and in order")
+        calls = f"{kept.due:,} calls were due, {kept.late:,} started late, {kept.missed:,} never"
+        findings.append(f"open loop: latency counts from the intended start; {calls}")
+    findings.append(f"accounting: {measured.accounted}")
     return Summary(_table([headings, row]), [], [*findings, *states(folder)])
 
 
@@ -85,10 +85,14 @@ def states_by_cell(folder: Path) -> dict[str, str]:
     }
 
 
+def _counted(folder: Path) -> list[str]:
+    return [reduced_run.COUNTED] if reduced_run.is_counted(read_manifest(folder)) else []
+
+
 def _rates(folder: Path) -> Summary:
     means = rate_lines.over_blocks(rate_lines.read(folder))
     rows = [
-        ["load", "asked/s", "sent/s", "processed/s", "send p50, ms", "p95, ms", "p99, ms", "late", "never", "state"]
+        ["load", "asked/s", "sent/s", "processed/s", "call p50, ms", "p95, ms", "p99, ms", "late", "never", "state"]
     ]
     of_steps, names = states_by_cell(folder), {}
     for step in means.itertuples():
@@ -108,7 +112,7 @@ def _rates(folder: Path) -> Summary:
         )
     how = "Latency counts from the intended start; in the closed loop, from the call."
     repeats = rate_lines.repeats_words(int(means.blocks.max()))
-    return Summary(_table(rows), [how, repeats], states(folder, "steps", names))
+    return Summary(_table(rows), [how, repeats], [*states(folder, "steps", names), *_counted(folder)])
 
 
 def _latency_words(step: Any, percentile: str) -> str:
@@ -122,7 +126,7 @@ def _latency_words(step: Any, percentile: str) -> str:
 def _techniques(folder: Path) -> Summary:
     means = technique_bars.over_runs(technique_bars.read(folder))
     titles = dict(zip(means.technique, means.title, strict=True))
-    rows = [["step", "processed/s", "ratio", "to", "send p95, ms", "state"]]
+    rows = [["step", "processed/s", "ratio", "to", "call p95, ms", "state"]]
     of_steps = states_by_cell(folder)
     for row in means.itertuples():
         latency, state = _milliseconds(row.latency_us_p95), of_steps[row.technique]

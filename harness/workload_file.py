@@ -7,6 +7,11 @@ about = "In one line: what the messages are, and what is done with them."
 procedure = "dbo.SendMessage"     # every call of a client executes it once
 parameters = ["handle", "body"]   # its parameters in their order, of those in PARAMETERS
 think_time = "0s"                 # how long a client waits after a call, in the closed loop
+messages_per_transaction = 1      # calls that share a transaction of the client, which the last of them commits
+
+[dialogs]
+priority = 5                      # of the conversations, on both sides: 1 to 10; 5 is SQL Server's default
+per_group = 1                     # dialogs in use that share a conversation group of the initiator
 
 [initiator]
 scripts = ["send_message.sql"]    # run on every initiator in this order, after its queue, service and dialogs
@@ -17,6 +22,24 @@ activation_procedure = "dbo.SRPerf_Queue_LabTest"
 receive_top = 10_000              # $(ReceiveTop) of its scripts
 receive_timeout_ms = 3_000        # $(ReceiveTimeoutMs)
 max_queue_readers = 16
+
+[queue]
+retention = false                 # of the queues of both sides; true begins new dialogs for each cell
+
+[names]                           # of what the lab creates; $(MessageType), $(Contract), $(Queue), ... of all scripts
+message_type = "//MySSB.com/Lab/M_Test"
+contract = "//MySSB.com/Lab/C_Test"
+initiator_service = "//MySSB.com/Lab/S_Test"
+target_service = "//MySSB.com/Lab/S_Test"
+initiator_queue = "dbo.MySSBLabTestQueue"
+target_queue = "dbo.MySSBLabTestQueue"
+
+[body]                            # optional: text or sizes of its own, see harness.message_bodies
+size = {uniform = [200, 4000]}    # bytes
+template = "order.json"           # text in place of bytes; its messages must be counted
+
+[accounting]
+by = "header"                     # or "count": the target stores nothing for the harness
 
 [variables]                       # others of its scripts: $(WorkMs)
 WorkMs = 5
@@ -30,15 +53,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from harness import toml_file
+from harness import message_bodies, toml_file
 from harness.failures import UsageFailure, nearest
+from harness.matrix import THREADS_MAX
+from harness.message_bodies import Bodies, Body
 from harness.places import SQL_ROOT
-from harness.toml_file import TomlFile
+from harness.toml_file import Key, TomlFile
 from harness.units import parse_duration
 
 FOLDER = SQL_ROOT / "workloads"
@@ -50,16 +76,26 @@ PAPER = "paper"
 PARAMETERS = {
     "handle": "uniqueidentifier",  # the thread's dialog
     "broker_instance": "uniqueidentifier",  # that of the target, for a procedure that begins dialogs itself
-    "body": "varbinary",  # the message, as varbinary(max)
+    "body": "varbinary",  # the message, as varbinary(max); text of a template as one of TEXT_TYPES
     "initiator": "int",  # the number of the initiator, from 1
     "thread": "int",  # the number of the thread within the initiator, from 1
 }
 Parameter = Literal["handle", "broker_instance", "body", "initiator", "thread"]
+TEXT_TYPES = ("nvarchar", "xml")
+
+DEFAULT_PRIORITY = 5  # of a conversation to which no broker priority applies
 
 _PROCEDURE = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
+# Names stand between brackets and between apostrophes in the lab's scripts, that of a queue as it is.
+_NAME = re.compile(r"[^]'\x00-\x1f]+")
+_QUEUE = re.compile(r"({part})\.({part})".format(part=r"[A-Za-z_]\w*|\[[^]['\x00-\x1f]+\]"))
+_NAME_MAX = 128  # characters of a sysname
 # The lab gives them to the workload's scripts.
-_LABS_VARIABLES = ("Database", "Prefix", "Encryption", "ReceiveTop", "ReceiveTimeoutMs", "MaxQueueReaders")
+_LABS_VARIABLES = (
+    *("Database", "Prefix", "Encryption", "ReceiveTop", "ReceiveTimeoutMs", "MaxQueueReaders"),
+    *("MessageType", "Contract", "Service", "TargetService", "Queue"),
+)
 
 
 class WorkloadError(UsageFailure):
@@ -69,6 +105,23 @@ class WorkloadError(UsageFailure):
 def _procedure(name: str) -> str:
     if _PROCEDURE.fullmatch(name) is None:
         raise ValueError("not a procedure with its schema: write dbo.SendMessage")
+    return name
+
+
+def _name(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise ValueError("not a name: it has characters, and neither an apostrophe nor a ] among them")
+    if len(name) > _NAME_MAX:
+        raise ValueError(f"a name of {len(name)} characters: at most {_NAME_MAX}")
+    return name
+
+
+def _queue(name: str) -> str:
+    parts = _QUEUE.fullmatch(name)
+    if parts is None:
+        raise ValueError("not a queue with its schema: write dbo.OrderQueue, or dbo.[//Orders/Queue]")
+    for part in parts.groups():
+        _name(part.strip("[]"))
     return name
 
 
@@ -98,6 +151,8 @@ def _variables(given: dict[str, str | int]) -> dict[str, str | int]:
 
 
 Procedure = Annotated[str, AfterValidator(_procedure)]
+Name = Annotated[str, AfterValidator(_name)]
+QueueName = Annotated[str, AfterValidator(_queue)]
 
 
 class _Part(BaseModel):
@@ -110,6 +165,7 @@ class Client(_Part):
     procedure: Procedure = "dbo.SendMessage"
     parameters: Annotated[tuple[Parameter, ...], AfterValidator(_parameters)] = ("handle", "body")
     think_time: Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=3600)] = 0.0  # seconds
+    messages_per_transaction: Annotated[int, Field(ge=1, le=100_000)] = 1
 
     @property
     def begins_dialogs(self) -> bool:
@@ -127,25 +183,78 @@ class Client(_Part):
         return f"{{CALL {self.procedure} ({', '.join('?' * len(self.parameters))})}}"
 
 
+class Dialogs(_Part):
+    """The dialogs of a pool. Whether they are encrypted is a setting of the lab, `--dialog-security`."""
+
+    priority: Annotated[int, Field(ge=1, le=10)] = DEFAULT_PRIORITY
+    per_group: Annotated[int, Field(ge=1, le=THREADS_MAX)] = 1
+
+
 class Initiator(_Part):
     scripts: tuple[str, ...] = ()
 
 
-class Target(_Part):
-    """What the target does with messages."""
+class Queue(_Part):
+    """The queues of both sides."""
 
-    scripts: tuple[str, ...] = Field(min_length=1, description="the SQL files that create the activation procedure")
-    activation_procedure: Procedure = Field(description="the procedure that the target's queue activates")
+    # Retained messages stay in the queue until their conversation ends: new dialogs are begun for each cell.
+    retention: bool = False
+
+
+class Receiving(_Part):
+    """How the target's queue readers receive."""
+
     receive_top: Annotated[int, Field(ge=1)] = 10_000
     receive_timeout_ms: Annotated[int, Field(ge=0, le=600_000)] = 3_000  # changing it waits as long for readers to end
     max_queue_readers: Annotated[int, Field(ge=1, le=32767)] = 16
+
+    @property
+    def script_variables(self) -> dict[str, str]:
+        """The variables of the workload's scripts and of target/queue.sql."""
+        return {
+            "ReceiveTop": str(self.receive_top),
+            "ReceiveTimeoutMs": str(self.receive_timeout_ms),
+            "MaxQueueReaders": str(self.max_queue_readers),
+        }
+
+
+class Target(Receiving):
+    """What the target does with messages."""
+
+    scripts: tuple[str, ...] = ()  # those that create the activation procedure, unless an existing database has it
+    activation_procedure: Procedure = Field(description="the procedure that the target's queue activates")
+
+
+class Names(_Part):
+    """What the message type and the contract are called, and each side's service and queue: by default as in the paper.
+
+    A queue has its schema, and stands in scripts as it is written here.
+    """
+
+    message_type: Name = "//MySSB.com/Lab/M_Test"
+    contract: Name = "//MySSB.com/Lab/C_Test"
+    initiator_service: Name = "//MySSB.com/Lab/S_Test"
+    target_service: Name = "//MySSB.com/Lab/S_Test"
+    initiator_queue: QueueName = "dbo.MySSBLabTestQueue"
+    target_queue: QueueName = "dbo.MySSBLabTestQueue"
+
+
+class Accounting(_Part):
+    """How the messages of a cell are accounted for: `harness.sweep.accounts`."""
+
+    by: Literal["header", "count"] = "header"
 
 
 class _Document(_Part):
     about: str = ""
     client: Client = Client()
+    dialogs: Dialogs = Dialogs()
     initiator: Initiator = Initiator()
     target: Target
+    queue: Queue = Queue()
+    names: Names = Names()
+    body: Body = Body()
+    accounting: Accounting = Accounting()
     variables: Annotated[dict[str, Annotated[str | int, AfterValidator(_value)]], AfterValidator(_variables)] = {}
 
 
@@ -154,19 +263,52 @@ class Workload(_Document):
 
     name: str
     folder: Path  # a preset's is relative to the harness's sql/
-    digests: dict[str, str]  # of each SQL file: a run is resumed only with the same
+    digests: dict[str, str]  # of each file beside the workload.toml: a run is resumed only with the same
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def given_as(self) -> str:
+        """What --workload calls it: the name of one of the package, or its folder."""
+        return str(self.folder) if self.folder.is_absolute() else self.name
 
     def where(self, *key: str) -> str:
         """Return `workload.toml, line 7` for a key."""
         return toml_file.read(SQL_ROOT / self.folder / FILE, "workload file").where(*key)
 
+    def types_of(self, parameter: Parameter) -> tuple[str, ...]:
+        """The types that a parameter of the clients' procedure may have."""
+        return TEXT_TYPES if parameter == "body" and self.body.template else (PARAMETERS[parameter],)
+
+    @property
+    def bodies(self) -> Bodies | None:
+        """What clients make bodies of; None: bytes as many as the payload of their cell. Raises TomlError."""
+        if self.body == Body():
+            return None
+        return message_bodies.read(toml_file.read(SQL_ROOT / self.folder / FILE, "workload file"), self.body)
+
+    def require_payload(self, payload_bytes: int) -> None:
+        """Raise WorkloadError unless its messages can have the payload of a cell."""
+        bodies = self.bodies
+        if bodies is None:
+            return
+        if (mean := bodies.mean_bytes) is not None and payload_bytes != mean:
+            own = f"{self.where('body', 'size')}: the bodies of {self} have sizes of their own"
+            raise WorkloadError(f"{own}: the payload of its cells is their mean, {mean} bytes, not {payload_bytes}")
+        if payload_bytes < (least := bodies.least_bytes):
+            own = f"{self.where('body', 'template')}: a body of {self} has at least {least} bytes"
+            raise WorkloadError(f"{own}: the payload of {payload_bytes} is too small")
+
     @property
     def script_variables(self) -> dict[str, str]:
         """The variables of its own scripts alone."""
         return {name: str(value) for name, value in self.variables.items()}
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its messages are counted, because its procedure stores nothing by which to match them."""
+        return self.accounting.by == "count"
 
     @property
     def initiator_scripts(self) -> list[str]:
@@ -190,8 +332,33 @@ def read(name: str) -> Workload:
         )
     toml = toml_file.read(path, "workload file")
     document = toml.validate(_Document)
+    if document.client.begins_dialogs and document.dialogs.per_group > 1:
+        raise toml.error(("dialogs", "per_group"), "the client's procedure begins its dialogs itself: group them there")
+    if document.queue.retention and document.accounting.by == "count":
+        raise toml.error(
+            ("queue", "retention"), "retained messages would count as not processed: account for them by header"
+        )
+    message_bodies.read(toml, document.body)
+    if document.body.template and document.accounting.by == "header":
+        raise toml.error(("body", "template"), 'text has no header: write by = "count" in a table [accounting]')
     folder = path.parent.relative_to(SQL_ROOT) if name in PRESETS else path.parent.absolute()
     return Workload(name=path.absolute().parent.name, folder=folder, digests=_digests(toml, document), **dict(document))
+
+
+def changed(workload: Workload, changes: Mapping[str, Any], toml: TomlFile, at: Key) -> Workload:
+    """The workload with other values, which a table of another file gives by the keys of a workload.toml.
+
+    Its scripts stay; `at` is the key of that table. Raises TomlError.
+    """
+    values = workload.model_dump(include=set(_Document.model_fields))
+    for section, given in changes.items():
+        both = isinstance(given, dict) and isinstance(values.get(section), dict)
+        values[section] = {**values[section], **given} if both else given
+    document = toml.validate(_Document, values, at)
+    files = (document.initiator, document.target.scripts, document.body.files)
+    if files != (workload.initiator, workload.target.scripts, workload.body.files):
+        raise toml.error(at, "other scripts or files are another workload: name its folder under workload")
+    return workload.model_copy(update=dict(document))
 
 
 @functools.cache
@@ -201,12 +368,13 @@ def paper() -> Workload:
 
 
 def _digests(toml: TomlFile, document: _Document) -> dict[str, str]:
-    found = {}
+    files: list[tuple[Key, str]] = [*document.body.files]
     for table, scripts in (("initiator", document.initiator.scripts), ("target", document.target.scripts)):
-        for place, script in enumerate(scripts):
-            try:
-                text = (toml.path.parent / script).read_bytes()
-            except OSError as error:
-                raise toml.error((table, "scripts", place), f"{script}: {error.strerror}") from None
-            found[script] = hashlib.sha256(text).hexdigest()[:16]
+        files += [((table, "scripts", place), script) for place, script in enumerate(scripts)]
+    found = {}
+    for key, file in files:
+        try:
+            found[file] = hashlib.sha256((toml.path.parent / file).read_bytes()).hexdigest()[:16]
+        except OSError as error:
+            raise toml.error(key, f"{file}: {error.strerror}") from None
     return found

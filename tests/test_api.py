@@ -26,8 +26,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "doctor": harness.examine_lab,
     "lab open": harness.open_lab,
 }
-# What is the command line's alone: what it asks and prints, and harness simulate --faults.
-OF_THE_TERMINAL = {"quick", "yes", "only_sweep", "list_cells", "faults", "seeds"}
+# What is the command line's alone: what it asks and prints, the checklist, and harness simulate --faults.
+OF_THE_TERMINAL = {"quick", "yes", "only_sweep", "list_cells", "first_run", "faults", "seeds"}
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +55,11 @@ def test_another_name_is_no_attribute() -> None:
 
 @pytest.mark.parametrize("command", FUNCTIONS)
 def test_every_option_of_a_command_is_a_keyword_of_its_function(command: str) -> None:
-    found: click.Command = cli.harness
+    found: click.Command | None = cli.harness
     for word in command.split():
         assert isinstance(found, click.Group)
-        found = found.commands[word]
+        found = found.get_command(click.Context(found), word)
+        assert found is not None
     options = {str(parameter.name) for parameter in found.params} - OF_THE_TERMINAL
     named = set(inspect.signature(FUNCTIONS[command]).parameters)
     assert options - named <= {*Settings.model_fields, *SimulationSettings.model_fields}
@@ -87,6 +88,28 @@ def test_what_is_wrong_is_one_line_and_nothing_starts(call: Callable[[], Any], m
         call()
     assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def open_nowhere() -> None:
+    with harness.open_lab(lab="embedded", lab_file=Path("lab.toml")):
+        pass
+
+
+SPELT: list[tuple[Callable[[], Any], str, list[str]]] = [
+    (lambda: harness.examine_lab(lab="embedded", server_version="x"), "server version", []),
+    (lambda: harness.run_matrix(lab="embedded", measure="soon"), "--measure", ["--measure is the keyword measure"]),
+    (open_nowhere, "--lab embedded cannot", ["--lab is the keyword lab"]),
+    (lambda: harness.simulate(lab_file="lab.toml"), "--lab-file does not go", ["--lab-file is the keyword lab_file"]),
+]
+
+
+@pytest.mark.parametrize("call, message, notes", SPELT, ids=[message for _, message, _ in SPELT])
+def test_a_setting_that_an_error_spells_as_an_option_has_its_keyword_beside_it(
+    call: Callable[[], Any], message: str, notes: list[str]
+) -> None:
+    with pytest.raises(harness.UsageFailure, match=message) as raised:
+        call()
+    assert getattr(raised.value, "__notes__", []) == notes
 
 
 def test_a_plan_names_cells_and_seconds() -> None:

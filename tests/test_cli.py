@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.cli.conventions import Failure, one_line_errors
+from harness.cli.outcomes import Failure, one_line_errors
 
 COMMANDS = [
     "matrix",
@@ -243,6 +243,14 @@ def test_the_module_is_the_command_and_its_help_lists_the_commands_in_the_order_
 
 def test_help_is_quick_because_no_part_is_imported() -> None:
     code = "import sys, harness.cli; print([m for m in ('pyspark', 'matplotlib', 'locust', 'pyodbc', 'rich') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).strip() == "[]"
+
+
+def test_an_instance_starts_without_settings_and_what_validates_them() -> None:
+    code = (
+        "import sys; from harness import cli; from harness.cli import serving; from harness.embedded.server import serve;"
+        "print([m for m in ('pydantic', 'numpy', 'harness.settings') if m in sys.modules])"
+    )
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).strip() == "[]"
 
 

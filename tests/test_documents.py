@@ -50,7 +50,7 @@ def test_every_command_that_is_shown_exists(document):
         for word in words.split():
             if not isinstance(command, click.Group):
                 break
-            found = command.commands.get(word)
+            found = command.get_command(click.Context(command), word)
             assert found is not None, f"harness {words}: there is no {word}"
             command = found
 

@@ -51,6 +51,13 @@ def test_names_of_databases_follow_the_prefix():
     assert [server.database for server in lab.servers] == ["mine_SSBTarget", "mine_SSBInitiator1", "mine_Third"]
 
 
+def test_an_existing_database_is_used_in_place_of_the_harnesss_and_needs_no_prefix():
+    lab = parse(GOOD.replace('database = "ssbh_Third"', 'existing_database = "Shop"'))
+    assert [server.database for server in lab.servers] == ["ssbh_SSBTarget", "ssbh_SSBInitiator1", "Shop"]
+    with pytest.raises(TomlError, match=r"line 17: initiator-2\.database: the side has an existing_database"):
+        parse(GOOD + 'existing_database = "Shop"\n')
+
+
 def test_a_key_has_its_line_after_reading():
     lab = parse(GOOD)
     assert lab.where("version") == "lab.toml, line 2"

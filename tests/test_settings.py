@@ -131,3 +131,29 @@ def test_a_think_time_does_not_go_with_an_open_loop(tmp_path: Path) -> None:
     assert chosen.workload.client.think_time == 0.005
     with pytest.raises(SettingsError, match="--workload: the clients of orders have a think time"):
         settings.create({"workload": str(folder), "rate": "5/s"}, environment={})
+
+
+@pytest.fixture
+def sized(tmp_path: Path) -> str:
+    """The folder of a workload whose bodies have 100 or 500 bytes."""
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    target = '[target]\nscripts = ["a.sql"]\nactivation_procedure = "dbo.Receive"\n'
+    (folder / "workload.toml").write_text(f"{target}[body]\nsize = {{histogram = [[100, 3], [500, 1]]}}\n")
+    (folder / "a.sql").write_text("")
+    return str(folder)
+
+
+def test_the_cells_of_a_workload_with_sizes_of_its_own_have_their_mean_as_payload(sized: str) -> None:
+    chosen = settings.create({"workload": sized, "threads": "1,2"}, environment={})
+    assert chosen.axes.given() == {"threads": (1, 2), "payloads": (200,)}
+    assert not settings.create({"workload": sized}, environment={}).is_whole_paper
+    stored = settings.Settings(**chosen.model_dump(mode="json"))
+    assert stored == chosen, "a run can be resumed"
+
+
+def test_payloads_do_not_go_with_sizes_of_ones_own(sized: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"--workload: the bodies of orders have sizes of their own .* leave --payl"
+    ):
+        settings.create({"workload": sized, "payloads": "100"}, environment={})

@@ -16,6 +16,9 @@ GOOD = """\
 procedure = "dbo.Send"
 parameters = ["handle", "body"]
 
+[dialogs]
+per_group = 2
+
 [initiator]
 scripts = ["send.sql"]
 
@@ -65,22 +68,92 @@ def test_a_changed_script_makes_another_workload(folder: Path) -> None:
     assert workload_file.read(str(folder)) != before
 
 
+def test_changed_samples_make_another_workload(folder: Path) -> None:
+    with (folder / "workload.toml").open("a") as file:
+        file.write('[body]\nsize = {samples = "sizes.csv"}\n')
+    (folder / "sizes.csv").write_text("100\n")
+    before = workload_file.read(str(folder))
+    assert before.bodies is not None and before.bodies.mean_bytes == 100
+    (folder / "sizes.csv").write_text("200\n")
+    assert workload_file.read(str(folder)) != before
+
+
+def test_messages_are_matched_by_their_header_unless_the_file_says_that_they_are_counted(folder: Path) -> None:
+    assert not workload_file.read(str(folder)).is_counted
+    (folder / "workload.toml").write_text(f'{GOOD}\n[accounting]\nby = "count"\n')
+    assert workload_file.read(str(folder)).is_counted
+
+
+def test_messages_of_text_must_be_counted(folder: Path) -> None:
+    (folder / "order.json").write_text('["${filler}"]')
+    file = folder / "workload.toml"
+    file.write_text(f'{GOOD}[body]\ntemplate = "order.json"\n')
+    with pytest.raises(UsageFailure, match=r'body.template: text has no header: write by = "count" in a table \[acc'):
+        workload_file.read(str(folder))
+    file.write_text(f'{file.read_text()}[accounting]\nby = "count"\n')
+    found = workload_file.read(str(folder))
+    assert found.types_of("body") == ("nvarchar", "xml")
+    with pytest.raises(UsageFailure, match="a body of orders has at least 8 bytes: the payload of 6 is too small"):
+        found.require_payload(6)
+
+
 MISTAKES = [
+    (
+        "[variables]",
+        '[accounting]\nby = "counts"\n[variables]',
+        "accounting.by: 'counts' is not valid; nearest: count",
+    ),
     ('procedure = "dbo.Send"', 'procedur = "dbo.Send"', "line 2: client.procedur: unknown key; nearest: procedure"),
     (
         'procedure = "dbo.Send"',
         'procedure = "Send"',
         "line 2: client.procedure: not a procedure with its schema",
     ),
+    ('["handle", "body"]', '["broker_instance", "body"]', "line 6: dialogs.per_group: .*begins its dialogs itself"),
+    (
+        "[target]",
+        '[queue]\nretention = true\n[accounting]\nby = "count"\n[target]',
+        "line 12: queue.retention: .*by header",
+    ),
+    ("per_group = 2", "priority = 11", "line 6: dialogs.priority: 11: input should be less than or equal to 10"),
+    ("[client]", "[client]\nmessages_per_transaction = 0", "line 2: client.messages_per_transaction: 0: input should"),
     ('["handle", "body"]', '["handle"]', "line 3: client.parameters: .*name body among the parameters"),
     ('["handle", "body"]', '["body"]', "line 3: client.parameters: .*name handle, or broker_instance"),
     ('["handle", "body"]', '["handle", "body", "body"]', "line 3: client.parameters: .*a parameter is named twice"),
     ('["handle", "body"]', '["handle", "bodi"]', "line 3: client.parameters-2: 'bodi' is not valid; nearest: body"),
-    ('["send.sql"]', '["sent.sql"]', "line 6: initiator.scripts-1: sent.sql: No such file or directory"),
-    ('scripts = ["receive.sql"]', "scripts = []", "line 9: target.scripts: "),
+    ('["send.sql"]', '["sent.sql"]', "line 9: initiator.scripts-1: sent.sql: No such file or directory"),
     ('activation_procedure = "dbo.Receive"', "", "target.activation_procedure: missing"),
-    ("WorkMs = 5", "ReceiveTop = 5", "line 12: variables: the variable ReceiveTop belongs to the lab"),
-    ("WorkMs = 5", 'WorkMs = "it\'s"', "line 13: variables.WorkMs.*: .*no apostrophe"),
+    ("WorkMs = 5", "ReceiveTop = 5", "line 15: variables: the variable ReceiveTop belongs to the lab"),
+    ("WorkMs = 5", "Queue = 5", "line 15: variables: the variable Queue belongs to the lab"),
+    (
+        "[variables]",
+        '[names]\ncontract = "it\'s"\n[variables]',
+        "line 16: names.contract: .*neither an apostrophe nor a ]",
+    ),
+    ("[variables]", '[names]\nmessage_type = "a]b"\n[variables]', "line 16: names.message_type: .*nor a ] among"),
+    ("[variables]", '[names]\ntarget_service = ""\n[variables]', "line 16: names.target_service: .*not a name"),
+    (
+        "[variables]",
+        f'[names]\ncontract = "{"c" * 129}"\n[variables]',
+        "line 16: names.contract: .*129 characters: at most 128",
+    ),
+    (
+        "[variables]",
+        '[names]\ntarget_queue = "Orders"\n[variables]',
+        "line 16: names.target_queue: .*write dbo.OrderQueue",
+    ),
+    (
+        "[variables]",
+        '[names]\ninitiator_queue = "dbo.Order Queue"\n[variables]',
+        "line 16: names.initiator_queue: .*not a queue",
+    ),
+    (
+        "[variables]",
+        f'[names]\ntarget_queue = "dbo.[{"q" * 129}]"\n[variables]',
+        "line 16: names.target_queue: .*129 characters",
+    ),
+    ("[variables]", '[names]\nqueue = "dbo.Orders"\n[variables]', "line 16: names.queue: unknown key"),
+    ("WorkMs = 5", 'WorkMs = "it\'s"', "line 16: variables.WorkMs.*: .*no apostrophe"),
 ]
 
 
@@ -92,6 +165,33 @@ def test_a_mistake_is_one_line_with_file_and_line(folder: Path, old: str, new: s
     with pytest.raises(UsageFailure) as raised:
         workload_file.read(str(folder))
     assert re.search(f"^workload.toml, {words}" if words.startswith("line") else words, str(raised.value)), raised.value
+    assert "\n" not in str(raised.value)
+
+
+BODIES = [
+    ("size = {uniform = [400]}", "body.size.uniform-2: missing"),
+    ("size = {uniform = [20, 400]}", "body.size.uniform-1: 20: a body has 32 to 1,048,576 bytes"),
+    ("size = {uniform = [400, 40]}", "body.size: uniform: write the smallest size first"),
+    ("size = {lognormal = {median = 100, sigma = 9}}", "body.size.lognormal.sigma: "),
+    ('size = {histogram = [[100, 1], ["3 GB", 1]]}', "body.size.histogram-2-1: invalid size '3 GB'"),
+    (
+        'size = {uniform = [100, 200], samples = "a.csv"}',
+        "body.size: name one of uniform, lognormal, histogram, samples",
+    ),
+    ("size = {}", "body.size: name one of"),
+    ("size = {constant = 100}", "body.size.constant: unknown key"),
+    ('size = {samples = "a.csv"}', "body.size.samples: a.csv: No such file or directory"),
+    ('template = "a.txt"', "body.template: 'a.txt': name a .json or .xml file"),
+    ('template = "a.json"', "body.template: a.json: No such file or directory"),
+]
+
+
+@pytest.mark.parametrize("line, words", BODIES)
+def test_a_mistake_in_the_bodies_is_one_line_with_file_and_line(folder: Path, line: str, words: str) -> None:
+    (folder / "workload.toml").write_text(f"{GOOD}[body]\n{line}\n")
+    number = GOOD.count("\n") + 2
+    with pytest.raises(UsageFailure, match=f"^workload.toml, line {number}: {re.escape(words)}") as raised:
+        workload_file.read(str(folder))
     assert "\n" not in str(raised.value)
 
 

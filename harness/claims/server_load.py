@@ -15,6 +15,7 @@ from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_D
 
 INITIATORS = 3
 SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
+WRITE_TRANSACTIONS = "Databases\\Write Transactions/sec\\"  # then the database
 
 
 def initiator_is_bottleneck(evidence: Evidence) -> Measurement:
@@ -45,31 +46,31 @@ def receive_takes_many(evidence: Evidence) -> Measurement:
 
 
 def initiator_transactions(evidence: Evidence) -> Measurement:
-    """Measure how often a single initiator writes its log for each log write of the target.
+    """Measure how many transactions a single initiator commits for each of the target's.
 
-    No instance counts the transactions of its broker, but each transaction waits for a log write, its own or a shared
-    one. Both logs are about the same messages.
+    Where the instances count no transactions, as embedded ones, their log writes stand in: each transaction waits for
+    one, its own or a shared one. Both sides' are about the same messages.
     """
-    logs = _logs(evidence)
-    chosen = logs[(logs.initiators == 1) & (logs.dialog_ratio == TRICK_DIALOG_RATIO)]
+    counted, what, basis = evidence.counters, "transactions that wrote", "transactions that wrote"
+    if len(counted):
+        counted = counted[counted.counter.str.startswith(WRITE_TRANSACTIONS)].dropna(subset=["change_per_s"])
+    if counted.empty:
+        number = _logs(evidence).rename(columns={"writes": "number"})
+        what, basis = "log writes", "log writes, which transactions share,"
+    else:
+        number = counted.rename(columns={"change_per_s": "number"})
+    chosen = number[(number.initiators == 1) & (number.dialog_ratio == TRICK_DIALOG_RATIO)]
     chosen = chosen[chosen.threads >= GAIN_NOTICEABLE_FROM.value]
     side = chosen.instance.where(chosen.instance == "target", "initiator")
-    writes = chosen.groupby([*VISIT, side]).writes.sum().unstack()
-    if not {"initiator", "target"} <= set(writes.columns):
-        raise NotMeasured(
-            "log writes of both sides were not observed with one initiator, the trick and "
-            f"{GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
-        )
-    ratios = (writes.initiator / writes.target.where(writes.target > 0)).dropna()
+    numbers = chosen.groupby([*VISIT, side]).number.sum().unstack()
+    load = f"the trick and {GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
+    if not {"initiator", "target"} <= set(numbers.columns):
+        raise NotMeasured(f"{what} of both sides were not observed with one initiator, {load}")
+    ratios = (numbers.initiator / numbers.target.where(numbers.target > 0)).dropna()
     ratios = ratios[ratios > 0]
     if ratios.empty:
-        raise NotMeasured("no cell has log writes of both the initiator and the target")
-    return geometric_mean(
-        np.log(ratios),
-        "cells",
-        f"log writes, which transactions share, with 1 initiator, the trick and {GAIN_NOTICEABLE_FROM.value:.0f} or "
-        "more threads: ",
-    )
+        raise NotMeasured(f"no cell has {what} of both the initiator and the target")
+    return geometric_mean(np.log(ratios), "cells", f"{basis} with 1 initiator, {load}: ")
 
 
 def processors(evidence: Evidence, role: str) -> Measurement:

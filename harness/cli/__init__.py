@@ -1,15 +1,18 @@
-"""The command line: one command a task. A command imports its part only when it runs; errors are one line.
+"""The command line: one command a task. Its module is imported when it is called, its part when it runs; errors are one
+line.
 
 - `sweeps`: matrix, run, ui, plan, techniques, rates
 - `simulation`: simulate, calibrate
 - `workloads`: workload new, workload check
-- `labs`: lab, doctor, serve
+- `labs`: lab, doctor
+- `serving`: serve
 - `results`: reduce, figures, claims, compare
-- `conventions`: what they share
+- `conventions`: what they share; `outcomes`: how they end
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -18,22 +21,39 @@ from typing import NoReturn
 
 import click
 
-from harness.cli import labs, results, simulation, sweeps, workloads
-from harness.cli.conventions import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
+from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
+
+# The module of each command, in the order of use.
+_MODULES = {
+    **dict.fromkeys(("matrix", "run", "ui", "plan"), "sweeps"),
+    **dict.fromkeys(("simulate", "calibrate"), "simulation"),
+    **dict.fromkeys(("techniques", "rates"), "sweeps"),
+    "workload": "workloads",
+    **dict.fromkeys(("lab", "doctor"), "labs"),
+    "serve": "serving",
+    **dict.fromkeys(("reduce", "figures", "claims", "compare"), "results"),
+}
 
 
 class Commands(click.Group):
-    """Names the nearest command for an unknown one, and lists commands in the order of use."""
+    """Imports the module of a command, names the nearest command for an unknown one, and lists them in the order of
+    use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULES:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"harness.cli.{_MODULES[cmd_name]}"), cmd_name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise Failure(f"unknown command {args[0]!r}{nearest(args[0], list(self.commands))}", USAGE)
+        if args and not args[0].startswith("-") and args[0] not in _MODULES:
+            raise Failure(f"unknown command {args[0]!r}{nearest(args[0], list(_MODULES))}", USAGE)
         return super().resolve_command(ctx, args)
 
 
@@ -48,27 +68,6 @@ def harness() -> None:
 
     Begin with `harness matrix --matrix quick`.
     """
-
-
-for command in (
-    sweeps.matrix,
-    sweeps.run,
-    sweeps.ui,
-    sweeps.plan,
-    simulation.simulate,
-    simulation.calibrate,
-    sweeps.techniques,
-    sweeps.rates,
-    workloads.workload,
-    labs.lab,
-    labs.doctor,
-    labs.serve,
-    results.reduce,
-    results.figures,
-    results.claims,
-    results.compare,
-):
-    harness.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

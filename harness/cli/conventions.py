@@ -1,13 +1,10 @@
-"""What all commands share: options that are settings, tables, exit codes, and errors in one line with their remedy."""
+"""What commands share: options that are settings, and tables."""
 
 # ruff: noqa: PLC0415  only a command that prints a table imports what prints tables
 
 from __future__ import annotations
 
-import contextlib
-import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,28 +12,14 @@ import click
 import harness
 from harness import settings as settings_module
 from harness import workload_file
-from harness.failures import MachineFailure, UsageFailure
+from harness.cli.outcomes import CELLS_FAILED, PATH, Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 Function = Callable[..., Any]
-PATH = click.Path(path_type=Path)
 LAB_OPTIONS = ("lab", "lab_file", "dialog_security", "endpoint_encryption", "driver")
 MATRIX_OPTIONS = ("matrix", "initiators", "threads", "ratios", "payloads", "cells", "quick")
-
-OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
-
-EXIT_CODES = """\b
-Exit codes:
-  0    success
-  1    cells, runs or fault seeds failed: messages lost, calls refused ...;
-       compare --fail-over found a slowdown
-  2    a wrong option, name, setting or file; nothing has started
-  3    this machine or a server lacks something: an ODBC driver, Java,
-       a permission, a free port, disk space, a writable folder
-  130  interrupted (Ctrl-C); what was measured is kept
-"""
 
 
 def _option(name: str, metavar: str, help_text: str, **more: Any) -> Callable[[Function], Function]:
@@ -155,18 +138,6 @@ class Percent(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-class Failure(click.ClickException):
-    """Ends the program with one line and an exit code."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(" ".join(message.split()))
-        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
-
-
-def say(text: str) -> None:
-    click.echo(text)
-
-
 def to_standard_error(text: str) -> None:
     click.echo(text, err=True)
 
@@ -197,33 +168,3 @@ def require_all_completed(run: harness.Run, units: str = "cells") -> None:
     if outcome.failed:
         reasons = f"reasons in {run.folder}/journal.jsonl"
         raise Failure(f"{outcome.failed} of {outcome.total} {units} failed; {reasons}", CELLS_FAILED)
-
-
-_REMEDIES = {
-    errno.ENOSPC: "the disk is full: free some space, then continue the run with --resume",
-    errno.EDQUOT: "the disk quota is used up: free some space, then continue the run with --resume",
-    errno.EROFS: "the file system is read-only: choose another folder with --results",
-    errno.EACCES: "no permission: choose another folder with --results, or change its permissions",
-    errno.ENOTDIR: "a part of the path is not a folder: choose another with --results",
-    errno.EISDIR: "it is a folder: name a file",
-    errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
-    errno.EADDRINUSE: "the port is in use: choose another",
-}
-
-
-@contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turns exceptions that a user causes, or can mend, into one line and an exit code."""
-    try:
-        yield
-    except UsageFailure as error:
-        raise Failure(str(error), USAGE) from None
-    except MachineFailure as error:
-        raise Failure(str(error), PREFLIGHT) from None
-    except FileNotFoundError as error:
-        raise Failure(f"{error.filename or error}: no such file", USAGE) from None
-    except BrokenPipeError:  # nobody reads the output any more: `main` ends quietly
-        raise
-    except OSError as error:
-        reason = _REMEDIES.get(error.errno or 0) or error.strerror or str(error)
-        raise Failure(f"{error.filename}: {reason}" if error.filename else reason, PREFLIGHT) from None

@@ -12,17 +12,8 @@ from typing import Any
 import click
 
 import harness
-from harness.cli.conventions import (
-    EXIT_CODES,
-    LAB_OPTIONS,
-    OK,
-    PATH,
-    USAGE,
-    Failure,
-    one_line_errors,
-    say,
-    settings_options,
-)
+from harness.cli.conventions import LAB_OPTIONS, settings_options
+from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors, say
 from harness.matrix import INITIATORS_MAX
 
 
@@ -153,68 +144,30 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
 @settings_options(*LAB_OPTIONS, "workload", "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
-def doctor(initiators: str, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
+@click.option(
+    "--first-run", is_flag=True, help="Walk the checklist of a first run: driver, lab, two cells, evidence, report."
+)
+def doctor(
+    initiators: str, server_version: str | None, first_run: bool, settings_file: Path | None, **options: Any
+) -> None:
     """Open a lab, examine its services and their links as ssbdiagnose would, and print every finding with its remedy.
 
-    Every sweep begins with the same examination.
+    Every sweep begins with the same examination. With --first-run two cells and their report follow, and the walk ends
+    at the first step that differs from what sql/server/README.md expects.
 
     \b
     Examples:
       harness doctor
       harness doctor --lab-file lab.toml --initiators 3
+      harness doctor --lab-file lab.toml --first-run
     """
-    from harness.doctor import raise_errors
+    from harness.cli import first_run as checklist
 
     with one_line_errors():
-        findings = harness.examine_lab(
-            initiators=initiators, server_version=server_version, settings_file=settings_file, tell=say, **options
-        )
-        for finding in findings:
-            say(str(finding))
-        raise_errors(findings)
+        if first_run:
+            checklist.walk(
+                initiators=initiators, server_version=server_version, settings_file=settings_file, options=options
+            )
+            return
+        checklist.examine(initiators=initiators, server_version=server_version, settings_file=settings_file, **options)
         say("No finding is an error: cells can run on this lab.")
-
-
-@click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
-@click.option("--name", default="embedded", show_default=True, help="Name of the instance.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=1433, show_default=True, help="Port; 0 takes a free one.")
-@click.option(
-    "--admin-port",
-    type=int,
-    metavar="PORT",
-    help="Port of the dedicated administrator connection, on 127.0.0.1; 0 takes a free one (default: none).",
-)
-@click.option(
-    "--data",
-    type=PATH,
-    default=Path("data"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for its data.",
-)
-@click.option("--version", "server_version", default="2008", show_default=True, help="Version of SQL Server it plays.")
-@click.option(
-    "--certificate",
-    type=PATH,
-    metavar="FILE",
-    help="PEM file of the certificate for TLS (default: a self-signed one, new at each start).",
-)
-@click.option(
-    "--certificate-key", type=PATH, metavar="FILE", help="PEM file of its private key, if that is in a file of its own."
-)
-@click.option("--with-parent", is_flag=True, help="End when standard input ends.")
-def serve(**options: Any) -> None:
-    """Run one instance of the embedded Service Broker: a small server that SQL Server's drivers connect to.
-
-    HARNESS_SA_PASSWORD in the environment is the password of the login sa. When the server is ready it prints its
-    address as one line of JSON.
-
-    \b
-    Example:
-      HARNESS_SA_PASSWORD=secret harness serve --port 1433 --data /tmp/broker
-    """
-    with one_line_errors():
-        from harness.embedded.server import serve as server
-
-        sys.exit(server.main(**options) or OK)

@@ -11,18 +11,8 @@ from typing import Any
 import click
 
 import harness
-from harness.cli.conventions import (
-    CELLS_FAILED,
-    EXIT_CODES,
-    PATH,
-    Failure,
-    Percent,
-    console,
-    one_line_errors,
-    print_rows,
-    say,
-    to_standard_error,
-)
+from harness.cli.conventions import Percent, console, print_rows, to_standard_error
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors, say
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 SLOWDOWNS_SHOWN = 5

@@ -15,19 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.conventions import (
-    CELLS_FAILED,
-    EXIT_CODES,
-    MATRIX_OPTIONS,
-    PREFLIGHT,
-    USAGE,
-    Failure,
-    one_line_errors,
-    print_rows,
-    require_all_completed,
-    say,
-    settings_options,
-)
+from harness.cli.conventions import MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors, say
 from harness.cli.results import draw_and_show
 
 if TYPE_CHECKING:

@@ -12,22 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.conventions import (
-    CELLS_FAILED,
-    EXIT_CODES,
-    LAB_OPTIONS,
-    MATRIX_OPTIONS,
-    OK,
-    PATH,
-    PREFLIGHT,
-    USAGE,
-    Failure,
-    one_line_errors,
-    print_rows,
-    require_all_completed,
-    say,
-    settings_options,
-)
+from harness.cli.conventions import LAB_OPTIONS, MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors, say
 from harness.cli.results import draw_and_show, show
 
 if TYPE_CHECKING:
@@ -151,7 +137,14 @@ def ui(
         _require_free_port(port)
         from harness.load import ui as load_ui
 
-        load_ui.main(chosen, port=port, version=axes.server_version, initiators=axes.initiators, say=say)
+        load_ui.main(
+            chosen,
+            port=port,
+            version=axes.server_version,
+            initiators=axes.initiators,
+            payload_bytes=axes.payload_bytes,
+            say=say,
+        )
 
 
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
@@ -223,7 +216,7 @@ def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
     latency against throughput.
 
     In an open loop each initiator's clients send at the rate, whatever the answers take, and a latency counts from the
-    intended start of a send: it includes the time in which no thread was free. `--lab simulated` is a model of the
+    intended start of a call: it includes the time in which no thread was free. `--lab simulated` is a model of the
     paper's hardware in virtual time; its numbers are not SQL Server's.
 
     \b

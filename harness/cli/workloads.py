@@ -12,7 +12,7 @@ import click
 
 import harness
 from harness import workload_file
-from harness.cli.conventions import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors, say
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors, say
 
 _TEMPLATE = "fan-in"
 
@@ -66,6 +66,8 @@ def check(name: str) -> None:
     with one_line_errors():
         found = workload_file.read(name)
         say(f"workload {found}: {found.about}")
+        if bodies := found.bodies:
+            say(f"bodies: {found.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
         for side, paths in (("initiators", found.initiator_scripts), ("target", found.target_scripts)):
             for path in paths:
                 say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")
@@ -83,5 +85,5 @@ def check(name: str) -> None:
             ).outcome
     if outcome.measured is None:
         raise Failure(outcome.reason, CELLS_FAILED)
-    say(f"{outcome.measured.sent:,} messages sent, each processed once and in order")
+    say(outcome.measured.accounted)
     say(f"the workload runs. Next: harness run --workload {name}")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from harness.doctor.facts import Facts, Finding, Row
 from harness.doctor.transport import other_of_that_name, validity
 from harness.lab.instances import Security
-from harness.lab.link import SERVICE
 
 _PRIVATE = "ENCRYPTED_BY_MASTER_KEY"
 _DEFINITIONS = "sees_database_definitions"
@@ -96,7 +95,7 @@ def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
     row, copy = initiator.row("bindings"), _copy(initiator, target)
     remedy = "run sql/link/remote_service_binding.sql"
     if row is None:
-        text = f"there is no remote service binding for {SERVICE}: no certificate secures the dialogs"
+        text = f"there is no remote service binding for {target.instance.service}: no certificate secures the dialogs"
         yield initiator.absent(_DEFINITIONS, "binding", text, remedy)
     elif copy is not None and row["user_name"] != copy["owner_name"]:
         text = f"the binding {row['binding_name']} names {row['user_name']}"
@@ -119,8 +118,8 @@ def check_right_to_send(side: Facts, other: Facts, *, is_target: bool) -> Iterat
     user = str(copy["owner_name"])
     if user == service["owner_name"] or may_send(side, user):
         return
-    text = f"the user {user}, which represents {other.name}, may not send to {SERVICE}"
-    remedy = f"GRANT SEND ON SERVICE::[{SERVICE}] TO [{user}];"
+    text = f"the user {user}, which represents {other.name}, may not send to {side.instance.service}"
+    remedy = f"GRANT SEND ON SERVICE::[{side.instance.service}] TO [{user}];"
     yield (side.error if is_target else side.warning)("right to send", text, remedy)
 
 
@@ -138,5 +137,5 @@ def check_unsecured(side: Facts, *, is_target: bool) -> Iterator[Finding]:
         yield side.error("binding", text, f"DROP REMOTE SERVICE BINDING [{row['binding_name']}];")
     if side.row("service") is None or not side.knows("service_grants") or may_send(side, "public"):
         return
-    text = f"public may not send to {SERVICE}, and dialogs without security identify no other sender"
+    text = f"public may not send to {side.instance.service}, and dialogs without security identify no other sender"
     yield (side.error if is_target else side.warning)("right to send", text, "run sql/link/grant_send_public.sql")

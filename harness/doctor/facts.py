@@ -138,7 +138,9 @@ def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> 
 
 def _ask(facts: Facts, connection: pyodbc.Connection, question: str, **variables: str) -> None:
     try:
-        facts.answers[question] = scripts.rows(connection, f"doctor/{question}.sql", variables)
+        facts.answers[question] = scripts.rows(
+            connection, f"doctor/{question}.sql", facts.instance.variables | variables
+        )
     except MachineFailure as error:
         facts.failures[question] = str(error)
     if facts.failures:

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from harness.doctor.facts import Facts, Finding, Row
-from harness.lab.link import SERVICE
 
-CONTRACT = "//MySSB.com/Lab/C_Test"
-MESSAGE_TYPE = "//MySSB.com/Lab/M_Test"
 _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 
 
@@ -53,9 +50,9 @@ def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> It
     row = side.row("service")
     folder = "target" if is_target else "initiator"
     if row is None:
-        yield side.error("service", f"there is no service {SERVICE}", f"run sql/{folder}/service.sql")
+        yield side.error("service", f"there is no service {side.instance.service}", f"run sql/{folder}/service.sql")
         return
-    queue = f"dbo.{row['queue_name']}"
+    queue = f"{row['queue_schema_name']}.{row['queue_name']}"
     disabled = [what for what in ("receive", "enqueue") if not row[f"is_{what}_enabled"]]
     if disabled:
         text = f"the queue {queue} is disabled for {' and '.join(disabled)}, as after five rollbacks in a row"
@@ -93,20 +90,22 @@ def _check_activation(side: Facts, row: Row, queue: str, max_queue_readers: str)
 def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
     if not side.knows("contract"):
         return
-    rows = [row for row in side.rows("contract") if row["message_type_name"] == MESSAGE_TYPE]
+    service, names = side.instance.service, side.instance.names
+    contract, message_type = names.contract, names.message_type
+    rows = [row for row in side.rows("contract") if row["message_type_name"] == message_type]
     if not side.rows("contract"):
-        yield side.error("contract", f"there is no contract {CONTRACT}", "run sql/common/contract.sql")
+        yield side.error("contract", f"there is no contract {contract}", "run sql/common/contract.sql")
         return
     if not rows:
-        text = f"the contract {CONTRACT} has no message type {MESSAGE_TYPE}"
+        text = f"the contract {contract} has no message type {message_type}"
         yield side.error("contract", text, "drop service and contract, run sql/common/contract.sql and service.sql")
         return
     if not rows[0]["is_sent_by_initiator"]:
-        text = f"the contract {CONTRACT} does not let the initiator send {MESSAGE_TYPE}"
+        text = f"the contract {contract} does not let the initiator send {message_type}"
         yield side.error("contract", text, "drop service and contract, run sql/common/contract.sql and service.sql")
     if is_target and side.row("service") is not None and not any(row["is_offered"] for row in rows):
-        text = f"the service {SERVICE} does not offer the contract {CONTRACT}: it refuses every dialog"
-        yield side.error("contract", text, f"ALTER SERVICE [{SERVICE}] (ADD CONTRACT [{CONTRACT}]);")
+        text = f"the service {service} does not offer the contract {contract}: it refuses every dialog"
+        yield side.error("contract", text, f"ALTER SERVICE [{service}] (ADD CONTRACT [{contract}]);")
 
 
 def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
@@ -115,7 +114,8 @@ def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
     if not here or not there:
         return
     for name in sorted(here.keys() ^ there.keys()):
-        text = f"{name} is in the contract {CONTRACT} on one side only (target or {initiator.name})"
+        contract = initiator.instance.names.contract
+        text = f"{name} is in the contract {contract} on one side only (target or {initiator.name})"
         yield initiator.error("message type", text, "drop service and contract there and link again")
     for name in sorted(here.keys() & there.keys()):
         (validation, *use), (validation_there, *use_there) = here[name], there[name]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from harness.doctor.facts import Facts, Finding, Row
 from harness.lab.instances import Security
-from harness.lab.link import SERVICE
 
 BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
 DEFINITIONS = "sees_server_definitions"
@@ -15,7 +14,7 @@ DEFINITIONS = "sees_server_definitions"
 def used_routes(side: Facts, other: Facts) -> Sequence[Row]:
     """Return the routes to the other side's service that Service Broker uses, by the manual's order of matching."""
     live = [row for row in side.rows("routes") if not row["is_expired"]]
-    named = [row for row in live if row["remote_service_name"] == SERVICE]
+    named = [row for row in live if row["remote_service_name"] == other.instance.service]
     exact = [row for row in named if str(row["broker_instance"] or "").upper() == other.broker_instance]
     return exact or [row for row in named if row["broker_instance"] is None]
 
@@ -26,7 +25,7 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
         return
     relink = f"run sql/link/route.sql with BrokerInstance={other.broker_instance}"
     routes = used_routes(side, other)
-    named = [row for row in side.rows("routes") if row["remote_service_name"] == SERVICE]
+    named = [row for row in side.rows("routes") if row["remote_service_name"] == other.instance.service]
     of_other = [row for row in named if str(row["broker_instance"] or "").upper() in ("", other.broker_instance)]
     if not routes:
         if of_other:
@@ -63,16 +62,16 @@ def check_arriving(side: Facts) -> Iterator[Finding]:
     if not side.knows("arriving_routes"):
         return
     live = [row for row in side.rows("arriving_routes") if not row["is_expired"]]
-    own = (None, side.broker_instance)
+    own, service = (None, side.broker_instance), side.instance.service
     named = [
         row
         for row in live
-        if row["remote_service_name"] == SERVICE
+        if row["remote_service_name"] == service
         and (row["broker_instance"] and str(row["broker_instance"]).upper()) in own
     ]
     for row in named:
         if str(row["address"]).upper() != "LOCAL":
-            text = f"the route {row['route_name']} of msdb forwards messages for {SERVICE} to {row['address']}"
+            text = f"the route {row['route_name']} of msdb forwards messages for {service} to {row['address']}"
             yield side.error("arriving route", text, f"USE msdb; DROP ROUTE [{row['route_name']}];")
     if named:
         return

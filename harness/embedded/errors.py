@@ -122,7 +122,9 @@ _TEXTS: dict[int, str] = {
     2560: "Parameter %s is incorrect for this DBCC statement.",
     2571: "User '%s' does not have permission to run DBCC %s.",
     2583: "An incorrect number of parameters was given to the DBCC statement.",
-    2627: "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'.",
+    2627: (
+        "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'. The duplicate key value is %s."
+    ),
     2705: "Column names in each table must be unique. Column name '%s' in table '%s' is specified more than once.",
     2714: "There is already an object named '%s' in the database.",
     2732: "Error number %s is invalid. The number must be from %s through %s and it cannot be 50000.",
@@ -183,8 +185,6 @@ _TEXTS: dict[int, str] = {
     8156: "The column '%s' was specified multiple times for '%s'.",
     8158: "'%s' has more columns than were specified in the column list.",
     8159: "'%s' has fewer columns than were specified in the column list.",
-    8178: "The parameterized query expects the parameter '%s', which was not supplied.",
-    8179: "Could not find prepared statement with handle %s.",
     8403: "The message type '%s' is specified more than once. Remove the duplicate message type.",
     8404: "The service contract '%s' is specified more than once. Remove the duplicate service contract.",
     8406: "The dialog lifetime can not be NULL. Specify a valid dialog lifetime value from %s to %s.",
@@ -346,6 +346,7 @@ _TEXTS: dict[int, str] = {
     15048: "Valid values of the database compatibility level are %s.",
     15129: "'%s' is not a valid value for configuration option '%s'.",
     15151: "Cannot %s the %s '%s', because it does not exist or you do not have permission.",
+    15217: "Property cannot be updated or deleted. Property '%s' does not exist for '%s'.",
     15232: "A certificate with name '%s' already exists or this certificate already has been added to the database.",
     15233: "Property cannot be added. Property '%s' already exists for '%s'.",
     15247: "User does not have permission to perform this action.",
@@ -453,6 +454,15 @@ class SqlServerError(Exception):
     @property
     def text(self) -> str:
         return str(self.args[0])
+
+
+def let_go(error: BaseException | None) -> None:
+    """Let go of a handled error's causes, and of the frames in which it and they were raised. Some refer to the error,
+    so only a collection of garbage would free what they hold."""
+    while error is not None:  # an error may be its own cause
+        following = error.__cause__ or error.__context__
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        error = following
 
 
 class UnsupportedSyntax(SqlServerError):

@@ -35,5 +35,8 @@ TEXTS: dict[int, str] = {
         'The formal parameter "%s" was not declared as an OUTPUT parameter, but the actual parameter passed in '
         "requested output."
     ),
+    8178: "The parameterized query expects the parameter '%s', which was not supplied.",
+    8179: "Could not find prepared statement with handle %s.",
     8197: "The object '%s' does not exist or is invalid for this operation.",
+    15600: "An invalid parameter or option was specified for procedure '%s'.",
 }

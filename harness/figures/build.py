@@ -111,7 +111,9 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "page-spread": functools.partial(pages.spread, run.page_spread),
         "log-writes": functools.partial(instance_activity.logs, merged.file_io),
         "latency": functools.partial(latency.of_send, merged.cells),
-        "end-to-end": functools.partial(latency.end_to_end, merged.cells, clocks(run.manifest)),
+        "end-to-end": functools.partial(
+            latency.end_to_end, merged.cells, clocks(run.manifest), is_counted=run.is_counted
+        ),
         "queues": functools.partial(throughput.queues, run.bins, run.seconds, run.cells),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from harness.figures.reduced_run import Run
+from harness.workload_file import Workload
 
 # Settings that choose what is run, how often and where its files go. All others change how it is measured. A workload's
 # procedures are what a comparison may be about.
@@ -44,7 +47,8 @@ def forbidding(a: Run, b: Run) -> list[str]:
 
 def remarkable(a: Run, b: Run) -> list[str]:
     """List the differences that may be what the comparison is about, such as versions, a line each."""
-    notes = _differ(f"The runs of the workload {a.workload}", *(_entries_of_workload(run) for run in (a, b)))
+    workloads = [_entries_of_workload(run) for run in (a, b)]
+    notes = _differ(f"The runs of the workload {a.workload}", *workloads) if all(workloads) else []
     if not (a.is_model and b.is_model):
         notes += _differ("The systems", *(_entries(run, "machine", ("system", "distribution")) for run in (a, b)))
     versions = [_entries(run, "versions", DECISIVE_VERSIONS) for run in (a, b)]
@@ -62,9 +66,18 @@ def _entries(run: Run, group: str, names: Sequence[str] | None = None) -> dict[s
 
 
 def _entries_of_workload(run: Run) -> dict[str, Any]:
-    """The numbers and procedures of a run's workload, and the digests of its files, by dotted names."""
-    stored = (run.manifest.get("settings") or {}).get("workload") or {}
+    """The numbers and procedures of a run's workload, and the digests of its files, by dotted names.
+
+    Empty for a model's run and for an older harness's, which know the paper's workload alone. A key that the manifest
+    does not have is younger than it and has its default.
+    """
+    stored = (run.manifest.get("settings") or {}).get("workload")
+    if not stored:
+        return {}
     tables = {name: part for name, part in stored.items() if isinstance(part, dict)}
+    for name, field in Workload.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            tables[name] = {**field.default.model_dump(mode="json"), **tables.get(name, {})}
     return {f"{name}.{key}": value for name, part in tables.items() for key, value in part.items()}
 
 

@@ -199,12 +199,13 @@ def _quantities(whole: Sequence[Group]) -> Table:
     columns = {
         "sent_per_s": "sent/s",
         "until_drained_per_s": "drained/s",
-        "latency_us_p50": "send p50",
+        "latency_us_p50": "call p50",
         "latency_us_p95": "p95",
         "end_to_end_us_p50": "end to end p50",
         "end_to_end_us_p95": "p95",
         "end_to_end_us_p99": "p99",
     }
+    columns = {name: heading for name, heading in columns.items() if any(name in group.ratios for group in whole)}
     shown = _table("Rates and latencies, b divided by a", ("cells", *columns.values()))
     shown.caption = "drained/s: all messages divided by the time until the last was processed"
     shown.caption_justify = "left"

@@ -7,7 +7,7 @@ blocks where there are any.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -51,18 +51,26 @@ class Headline:
     """The headline numbers for one number of initiators, as printed."""
 
     initiators: str
-    peak_trick: Number
-    peak_base: Number
+    peaks: Mapping[int, Number]  # by dialog ratio
     peak_paper: Number
     gain_largest: Number
     gain_mean: Number
     latency: Number
     end_to_end: Number
 
+    @property
+    def peak_trick(self) -> Number:
+        return self.peaks[TRICK_DIALOG_RATIO]
+
+    @property
+    def peak_base(self) -> Number:
+        return self.peaks[BASE_DIALOG_RATIO]
+
 
 def headlines(run: Run) -> list[Headline]:
     """Return a row per number of initiators, from tables with a row per cell and block."""
     choices = judgement.choices(run)
+    ratios = {TRICK_DIALOG_RATIO, BASE_DIALOG_RATIO, *map(int, run.cells.dialog_ratio.unique())}
     rows = []
     for initiators in sorted(int(number) for number in run.cells.initiators.unique()):
         is_papers = not of_the_paper(run.cells[run.cells.initiators == initiators]).empty
@@ -70,8 +78,7 @@ def headlines(run: Run) -> list[Headline]:
         rows.append(
             Headline(
                 count(initiators),
-                _peak(choices, initiators, TRICK_DIALOG_RATIO),
-                _peak(choices, initiators, BASE_DIALOG_RATIO),
+                {ratio: _peak(choices, initiators, ratio) for ratio in ratios},
                 Number(stated.wording) if stated else Number(),
                 _first(choices, functools.partial(_largest_gain, initiators)) or Number(),
                 _first(choices, functools.partial(_mean_gain, initiators)) or Number(),

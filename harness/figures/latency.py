@@ -38,15 +38,17 @@ def of_send(cells: pd.DataFrame) -> Sheet:
     cells, ratio = _with_median(cells, "latency_us_p50")
     fig = _percentiles(cells, SEND, "latency of a call, ms (log scale)")
     fig.entitle(
-        f"Latency of a send by client threads, {used_dialogs(ratio)}",
+        f"Latency of a call by client threads, {used_dialogs(ratio)}",
         f"{_CALLS[cells.rate_per_s.notna().any()]} {versions_note(cells)} {invalid_note(cells)}",
         cells,
     )
     return fig
 
 
-def end_to_end(cells: pd.DataFrame, clocks: str) -> Sheet:
+def end_to_end(cells: pd.DataFrame, clocks: str, *, is_counted: bool = False) -> Sheet:
     """Draw the time from a send until the message is stored; `clocks` says how far two machines' clocks differ."""
+    if is_counted:
+        raise Missing("messages were counted, so nobody knows when each was processed")
     cells, ratio = _with_median(cells, "end_to_end_us_p50")
     fig = _percentiles(cells, END_TO_END, "send to stored, ms (log scale)")
     negative = int(cells.end_to_end_negative.sum())

@@ -260,13 +260,16 @@ def _thread_ticks(ax: Axes, ticks: Sequence[int], name: Callable[[int], str]) ->
     The final width of a panel is known only when it is drawn.
     """
 
+    downwards = ticks[::-1]
+    points = [(tick, 0) for tick in downwards]
+
     def text(value: float, _: int | None) -> str:
         wide = NUMBER_WIDTH_POINTS * max(len(name(ticks[-1])) / 2, 1)
-        named = list[float]()
-        for tick in reversed(ticks):
-            place = float(ax.transData.transform((tick, 0))[0]) * 72 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
-            if not named or named[-1] - place >= wide:
-                named.append(place)
+        places = ax.transData.transform(points)[:, 0] * 72 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+        named = math.inf  # the place of the last number
+        for tick, place in zip(downwards, places.tolist(), strict=True):
+            if named - place >= wide:
+                named = place
                 if tick == round(value):
                     return name(tick)
         return ""

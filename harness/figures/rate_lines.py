@@ -1,4 +1,4 @@
-"""Latency of a send against throughput, for one cell at rates up to and beyond its closed loop's."""
+"""Latency of a call against throughput, for one cell at rates up to and beyond its closed loop's."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def draw(table: pd.DataFrame) -> Sheet:
         note(ax, "closed loop ", (rate_per_s, 0.01), ("data", "axes fraction"), muted_colour(), ha="right", va="bottom")
     ax.set_xlim(0, float(means.sent_per_s.max()) * 1.06)
     thousands(ax.xaxis)
-    ax.set_xlabel("calls of the send procedure that returned, per second")
+    ax.set_xlabel("calls of the clients that returned, per second")
     ax.set_ylabel("latency from the intended start, ms (log scale)")
     legend_below(ax)
     title = f"Latency against throughput, {table.cell_id.iloc[0]}"

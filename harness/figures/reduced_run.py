@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from harness.claims.judgement import Tables, of_the_paper
+from harness.message_bodies import Body
 from harness.records import ResultsError, State, read_manifest
 from harness.reporting import duration
 from harness.whitepaper import PERMUTATIONS_A_VERSION
@@ -18,7 +19,7 @@ from harness.workload_file import PAPER
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
-OPTIONAL_TABLES = ("bins", "page_spread", "latch_share", "file_io", "techniques")
+OPTIONAL_TABLES = ("bins", "page_spread", "latch_share", "file_io", "counters", "techniques")
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
     "cells": {"block", "state", "rate_per_s", "until_drained_per_s"},
@@ -43,6 +44,12 @@ ORIGIN_WORDS = {
     "simulated": "A model, not SQL Server (simulated lab; it models {versions})",
     "sqlserver": "SQL Server {versions}",
 }
+
+COUNTED = (
+    "Messages were counted, not matched one by one: those that were sent and waited in no queue were processed. That a "
+    "single message was lost or came twice would not be seen; end-to-end latency, messages a RECEIVE and order are not "
+    "measured."
+)
 
 
 class Missing(Exception):
@@ -73,13 +80,23 @@ class Run(Tables):
     @property
     def workload(self) -> str:
         """The name of the workload: the paper's in a run of a model, and of an older harness."""
-        stored = (self.manifest.get("settings") or {}).get("workload") or {}
-        return str(stored.get("name", PAPER))
+        return str(self._workload.get("name", PAPER))
+
+    @property
+    def _workload(self) -> Mapping[str, Any]:
+        return (self.manifest.get("settings") or {}).get("workload") or {}
+
+    @property
+    def is_counted(self) -> bool:
+        return is_counted(self.manifest)
 
     @property
     def load(self) -> str:
-        """The load model, and the workload unless it is the paper's."""
-        return self.load_model if self.workload == PAPER else f"{self.load_model} · workload {self.workload}"
+        """The load model, and the workload with its bodies unless it is the paper's."""
+        if self.workload == PAPER:
+            return self.load_model
+        bodies = str(Body.model_validate(self._workload.get("body") or {}))
+        return f"{self.load_model} · workload {self.workload}{f' ({bodies})' if bodies else ''}"
 
     @property
     def is_model(self) -> bool:
@@ -127,6 +144,12 @@ def read(folder: Path) -> Run:
     for table in tables.values():
         table["workload"] = run.workload  # by which `of_the_paper` chooses
     return run
+
+
+def is_counted(manifest: Mapping[str, Any]) -> bool:
+    """Return whether the messages of the run's workload are counted, not matched one by one."""
+    workload = (manifest.get("settings") or {}).get("workload") or {}
+    return (workload.get("accounting") or {}).get("by") == "count"
 
 
 def is_techniques_run(folder: Path) -> bool:

@@ -24,7 +24,7 @@ from harness.figures.headlines import (
     milliseconds,
     version_sentences,
 )
-from harness.figures.reduced_run import LAB_WORDS, Missing, Run, clocks, footer, listed, origin
+from harness.figures.reduced_run import COUNTED, LAB_WORDS, Missing, Run, clocks, footer, listed, origin
 from harness.records import ResultsError, written_whole
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
@@ -65,7 +65,8 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
         invalid=invalid_cells(run.cells),
-        cells=cell_rows(run.cells),
+        cells=cell_rows(run.cells, is_counted=run.is_counted),
+        is_counted=run.is_counted,
         clocks=clocks(run.manifest),
         figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
         footer=footer(run),
@@ -80,9 +81,9 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     return path
 
 
-def cell_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
+def cell_rows(cells: pd.DataFrame, *, is_counted: bool = False) -> list[dict[str, str]]:
     """Return each cell and block as it is printed: state, rates, and percentiles in milliseconds, by heading."""
-    latencies = {"send": "latency_us", "end to end": "end_to_end_us"}
+    latencies = {"call": "latency_us"} | ({} if is_counted else {"end to end": "end_to_end_us"})
     return [
         {
             "cell": str(row.cell_id),
@@ -156,7 +157,7 @@ def findings(run: Run) -> list[Finding]:
     """Collect all findings in the order of the figures, from tables with a row per cell and block."""
     merged = over_blocks(run)
     findings = [
-        Finding("Throughput", tuple(_throughput(run))),
+        Finding("Throughput", (*_throughput(run), *([COUNTED] if run.is_counted else []))),
         Finding(
             "The 150 trick",
             _said(lambda: [gain_sentence(run), _precision_sentence(run)]),

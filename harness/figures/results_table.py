@@ -8,6 +8,7 @@ from harness.claims.judgement import over_blocks
 from harness.figures.headlines import Number, headlines, milliseconds
 from harness.figures.reduced_run import Run
 from harness.inference import intervals, no_interval
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 CELLS_MAX = 24
 
@@ -21,7 +22,7 @@ def _cells(run: Run) -> list[list[str]]:
     counting = run.cells[run.cells.valid & (run.cells.processed_per_s > 0)]
     logs = counting.assign(log_rate=np.log(counting.processed_per_s.astype(float)))
     found = intervals(logs, ["cell_id"], ["cell_id"], "log_rate").set_index("cell_id")
-    table = [["cell", "processed/s", "95 % interval", "send p50, ms", "p95, ms", "state"]]
+    table = [["cell", "processed/s", "95 % interval", "call p50, ms", "p95, ms", "state"]]
     axes = ["server_version", "initiators", "payload_bytes", "threads", "dialog_ratio"]
     for row in over_blocks(run).cells.sort_values(axes).itertuples():
         rate, sure = row.processed_per_s, "–"
@@ -36,10 +37,13 @@ def _cells(run: Run) -> list[list[str]]:
 
 
 def _headlines(run: Run) -> list[list[str]]:
-    table = [["initiators", "peak, every dialog", "peak, every 150th", "largest gain", "mean gain"]]
+    ratios = sorted(int(ratio) for ratio in run.cells.dialog_ratio.unique())
+    has_gain = {BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO} <= set(ratios)
+    peaks = ["peak, every dialog" if ratio == 1 else f"peak, every {ratio}th" for ratio in ratios]
+    table = [["initiators", *peaks, *(["largest gain", "mean gain"] if has_gain else [])]]
     for row in headlines(run):
-        numbers = (row.peak_base, row.peak_trick, row.gain_largest, row.gain_mean)
-        table.append([row.initiators, *map(_text, numbers)])
+        gains = (row.gain_largest, row.gain_mean) if has_gain else ()
+        table.append([row.initiators, *map(_text, (*(row.peaks[ratio] for ratio in ratios), *gains))])
     return table
 
 

@@ -142,6 +142,6 @@ def _finding(table: pd.DataFrame, runs: int) -> str:
         f"The same load in every step: {count(int(load.initiators))} × {load.threads} client threads, "
         f"{payload_name(int(load.payload_bytes))} a message. "
         f"{repeats_words(runs)} "
-        f"×: compared with the step above, in the lower panel with the baseline. p95: latency of a call that sends. "
+        f"×: compared with the step above, in the lower panel with the baseline. p95: latency of a call. "
         f"If more is sent than processed, messages queue up at the target. Readers: most at once in the window."
     )

@@ -152,6 +152,12 @@ def require_memory(instances: int) -> None:
         )
 
 
+def kernel() -> tuple[int, int]:
+    """Return the version of the Linux kernel on which the engine runs containers, (0, 0) if it does not say."""
+    told = re.match(r"(\d+)\.(\d+)", _docker("info", "--format", "{{.KernelVersion}}", timeout_s=_TIMEOUT_S).stdout)
+    return (int(told[1]), int(told[2])) if told else (0, 0)
+
+
 def up(services: Sequence[str], *, version: str, watch: Callable[[], None], tell: Callable[[str], None]) -> None:
     """Start services of a version and what they depend on. Services that run are left alone."""
     check()

@@ -30,10 +30,14 @@ TEMPDB_SIZE_MB = 512
 
 _SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside the container
 _READY_TIMEOUT_S = 300.0
-_REFUSED_S = 60.0
+# A server that starts may refuse every login for a while, until it has logged this line.
+_REFUSED_S = 180.0
+_STARTED = "Recovery is complete"
 _POLL_S = 0.5
 _CHECK_EVERY_S = 2.0
 _KILLED = 137  # exit code: 128 and SIGKILL
+# https://github.com/microsoft/mssql-docker/issues/868
+_OLD_VERSION, _TOO_NEW_KERNEL = "2017", (6, 7)
 
 
 @contextlib.contextmanager
@@ -124,6 +128,12 @@ def _make_room(version: str, instances: int, tell: Callable[[str], None]) -> set
     """
     compose.check()
     compose.require_memory(instances)
+    if version == _OLD_VERSION and (kernel := compose.kernel()) >= _TOO_NEW_KERNEL:
+        new, runs_on = (".".join(map(str, one)) for one in (_TOO_NEW_KERNEL, kernel))
+        tell(
+            f"SQL Server {version} in a container is known to end at its start on Linux {new} and later, and Docker "
+            f"runs on {runs_on}: if it does, choose another version"
+        )
     there = compose.containers()
     running = {name for name, one in there.items() if one.is_running}
     if there and (not running or any(one.version != version for one in there.values())):
@@ -183,12 +193,12 @@ def _wait_until_ready(
             there, check_at = compose.containers(), now + _CHECK_EVERY_S
             for service in services:
                 _raise_if_ended(service, there)
-        # A server that is starting may refuse every login for a while.
-        if now > began + _REFUSED_S and (refused := [name for name, why in answers.items() if "(error 18456)" in why]):
-            raise LabError(
-                f"{refused[0]} was created with another password than the one in {compose.place()}: "
-                "remove it and its data with harness lab down"
-            )
+        for service in [name for name, why in answers.items() if "(error 18456)" in why]:
+            if now > began + _REFUSED_S or _STARTED in compose.log(service):
+                raise LabError(
+                    f"{service} was created with another password than the one in {compose.place()}: "
+                    "remove it and its data with harness lab down"
+                )
         if now > deadline:
             service = next(iter(waiting))
             raise LabError(

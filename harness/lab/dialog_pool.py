@@ -5,6 +5,8 @@ A pool serves every dialog ratio: cells of ratio r use the r-th, the 2r-th, ... 
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,13 +25,20 @@ _POLL_MAX_S = 0.1
 _CHECK_ERRORS_EVERY_S = 1.0
 # A queue that has not changed for so long will not empty by itself. Its transmission status says why.
 _STANDSTILL_S = 30.0
+# So long a count of the messages waits for those that are received and not committed.
+_LOCK_TIMEOUT_MS = 1000
+_LOCKED = "(error 1222)"
 
 _IS_ENABLED = """\
-SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue');
+SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'{}');
 """
+_UNQUOTED = {ord("["): None, ord("]"): None}
 _SEE_ITS_LOG = "the target's error log says why"
 _CREATE = "{CALL dbo.CreateDialogs (?, ?)}"
 _WARM_UP = "{CALL dbo.WarmUpDialogs}"
+_WARM_UP_TEXT = 25 * "x"  # 50 bytes
+_WARM_UP_WITH = "{CALL dbo.WarmUpDialogsWith (?)}"
+_GROUP = "{CALL dbo.GroupDialogs (?, ?, ?)}"
 
 
 def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> None:
@@ -39,7 +48,7 @@ def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> N
     Without `warm_up` no dialog has sent anything and the target knows none of them: "otherwise sys.sysdercv could
     become a bottleneck", says the paper.
     """
-    guid = broker_instance(lab)
+    guid, bodies = broker_instance(lab), lab.workload.bodies
     taking_part = lab.initiators[:initiators]
     expected = initiators * dialogs if warm_up else 0
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
@@ -47,8 +56,13 @@ def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> N
 
         def make(instance: Instance, connection: pyodbc.Connection) -> None:
             scripts.execute(connection, _CREATE, dialogs, guid)
-            if warm_up:
-                scripts.execute(connection, _WARM_UP)
+            if not warm_up:
+                return
+            text = _WARM_UP_TEXT if instance.is_existing else ""
+            if bodies and bodies.template:
+                number = lab.initiators.index(instance) + 1
+                text = bodies.warm_up_text(run=lab.clock.utc_ns() // 10**9, initiator=number)
+            scripts.execute(connection, *([_WARM_UP_WITH, text] if text else [_WARM_UP]))
 
         in_parallel(make, taking_part, clients, on_interrupt=lab.close)
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
@@ -57,7 +71,8 @@ def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> N
 
 def empty_tables(lab: Lab, target: pyodbc.Connection) -> None:
     """Empty the target's tables. Queues and transmission queues must be empty."""
-    scripts.run(target, "reset/messages.sql", {"Database": lab.target.database})
+    table = "errors" if lab.workload.is_counted else "messages"
+    scripts.run(target, f"reset/{table}.sql", {"Database": lab.target.database})
 
 
 def used(initiators: Sequence[pyodbc.Connection], dialog_ratio: int, threads: int) -> list[list[str]]:
@@ -70,9 +85,15 @@ def used(initiators: Sequence[pyodbc.Connection], dialog_ratio: int, threads: in
 def identifiers(
     lab: Lab, initiators: Sequence[pyodbc.Connection], client: Client, dialog_ratio: int, threads: int
 ) -> list[list[str]]:
-    """Return what each thread of each initiator passes on: its dialog, or the target's broker instance."""
+    """Return what each thread of each initiator passes on: its dialog, or the target's broker instance.
+
+    Where dialogs of the lab's workload share conversation groups, they are put into these first.
+    """
     if client.begins_dialogs:
         return [[broker_instance(lab)] * threads for _ in initiators]
+    if (per_group := lab.workload.dialogs.per_group) > 1:
+        for connection in initiators:
+            scripts.execute(connection, _GROUP, dialog_ratio, threads, per_group)
     return used(initiators, dialog_ratio, threads)
 
 
@@ -95,41 +116,68 @@ def wait_until_drained(
     Queue depths come from metadata and cost nothing. Counting the messages reads the whole table, so it waits until the
     queues are empty. LabError says how many messages remain and where; it is raised at once if the target has recorded
     an error or its queue is disabled.
+
+    Where messages are counted, the target stores none. It has processed all once the transmission queues are empty, its
+    own too, with which it answers, and then its queue has no row, not even one whose RECEIVE is not committed yet.
     """
+    if lab.workload.is_counted:
+        initiators, clients = [*initiators, lab.target], [*clients, target]
     clock = lab.clock
     deadline = clock.now_s() + timeout_s
     last_change = last_check = clock.now_s()
     before: tuple[int, ...] = ()
     pause_s = _POLL_S
     while True:
-        depths = (queue_depth(target), *(transmission_queue_depth(connection) for connection in clients))
-        stored = 0 if any(depths) else processed(target)
-        if stored >= expected and not any(depths):
+        depths = (
+            queue_depth(target, lab.target.queue, retention=lab.workload.queue.retention),
+            *(transmission_queue_depth(connection) for connection in clients),
+        )
+        left = expected if any(depths) else _left(lab, target, expected)
+        if not left and not any(depths):
             return
         now = clock.now_s()
-        if (stored, *depths) != before:
-            before, last_change = (stored, *depths), now
+        if (left, *depths) != before:
+            before, last_change = (left, *depths), now
         is_hopeless = False
         if now - last_check > _CHECK_ERRORS_EVERY_S:
-            last_check, is_hopeless = now, not is_enabled(target) or bool(recorded_errors(target))
+            last_check, is_hopeless = now, not is_enabled(target, lab.target.queue) or bool(recorded_errors(target))
         if is_hopeless or now > deadline or now - last_change > _STANDSTILL_S:
             lab.check()
-            raise LabError(_remaining(lab, expected, target, depths, initiators, clients))
+            raise LabError(_remaining(lab, expected, left, target, depths, initiators, clients))
         lab.check()
         clock.sleep(pause_s)
         pause_s = min(_POLL_MAX_S, pause_s * 1.5)
 
 
+def _left(lab: Lab, target: pyodbc.Connection, expected: int) -> int:
+    """Return how many messages the target has not processed, though all queues looked empty."""
+    if not lab.workload.is_counted:
+        return max(0, expected - processed(target))
+    scripts.execute(target, f"SET LOCK_TIMEOUT {_LOCK_TIMEOUT_MS};")
+    try:
+        return int(scripts.rows(target, "observe/unprocessed.sql", {"Queue": lab.target.queue})[0]["messages"])
+    except ScriptError as error:
+        if _LOCKED not in str(error):
+            raise
+        return 1  # at least: a reader is in the middle of its transaction
+    finally:
+        scripts.execute(target, "SET LOCK_TIMEOUT -1;")
+
+
 def _remaining(  # noqa: PLR0917
     lab: Lab,
     expected: int,
+    left: int,
     target: pyodbc.Connection,
     depths: Sequence[int],
     initiators: Sequence[Instance],
     clients: Sequence[pyodbc.Connection],
 ) -> str:
     """Say how many messages remain, where, and why."""
-    parts = [f"{processed(target)} of {expected} messages processed, {depths[0]} in the target's queue"]
+    done = max(0, expected - (sum(depths[:-1]) or left)) if lab.workload.is_counted else processed(target)
+    parts = [f"{done} of {expected} messages processed, {depths[0]} in the target's queue"]
+    if lab.workload.is_counted and not any(depths):
+        parts.append("its procedure does not commit what it has received")
     if why := _reason_at_target(lab, target, depths[0]):
         parts.append(why)
     for instance, connection, depth in zip(initiators, clients, depths[1:], strict=True):
@@ -144,7 +192,7 @@ def _remaining(  # noqa: PLR0917
 def _reason_at_target(lab: Lab, target: pyodbc.Connection, depth: int) -> str:
     """Return why the target does not process its messages; "" if it knows no reason and its queue is empty."""
     recorded = recorded_errors(target)
-    if not is_enabled(target):
+    if not is_enabled(target, lab.target.queue):
         return f"its queue is disabled, after five rollbacks in a row; {recorded or _logged_error(lab, target)}"
     if depth and not recorded:
         return f"no procedure receives them; {_logged_error(lab, target)}"
@@ -154,15 +202,16 @@ def _reason_at_target(lab: Lab, target: pyodbc.Connection, depth: int) -> str:
 def _logged_error(lab: Lab, target: pyodbc.Connection) -> str:
     """Return the newest entry of the target's error log about its activation procedure, or where to look for one."""
     try:
-        rows = scripts.rows(target, "observe/activation_errors.sql", {"Database": lab.target.database})
+        variables = {"Database": lab.target.database, "Queue": lab.target.queue.translate(_UNQUOTED)}
+        rows = scripts.rows(target, "observe/activation_errors.sql", variables)
     except ScriptError:  # the login may not read the log
         rows = []
     return explain(" ".join(str(rows[-1]["Text"]).split())) if rows else _SEE_ITS_LOG
 
 
-def is_enabled(target: pyodbc.Connection) -> bool:
+def is_enabled(target: pyodbc.Connection, queue: str) -> bool:
     """Return whether messages can be received from the target's queue."""
-    return bool(scripts.scalar(target, _IS_ENABLED))
+    return bool(scripts.scalar(target, _IS_ENABLED.format(queue)))
 
 
 def recorded_errors(target: pyodbc.Connection) -> str:
@@ -176,13 +225,36 @@ def recorded_errors(target: pyodbc.Connection) -> str:
     return f"the activation procedure recorded {sum(row['errors'] for row in rows)} errors: {text}"
 
 
+def sent_messages(connection: pyodbc.Connection) -> int:
+    """Count the messages that an initiator has sent on the dialogs that it has."""
+    return int(scripts.rows(connection, "observe/sent_messages.sql", {})[0]["messages"] or 0)
+
+
+def error_messages(connection: pyodbc.Connection, queue: str) -> str:
+    """Say how many Error messages the queue of an initiator holds, with the text of one; "" if none."""
+    rows = scripts.rows(connection, "observe/error_messages.sql", {"Queue": queue})
+    if not rows:
+        return ""
+    found = sum(int(row["errors"]) for row in rows)
+    return f"{found} conversation{'s' * (found != 1)} ended by an error: {_description(bytes(rows[0]['message_body']))}"
+
+
+def _description(body: bytes) -> str:
+    """Return the text in the body of an Error message."""
+    text = body.decode("utf-16", errors="replace")
+    found = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
+    return html.unescape(found[1]) if found else text
+
+
 def processed(target: pyodbc.Connection) -> int:
     """Count the messages that the target has stored and committed."""
     return int(scripts.scalar(target, "SELECT COUNT_BIG(*) FROM dbo.messageDrop;"))
 
 
-def queue_depth(connection: pyodbc.Connection) -> int:
-    return sum(int(row["messages"]) for row in scripts.rows(connection, "observe/queue_depth.sql", {}))
+def queue_depth(connection: pyodbc.Connection, queue: str, *, retention: bool = False) -> int:
+    path = f"observe/queue_depth{'_retention' if retention else ''}.sql"
+    rows = scripts.rows(connection, path, {"Queue": queue})
+    return sum(int(row["messages"]) for row in rows)
 
 
 def transmission_queue_depth(connection: pyodbc.Connection) -> int:

@@ -86,7 +86,7 @@ def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
     words += ["--port", "0", "--admin-port", "0"]
     return Child(
         name,
-        [sys.executable, "-m", "harness", "serve", *words, "--with-parent"],
+        [sys.executable, "-m", "harness", "serve", *words, "--with-parent", "--throwaway"],
         log=directory / "logs" / f"{name}.log",
         environment={"HARNESS_SA_PASSWORD": password},
         pipe_stdout=True,

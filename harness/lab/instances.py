@@ -18,7 +18,7 @@ from harness.lab.error_remedies import error_text
 from harness.lab.processes import Process, stop_all
 from harness.lab.scripts import ScriptError
 from harness.matrix import INITIATORS_MAX
-from harness.workload_file import Workload
+from harness.workload_file import Names, Workload
 
 if TYPE_CHECKING:
     import pyodbc
@@ -31,6 +31,10 @@ SIDES = (
     ("target", "SSBTarget"),
     *((f"initiator-{number}", f"SSBInitiator{number}") for number in range(1, INITIATORS_MAX + 1)),
 )
+# An instance may count an administrator connection for some time after it was closed.
+ADMIN_TIMEOUT_S = 5.0
+_ADMIN_POLL_S = 0.2
+_ADMIN_TAKEN = "(error 17810)"
 # A statement that takes longer is blocked by something. Ten minutes suffice to zero a large log file.
 STATEMENT_TIMEOUT_S = 600
 
@@ -99,6 +103,33 @@ class Instance:
     encrypt: drivers.Encryption = "optional"
     trust_server_certificate: bool = True
     client: Login | None = None  # the test clients' own login, once the lab is linked
+    names: Names = field(default_factory=Names, repr=False)  # of the lab's workload, once the lab is linked
+    retention: bool = False  # of its queue, likewise
+
+    is_existing: bool = False  # the database is an application's: only what its ledger lists is the harness's
+    kept: frozenset[str] = frozenset()  # of QUEUE, SERVICE and PROCEDURE of the workload: those that were there before
+
+    @property
+    def service(self) -> str:
+        """This side's service."""
+        return self.names.target_service if self.name == SIDES[0][0] else self.names.initiator_service
+
+    @property
+    def queue(self) -> str:
+        """This side's queue, with its schema."""
+        return self.names.target_queue if self.name == SIDES[0][0] else self.names.initiator_queue
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of sqlcmd that name what scripts create and use here."""
+        return {
+            "Database": self.database,
+            "MessageType": self.names.message_type,
+            "Contract": self.names.contract,
+            "Service": self.service,
+            "TargetService": self.names.target_service,
+            "Queue": self.queue,
+        }
 
     @property
     def broker_address(self) -> str:
@@ -132,15 +163,25 @@ class Instance:
     def connect_admin(self, database: str | None = None) -> pyodbc.Connection:
         """Open the dedicated administrator connection, which alone may read system base tables.
 
-        An instance has only one: close it at once. Raises LabError if it is refused.
+        An instance has only one: close it at once. The server frees its place some time after that, so a place that is
+        taken is asked for again for some seconds. Raises LabError if it is refused.
         """
         if self.admin_port is None:
             raise LabError(f"{self.name} has no dedicated administrator connection")
         connection_string = self._connection_string(self.login, self.admin_port, database or self.database)
-        return self._connect(connection_string, self.admin_port, None)
+        deadline = time.monotonic() + ADMIN_TIMEOUT_S
+        while True:
+            try:
+                return self._connect(connection_string, self.admin_port, None)
+            except LabError as error:
+                if _ADMIN_TAKEN not in str(error) or time.monotonic() > deadline:
+                    raise
+            self.check()
+            time.sleep(_ADMIN_POLL_S)
 
     def _connect(self, connection_string: Secret, port: int, query_timeout_s: int | None) -> pyodbc.Connection:
-        if reason := self.out_of_reach(port):
+        # Never a knock on the administrator's port: the server may count it as the one connection.
+        if reason := self.out_of_reach():
             self.check()
             raise LabError(reason)
         try:
@@ -151,10 +192,10 @@ class Instance:
         connection.timeout = STATEMENT_TIMEOUT_S if query_timeout_s is None else query_timeout_s
         return connection
 
-    def out_of_reach(self, port: int | None = None) -> str:
+    def out_of_reach(self) -> str:
         """Return why nobody can connect to it, in one line; "" if somebody can."""
-        reason = error_remedies.out_of_reach(self.host, port or self.port)
-        return f"{self.name} ({self.host}:{port or self.port}): {reason}" if reason else ""
+        reason = error_remedies.out_of_reach(self.host, self.port)
+        return f"{self.name} ({self.host}:{self.port}): {reason}" if reason else ""
 
     def check(self) -> None:
         """Raise InstanceDied, with the signal and the last line of the log, if its process has ended."""

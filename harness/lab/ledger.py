@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.lab import scripts
+from harness.lab import existing_database, scripts
+from harness.lab.existing_database import Thing
 from harness.lab.instances import Instance, LabError
 from harness.lab.link import local_name
 from harness.lab_file import LabFile, Server
@@ -40,20 +41,6 @@ _PLURAL = {"certificate": "certificates of master", "user": "users of master", "
 _SERVICE_BROKER = "SERVICE_BROKER"  # type_desc of an endpoint
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Thing:
-    """A database, or an object outside it. Users, certificates and the master key are those of master."""
-
-    kind: str
-    name: str
-
-    @property
-    def drop(self) -> str:
-        """The statement that drops it."""
-        where = "USE [master]; " if self.kind in ("user", "certificate") else ""
-        return f"{where}DROP {self.kind.upper()} [{self.name}];"
-
-
 @dataclass(frozen=True, slots=True)
 class Listener:
     """An endpoint that listens on a port, whoever owns it."""
@@ -68,7 +55,7 @@ class Holdings:
     """The objects on an instance that concern the harness, and which of them it owns."""
 
     exists: bool  # whether the database exists
-    mark: str | None  # of the database: made | prepared | None
+    mark: str | None  # of the database: made | prepared | existing | None
     listed: tuple[Thing, ...]  # in the ledger
     found: frozenset[Thing]  # existing: the database, the master key, and objects whose name has the prefix
     listeners: tuple[Listener, ...]
@@ -76,6 +63,11 @@ class Holdings:
     @property
     def is_ours(self) -> bool:
         return self.mark is not None
+
+    @property
+    def is_left_over(self) -> bool:
+        """Whether an earlier opening left something. A prepared database is the harness's also when it is empty."""
+        return self.mark in ("made", "existing") or bool(self.mark and self.listed)
 
 
 def place(instance: Instance) -> str:
@@ -113,7 +105,8 @@ def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str
             [row] = scripts.rows(connection, "server/ownership.sql", database)
         except scripts.ScriptError as error:
             raise LabError(f"{place(instance)}: cannot use the database {instance.database}: {error}") from None
-        mark = row["mark"] if row["mark"] in (None, "made") else "prepared"  # never drop a database with another mark
+        # Never drop a database with another mark.
+        mark = row["mark"] if row["mark"] in (None, "made", "existing") else "prepared"
         if mark is not None and row["has_ledger"]:
             listed = [
                 Thing(row["class"], row["name"]) for row in scripts.rows(connection, "server/listed.sql", database)
@@ -127,10 +120,26 @@ def refusals(
 ) -> Iterator[str]:
     """Yield a line for each reason why creating the lab here would touch what belongs to others."""
     who = place(instance)
-    if holdings.exists and not holdings.is_ours:
+    if instance.is_existing:
+        where = lab_file.where_of(server, "existing_database")
+        if not holdings.exists:
+            yield f"{who}: there is no database {instance.database} ({where}): create it, or leave the key out"
+            return
+        if holdings.mark not in (None, "existing"):
+            yield f"{who}: the database {instance.database} ({where}) is the harness's: name it as database"
+            return
+    elif holdings.mark == "existing":
+        yield (
+            f"{who}: the database {instance.database} is an application's, with the ledger of an earlier lab in it: "
+            "harness lab clean removes that; then name it as existing_database "
+            f"({lab_file.where_of(server, 'database')})"
+        )
+        return
+    elif holdings.exists and not holdings.is_ours:
         yield (
             f"{who}: the database {instance.database} exists and does not carry the harness's mark: name another "
-            f"({lab_file.where_of(server, 'database')}), or drop it, or mark it with sql/server/prepare_database.sql"
+            f"({lab_file.where_of(server, 'database')}), or use it as existing_database, or drop it, or mark it with "
+            "sql/server/prepare_database.sql"
         )
         return
     names = {(thing.kind, thing.name.lower()) for thing in holdings.listed}
@@ -159,6 +168,9 @@ def description(instance: Instance, holdings: Holdings, wanted: Sequence[Thing])
     """Describe what will be created, before it is."""
     prepared = holdings.mark == "prepared"
     parts = [f"{'everything in' if prepared else 'the database'} {instance.database}"]
+    if instance.is_existing:
+        inside = ", ".join(f"{thing.kind.lower()} {thing.name}" for thing in wanted if thing.is_inside)
+        parts = [f"in the database {instance.database}, which exists: {inside}"]
     for thing in wanted:
         if thing.kind == "endpoint":
             parts.append(f"the endpoint {thing.name} on port {instance.broker_port}")
@@ -180,14 +192,17 @@ def grouped(things: Iterable[Thing]) -> list[str]:
 def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings, wanted: Sequence[Thing]) -> None:
     """Create and mark the database, and list in it what will be created."""
     database = {"Database": instance.database}
-    if not holdings.exists:
+    if instance.is_existing:
+        scripts.run(connection, "server/mark_existing.sql", database)
+    elif not holdings.exists:
         scripts.run(connection, "server/create_database.sql", database)
     scripts.run(connection, "server/ledger.sql", database)
     rows = [thing for thing in wanted if thing.kind != "master key" or thing not in holdings.found]
-    if holdings.mark != "prepared":
+    if holdings.mark != "prepared" and not instance.is_existing:
         rows.append(Thing("database", instance.database))
     for thing in rows:
-        scripts.run(connection, "server/record.sql", database | {"Class": thing.kind, "Name": thing.name})
+        name = thing.name.replace("'", "''")
+        scripts.run(connection, "server/record.sql", database | {"Class": thing.kind, "Name": name})
 
 
 def is_name_taken(error: BaseException) -> bool:
@@ -202,11 +217,15 @@ def remove(
     prefix: str,
     tell: Callable[[str], None],
 ) -> None:
-    """Remove what the ledger lists, then the database or its contents. A database of others is left alone."""
+    """Remove what the ledger lists, then the database or its contents. A database of others is left alone.
+
+    In a database that existed before, the dialogs must have ended (`pool_dialogs`).
+    """
     if not holdings.is_ours:
         return
     database = {"Database": instance.database, "Prefix": prefix}
-    scripts.run(connection, "reset/broker.sql", database)
+    if holdings.mark != "existing":
+        scripts.run(connection, "reset/broker.sql", database)
     for kind, path in REMOVALS.items():
         for thing in holdings.listed:
             if thing.kind == kind:
@@ -218,7 +237,10 @@ def remove(
             tell(f"{instance.name}: kept the master key of master, which {users[0]['name']} needs")
         else:
             tell(f"{instance.name}: removed the master key of master")
-    if holdings.mark == "prepared":
+    if holdings.mark == "existing":
+        existing_database.remove(instance, connection, holdings.listed, tell)
+        tell(f"{instance.name}: the database {instance.database} is as it was")
+    elif holdings.mark == "prepared":
         scripts.run(connection, "server/empty_database.sql", database)
         tell(f"{instance.name}: emptied the database {instance.database}, which an administrator prepared")
     else:

@@ -9,8 +9,7 @@ Instances that were linked before are changed to `lab.security`: the endpoint is
 or removed. Without dialog security dialogs begin with ENCRYPTION = OFF, there is no remote service binding, and
 everybody who may connect to the endpoint may send.
 
-The target receives with the workload's numbers until `apply_receive_settings` changes them. `remove_conversations`
-resets a linked lab.
+`change_workload` gives a linked lab other procedures, or others of their settings. `remove_conversations` resets it.
 """
 
 from __future__ import annotations
@@ -21,16 +20,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.lab import queue_readers, scripts
+from harness.lab import pool_dialogs, queue_readers, scripts
 from harness.lab.drivers import Secret
-from harness.lab.instances import Instance, Lab, Login, connections, in_parallel
+from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.scripts import ScriptError
-from harness.workload_file import PARAMETERS, Workload, WorkloadError
+from harness.workload_file import Receiving, Workload, WorkloadError
 
 if TYPE_CHECKING:
     import pyodbc
 
-SERVICE = "//MySSB.com/Lab/S_Test"
 # Sizes with which no file should grow while a cell is measured; `file_io` records whether one did. The target stores
 # 2,000 bytes of every message (2.4 GB for 10,000 a second during 120 s) and whatever waits in its queue. An initiator's
 # messages leave at once. Creating a log takes time, because it is written once in full.
@@ -44,11 +42,8 @@ WHERE p.object_id = OBJECT_ID(N'{}')
 ORDER BY p.parameter_id;
 """
 _BOTH = ("common/database.sql", "common/files.sql", "common/message_type.sql", "common/contract.sql")
-_TARGET = (
-    "target/message_drop.sql",
-    "target/receive_count.sql",
-    "target/message_errors.sql",
-)
+_MATCHING = ("target/message_drop.sql", "target/receive_count.sql")  # of the target, unless messages are counted
+_TARGET = ("target/message_errors.sql",)
 _TARGET_QUEUE = ("target/queue.sql", "target/service.sql")  # after the workload's scripts
 _INITIATOR = (
     "initiator/queue.sql",
@@ -58,6 +53,9 @@ _INITIATOR = (
     "initiator/warm_up_dialogs.sql",
     "initiator/client_login.sql",
 )
+_OPTIONS = ("common/priority.sql", "common/retention.sql")
+_WARM_UP_WITH = "initiator/warm_up_dialogs_with.sql"
+_GROUPS = "initiator/group_dialogs.sql"  # where a workload's dialogs share conversation groups
 _OWN = ("link/endpoint_certificate.sql", "link/endpoint.sql")
 _REMOTE = (
     "link/endpoint_login.sql",
@@ -74,24 +72,6 @@ _NO_BINDING = "link/drop_remote_service_binding.sql"
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiveSettings:
-    """Settings of the target's activation procedure and queue."""
-
-    top: int  # messages per RECEIVE
-    timeout_ms: int  # how long a reader waits for more
-    max_queue_readers: int
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """The variables of the workload's scripts and of target/queue.sql."""
-        return {
-            "ReceiveTop": str(self.top),
-            "ReceiveTimeoutMs": str(self.timeout_ms),
-            "MaxQueueReaders": str(self.max_queue_readers),
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Identity:
     """Facts about one side that the other sides need."""
 
@@ -105,7 +85,7 @@ class Identity:
         """The variables of link/route.sql on the other sides."""
         return {
             "RouteName": f"Test_{local_name(self.instance)}",
-            "ServiceName": SERVICE,
+            "ServiceName": self.instance.service,
             "BrokerInstance": str(self.description["service_broker_guid"]).upper(),
             "BrokerAddress": self.instance.broker_address,
         }
@@ -114,13 +94,22 @@ class Identity:
 def link(lab: Lab) -> None:
     """Set up and link instances, empty or linked before. Each initiator's clients get a new password."""
     target = lab.workload.target
+    if not target.scripts and "PROCEDURE" not in lab.target.kept:
+        raise WorkloadError(
+            f"{lab.workload.where('target')}: no script of the target creates {target.activation_procedure}: name one "
+            "under target.scripts, or an existing_database in lab.toml that has it"
+        )
+    for instance in lab.instances:
+        instance.names, instance.retention = lab.workload.names, lab.workload.queue.retention
     lab.variables = {
         "Prefix": lab.prefix,
         "Encryption": "ON" if lab.security.dialog else "OFF",
         "EndpointEncryption": "REQUIRED ALGORITHM AES" if lab.security.endpoint_encryption else "DISABLED",
         "LogSizeMb": str(LOG_SIZE_MB),
         "ActivationProcedure": target.activation_procedure,
-        **ReceiveSettings(target.receive_top, target.receive_timeout_ms, target.max_queue_readers).variables,
+        "Priority": str(lab.workload.dialogs.priority),
+        "Retention": "ON" if lab.workload.queue.retention else "OFF",
+        **target.script_variables,
     }
     # Connections to master, because the lab's databases need not exist yet.
     with connections(lab.instances, "master") as opened:
@@ -166,15 +155,19 @@ def remove_conversations(lab: Lab) -> None:
     conversations with their messages and session keys. Queues, services, certificates, users and remote service
     bindings remain, and msdb's route AutoCreatedLocal finds any broker instance. Only what names the old broker
     instance is created again: the routes here, the dialogs by `dialog_pool.build`. A queue that five rollbacks have
-    disabled is turned on.
+    disabled is turned on. In a database that existed before only the dialogs of the pool are ended.
     """
 
     def new_broker(instance: Instance, connection: pyodbc.Connection) -> None:
+        variables = lab.variables | instance.variables
         queue = "target/queue.sql" if instance is lab.target else "initiator/queue.sql"
         for path in ("reset/broker.sql", queue):
-            scripts.run(connection, path, lab.variables | {"Database": instance.database})
+            if path not in _left_alone(instance):
+                scripts.run(connection, path, variables)
 
     with connections(lab.instances, "master") as opened:
+        target, *initiators = zip(lab.instances, opened, strict=True)
+        pool_dialogs.end(target, initiators)
         in_parallel(new_broker, lab.instances, opened)
     relink(lab)
 
@@ -182,13 +175,28 @@ def remove_conversations(lab: Lab) -> None:
 def set_up_scripts(workload: Workload, *, is_target: bool) -> list[str]:
     """Return the files that make a side's database, its objects and its clients' login, in their order."""
     if is_target:
-        return [*_BOTH, *_TARGET, *workload.target_scripts, *_TARGET_QUEUE]
-    return [*_BOTH, *_INITIATOR, *workload.initiator_scripts]
+        matching = () if workload.is_counted else _MATCHING
+        return [*_BOTH, *matching, *_TARGET, *workload.target_scripts, *_TARGET_QUEUE]
+    groups = [_GROUPS] if workload.dialogs.per_group > 1 else []
+    return [*_BOTH, *_INITIATOR, *groups, *workload.initiator_scripts]
+
+
+def _left_alone(instance: Instance) -> set[str]:
+    """Return the files that are not run in a database that existed before, or had the workload's queue or service."""
+    paths: set[str] = set()
+    if instance.is_existing:
+        paths |= {"common/database.sql", "common/files.sql", "common/priority.sql", "reset/broker.sql"}
+    if "QUEUE" in instance.kept:
+        paths |= {"target/queue.sql", "initiator/queue.sql", "common/retention.sql"}
+    if "SERVICE" in instance.kept:
+        paths |= {"link/revoke_send_public.sql", "link/grant_send_public.sql"}
+    return paths
 
 
 def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Identity:
-    variables = lab.variables | {
-        "Database": instance.database,
+    variables = {
+        **lab.variables,
+        **instance.variables,
         "LocalName": local_name(instance),
         "BrokerPort": str(instance.broker_port),
         "ListenerIp": instance.listener_ip,
@@ -200,20 +208,33 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         variables["ClientPassword"] = client.password
         instance.client = client
     workload = lab.workload
+    left_alone = _left_alone(instance)
     of_workload = {*workload.initiator_scripts, *workload.target_scripts}
+
+    def run(path: str) -> None:
+        if path not in left_alone:
+            scripts.run(connection, path, variables | (workload.script_variables if path in of_workload else {}))
+
     for path in set_up_scripts(workload, is_target=instance is lab.target):
-        scripts.run(connection, path, variables | (workload.script_variables if path in of_workload else {}))
-    if instance is not lab.target and lab.place != "simulated":  # whose times no question may change
-        _check_client(workload, instance, connection)
+        run(path)
+    if instance is not lab.target and "PROCEDURE" in instance.kept:
+        called = {"ClientProcedure": workload.client.procedure}
+        scripts.run(connection, "initiator/grant_client.sql", variables | called)
+    if lab.place != "simulated":  # whose times no question may change, and whose workload has no such options
+        for path in _OPTIONS:
+            run(path)
+        if instance is not lab.target:
+            run(_WARM_UP_WITH)
+            _check_client(workload, instance, connection)
     # Conversations of an earlier link do not belong to this lab, and may be secured differently.
-    scripts.run(connection, "reset/broker.sql", variables)
+    run("reset/broker.sql")
     scripts.run(connection, "link/master_key.sql", variables | {"Database": "master"})
     for path in _OWN:
-        scripts.run(connection, path, variables)
+        run(path)
     if lab.security.dialog:
-        scripts.run(connection, "link/master_key.sql", variables)
+        run("link/master_key.sql")
     for path in _SECURED_OWN if lab.security.dialog else _UNSECURED_OWN:
-        scripts.run(connection, path, variables)
+        run(path)
     description = describe(instance, connection)
     return Identity(
         instance,
@@ -233,9 +254,9 @@ def _check_client(workload: Workload, instance: Instance, connection: pyodbc.Con
             "under initiator.scripts"
         )
     takes = scripts.values(connection, _PARAMETER_TYPES.format(client.procedure))
-    passed = [PARAMETERS[name] for name in client.parameters]
-    if takes != passed:
-        passes = ", ".join(f"{name} {type_}" for name, type_ in zip(client.parameters, passed, strict=True))
+    passed = [workload.types_of(name) for name in client.parameters]
+    if len(takes) != len(passed) or any(type_ not in fit for type_, fit in zip(takes, passed, strict=True)):
+        passes = ", ".join(f"{name} {' or '.join(fit)}" for name, fit in zip(client.parameters, passed, strict=True))
         raise WorkloadError(
             f"{workload.where('client', 'parameters')}: {client.procedure} takes {', '.join(takes) or 'nothing'}, and "
             f"clients pass {passes}"
@@ -257,8 +278,9 @@ def _password() -> Secret:
 
 def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, others: Sequence[Identity]) -> None:
     for other in others:
-        variables = lab.variables | {
-            "Database": instance.database,
+        variables = {
+            **lab.variables,
+            **instance.variables,
             "RemoteName": local_name(other.instance),
             "LoginPassword": _password(),
             **other.route,
@@ -270,35 +292,50 @@ def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, othe
             scripts.run(connection, _BINDING if lab.security.dialog else _NO_BINDING, variables)
 
 
-# -- how the target receives -------------------------------------------------------------------------------------------
+# -- another workload --------------------------------------------------------------------------------------------------
 
 
-def apply_receive_settings(lab: Lab, receiving: ReceiveSettings) -> None:
-    """Install the activation procedure with other settings and set the queue's number of readers.
+def change_workload(lab: Lab, workload: Workload) -> None:
+    """Install another workload, or the same with other settings; its dialogs and all that `link` makes of them stay.
 
     Nothing may be sent meanwhile. A running reader keeps the procedure that it was started with, and lowering
     MAX_QUEUE_READERS ends none. So this first waits until the running readers have timed out; LabError if they do not.
     """
+    if "QUEUE" in lab.target.kept:
+        raise LabError(
+            f"the queue {lab.target.queue} of {lab.target.database} existed before and stays as it is: other settings "
+            "need a queue that the lab creates"
+        )
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
+    before, lab.workload = lab.workload, workload
+    if (before.digests, before.variables, before.client) != (workload.digests, workload.variables, workload.client):
+        with connections(lab.initiators) as initiators:
+            for instance, connection in zip(lab.initiators, initiators, strict=True):
+                variables = lab.variables | instance.variables | workload.script_variables
+                for path in workload.initiator_scripts:
+                    scripts.run(connection, path, variables)
+                if lab.place != "simulated":
+                    _check_client(workload, instance, connection)
     with connections([lab.target]) as (target,):
         queue_readers.wait_until_at_most(
             0, lab, target, timeout_s=timeout_before_ms / 1000 + queue_readers.END_WITHIN_S
         )
-        _install(lab, target, receiving)
+        lab.variables["ActivationProcedure"] = workload.target.activation_procedure
+        _install(lab, target, workload.target)
 
 
-def apply_to_new_readers(lab: Lab, receiving: ReceiveSettings) -> None:
-    """Do the same while messages arrive: the settings hold for readers started from now on."""
+def apply_to_new_readers(lab: Lab, receiving: Receiving) -> None:
+    """Let the lab's workload receive with other settings while messages arrive: readers started from now on do so."""
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
     with connections([lab.target]) as (target,):
         _install(lab, target, receiving)
-    # Running readers keep their timeout, and the next `apply_receive_settings` waits for them.
-    lab.variables["ReceiveTimeoutMs"] = str(max(timeout_before_ms, receiving.timeout_ms))
+    # Running readers keep their timeout, and the next `change_workload` waits for them.
+    lab.variables["ReceiveTimeoutMs"] = str(max(timeout_before_ms, receiving.receive_timeout_ms))
 
 
-def _install(lab: Lab, target: pyodbc.Connection, receiving: ReceiveSettings) -> None:
-    lab.variables |= receiving.variables
-    variables = lab.variables | {"Database": lab.target.database}
+def _install(lab: Lab, target: pyodbc.Connection, receiving: Receiving) -> None:
+    lab.variables |= receiving.script_variables
+    variables = lab.variables | lab.target.variables
     for path in lab.workload.target_scripts:
         scripts.run(target, path, variables | lab.workload.script_variables)
     scripts.run(target, "target/queue.sql", variables)

@@ -175,7 +175,14 @@ def open(
         chosen = drivers.choose(driver)
         if topology.lab_file is not None:
             lab = user_servers.start(
-                topology.lab_file, initiators=initiators, directory=directory, driver=chosen, watch=watch, tell=tell
+                topology.lab_file,
+                workload=topology.workload,
+                security=topology.security,
+                initiators=initiators,
+                directory=directory,
+                driver=chosen,
+                watch=watch,
+                tell=tell,
             )
         elif topology.place == "containers":
             lab = stack.enter_context(
@@ -195,6 +202,7 @@ def open(
             if lab.place == "servers":
                 user_servers.abandon(lab, tell)
             raise
+        stack.callback(user_servers.close, lab)
         yield lab
 
 

@@ -26,15 +26,15 @@ END_WITHIN_S = 30.0  # beyond their timeout: a reader may still process what it 
 _POLL_S = 0.05
 
 
-def running(target: pyodbc.Connection) -> int:
+def running(target: pyodbc.Connection, queue: str) -> int:
     """Count the readers of the target's queue."""
-    return sum(int(row["tasks"]) for row in scripts.rows(target, "observe/activated_tasks.sql", {}))
+    return sum(int(row["tasks"]) for row in scripts.rows(target, "observe/activated_tasks.sql", {"Queue": queue}))
 
 
 def wait_until_at_most(most: int, lab: Lab, target: pyodbc.Connection, *, timeout_s: float) -> None:
     """Wait until so many readers or fewer are left. Nothing may be sent meanwhile. LabError if they do not end."""
     deadline_s = lab.clock.now_s() + timeout_s
-    while (left := running(target)) > most:
+    while (left := running(target, lab.target.queue)) > most:
         lab.check()
         if lab.clock.now_s() > deadline_s:
             raise LabError(f"{left} readers of the target's queue have not ended within {timeout_s:g} s")

@@ -26,9 +26,12 @@ _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _COMMENT_OR_STRING = re.compile(r"/\*.*?\*/|--[^\n]*|'(?:[^']|'')*'", re.DOTALL)
 _CREATE = re.compile(
     r"\bCREATE\s+(?:OR\s+ALTER\s+)?(?:UNIQUE\s+|(?:NON)?CLUSTERED\s+)*(?P<kind>MESSAGE\s+TYPE|\w+)"
-    r"\s+(?P<name>(?:\[[^\]]+\]|[\w$()]+)(?:\.(?:\[[^\]]+\]|[\w$()]+))*)",
+    r"\s+(?P<name>{name})(?:\s+ON\s+(?P<on>{name}))?".format(
+        name=r"(?:\[[^\]]+\]|[\w$()]+)(?:\.(?:\[[^\]]+\]|[\w$()]+))*"
+    ),
     re.IGNORECASE,
 )
+_FULL = {"PROC": "PROCEDURE"}
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
 
 
@@ -122,8 +125,18 @@ def created(path: Path | str) -> list[str]:
 
     Only what stands in the file counts, not what an executed string creates.
     """
-    text = _COMMENT_OR_STRING.sub(" ", _text(path))
-    return [" ".join(f"{match['kind'].upper()} {match['name']}".split()) for match in _CREATE.finditer(text)]
+    return [f"{kind} {name}" for kind, name, _ in creations(path, {})]
+
+
+def creations(path: Path | str, variables: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return kind and name of what the statements of a file create, and the table of an index or a trigger."""
+    values = {name.lower(): value for name, value in variables.items()}
+    text = _VARIABLE.sub(lambda match: values.get(match[1].lower(), match[0]), _COMMENT_OR_STRING.sub(" ", _text(path)))
+    return [
+        (_FULL.get(kind, kind), match["name"], match["on"] or "")
+        for match in _CREATE.finditer(text)
+        for kind in (" ".join(match["kind"].upper().split()),)
+    ]
 
 
 def single(path: Path | str, variables: Mapping[str, str]) -> str:
@@ -212,5 +225,14 @@ _CLASS = "42"
 
 def is_refusal(error: ScriptError) -> bool:
     """Return whether the instance refused the query: repeating it would not help, and nothing else is wrong."""
+    return _state(error).startswith(_CLASS)
+
+
+def is_broken(error: ScriptError) -> bool:
+    """Return whether the connection has ended, so that every further query on it fails."""
+    return _state(error).startswith("08")
+
+
+def _state(error: ScriptError) -> str:
     cause = error.__cause__
-    return bool(cause is not None and cause.args and str(cause.args[0]).startswith(_CLASS))
+    return str(cause.args[0]) if cause is not None and cause.args else ""

@@ -9,6 +9,7 @@ it.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import ipaddress
 import sys
@@ -18,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness import settings
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab import error_remedies, ledger, scripts
+from harness.lab import error_remedies, existing_database, ledger, pool_dialogs, scripts
 from harness.lab.drivers import Driver, Secret
-from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
-from harness.lab.ledger import Holdings, Thing, place
+from harness.lab.existing_database import Thing
+from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, Security, connections, in_parallel
+from harness.lab.ledger import Holdings, place
 from harness.lab_file import MAJORS, LabFile, Server
+from harness.workload_file import Workload
 
 if TYPE_CHECKING:
     import pyodbc
@@ -43,6 +46,8 @@ class PasswordMissing(UsageFailure):
 def start(
     lab_file: LabFile,
     *,
+    workload: Workload,
+    security: Security,
     initiators: int,
     directory: Path,
     driver: Driver,
@@ -67,8 +72,11 @@ def start(
         instances[1:],
         directory,
         prefix=lab_file.prefix,
+        security=security,
+        workload=workload,
         watch=watch,
     )
+    _refuse_dialogs_of_clients(lab_file, lab)
     plans = [ledger.planned(instance, _others(lab, instance), lab.prefix) for instance in instances]
     with connections(instances, "master") as opened:
         watch()
@@ -82,6 +90,7 @@ def start(
         for instance, connection in zip(instances, opened, strict=True):
             ledger.refuse_if_in_use(instance, connection)
         holdings = _remove_leftovers(lab, opened, holdings, tell)
+        _plan_existing(lab_file, lab, opened, plans, tell)
         in_parallel(lambda server, instance: _refuse_taken_port(lab_file, server, instance), servers, instances)
         for row in zip(instances, holdings, plans, strict=True):
             tell(ledger.description(*row))
@@ -104,6 +113,12 @@ def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
 
     `unmarked` are instances whose database this process has created and perhaps not marked yet.
     """
+    with contextlib.suppress(MachineFailure, OSError), connections(lab.instances, "master") as opened:
+        holdings = [
+            ledger.read_holdings(instance, connection, lab.prefix)
+            for instance, connection in zip(lab.instances, opened, strict=True)
+        ]
+        _end_dialogs(lab.instances, opened, holdings)
     for instance in lab.instances:
         try:
             with connections([instance], "master") as (connection,):
@@ -113,6 +128,14 @@ def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
                     scripts.run(connection, "server/drop_database.sql", {"Database": instance.database})
         except (MachineFailure, OSError) as error:
             tell(f"{place(instance)} still has what was created ({error}): remove it with harness lab clean")
+
+
+def close(lab: Lab) -> None:
+    """End the lab's dialogs in databases that existed before. Raises nothing: `clean` ends those that are left."""
+    if any(instance.is_existing for instance in lab.instances):
+        with contextlib.suppress(MachineFailure, OSError), connections(lab.instances, "master") as opened:
+            target, *initiators = zip(lab.instances, opened, strict=True)
+            pool_dialogs.end(target, initiators)
 
 
 def clean(
@@ -140,9 +163,20 @@ def clean(
             continue
         for line in _description(instance, holdings):
             tell(line)
-        if holdings.is_ours and (holdings.mark == "made" or holdings.listed):
+        instance.is_existing = holdings.mark == "existing"
+        if holdings.is_left_over:
             ours.append((instance, holdings))
+    if failures and any(instance.is_existing and instance.name == SIDES[0][0] for instance, _ in ours):
+        tell("the target is left for the next time: only the initiators know which of its conversations are the lab's")
+        ours = [(instance, holdings) for instance, holdings in ours if instance.name != SIDES[0][0]]
     if ours and confirm("Remove this?"):
+        instances = [instance for instance, _ in ours]
+        try:
+            with connections(instances, "master") as opened:
+                _end_dialogs(instances, opened, [holdings for _, holdings in ours])
+        except MachineFailure as error:
+            failures.append(str(error))
+            ours = []
         for instance, holdings in ours:
             try:
                 with connections([instance], "master") as (connection,):
@@ -190,6 +224,7 @@ def _instance(server: Server, driver: Driver) -> Instance:
         admin_port=server.admin_port,
         encrypt=server.encrypt,
         trust_server_certificate=server.trust_server_certificate,
+        is_existing=server.existing_database is not None,
     )
 
 
@@ -246,6 +281,41 @@ def _refuse_collisions(
     lines: list[str] = []
     for server, instance, held, plan in zip(servers, instances, holdings, plans, strict=True):
         lines += ledger.refusals(instance, held, plan, lab_file, server)
+    _raise_first(lines)
+
+
+def _refuse_dialogs_of_clients(lab_file: LabFile, lab: Lab) -> None:
+    """Raise LabError if clients begin dialogs themselves in an application's database: nothing lists them."""
+    client = lab.workload.client
+    for server, instance in zip(lab_file.servers, lab.instances, strict=False):
+        if instance.is_existing and client.begins_dialogs:
+            where = lab_file.where_of(server, "existing_database")
+            raise LabError(
+                f"{lab.workload.where('client', 'parameters')}: the dialogs that {client.procedure} begins could not "
+                f"be told from others of {instance.database} ({where}): let it send on a handle that it gets"
+            )
+
+
+def _plan_existing(
+    lab_file: LabFile, lab: Lab, opened: Sequence[pyodbc.Connection], planned: Sequence[list[Thing]], tell: Tell
+) -> None:
+    """Add to the plans what is created in existing databases. Raises LabError if one of them does not suit."""
+    refusals: list[str] = []
+    for server, instance, connection, things in zip(lab_file.servers, lab.instances, opened, planned, strict=False):
+        if not instance.is_existing:
+            continue
+        instance.names = lab.workload.names
+        plan = existing_database.plan(lab, instance, connection, _others(lab, instance))
+        where = f"{place(instance)}: {instance.database} ({lab_file.where_of(server, 'existing_database')})"
+        refusals += [f"{where}: {reason}" for reason in plan.refusals]
+        things.extend(plan.created)
+        instance.kept = frozenset(thing.kind for thing in plan.found)
+        if plan.found:
+            tell(f"{instance.name} uses as they are: {', '.join(map(str, plan.found))}")
+    _raise_first(refusals)
+
+
+def _raise_first(lines: Sequence[str]) -> None:
     if lines:
         raise LabError(lines[0] + (f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""))
 
@@ -293,14 +363,25 @@ def _remove_leftovers(
 ) -> list[Holdings]:
     """Remove what an earlier opening left, and return what exists afterwards."""
     left: list[Holdings] = []
+    _end_dialogs(lab.instances, opened, holdings)
     for instance, connection, held in zip(lab.instances, opened, holdings, strict=True):
-        if held.is_ours and (held.mark == "made" or held.listed):
+        if held.is_left_over:
             tell(f"{instance.name}: removing what an earlier opening left")
             ledger.remove(instance, connection, held, lab.prefix, lambda text: None)
             held = ledger.read_holdings(instance, connection, lab.prefix)  # noqa: PLW2901
             lab.watch()
         left.append(held)
     return left
+
+
+def _end_dialogs(
+    instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], holdings: Sequence[Holdings]
+) -> None:
+    """End the dialogs of an earlier lab where a database existed before it."""
+    rows = zip(instances, opened, holdings, strict=True)
+    left = {instance.name: (instance, connection) for instance, connection, held in rows if held.is_left_over}
+    target = left.pop(SIDES[0][0], None)
+    pool_dialogs.end(target, list(left.values()))
 
 
 # -- parts of clean ----------------------------------------------------------------------------------------------------
@@ -317,6 +398,8 @@ def _description(instance: Instance, holdings: Holdings) -> list[str]:
             line += f"; left alone, because no ledger lists it: {' '.join(thing.drop for thing in others)}"
         return [line]
     lines = [f"{place(instance)}: {thing.kind} {thing.name}" for thing in holdings.listed if thing.kind != "database"]
+    if holdings.mark == "existing":
+        return [*lines, f"{place(instance)}: these of the database {instance.database}, which itself stays"]
     what = "all in the database" if holdings.mark == "prepared" else "database"
     if holdings.mark == "prepared" and not holdings.listed:
         return [f"{place(instance)}: the database {instance.database} is prepared and empty"]

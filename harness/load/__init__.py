@@ -33,7 +33,8 @@ plan has their handles.
 with its name and signal; the next `prepare` starts all of them anew. A thread that stays in a call after `stop` is
 reported and abandoned; its user gets a new one.
 
-Modules: `plan` a cell's plan, progress and report; `payload` a message's body; `threads` the client thread; `worker` a
-worker process, `master` the master process, `locust_process` what they share; `messages` what goes between processes;
-`locust_clients` all of it seen from the sweep; `ui` and `web` the web interface for one scenario.
+Modules: `plan` a cell's plan, progress and report; `payload` a message's body, `bodies` those of a workload's own sizes
+or template; `threads` the client thread; `worker` a worker process, `master` the master process, `locust_process` what
+they share; `messages` what goes between processes; `locust_clients` all of it seen from the sweep; `ui` and `web` the
+web interface for one scenario.
 """

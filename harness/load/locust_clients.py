@@ -32,6 +32,7 @@ class WebPage:
     lab: str  # what the page says it loads
     initiators_max: int
     rate: str = ""  # default of the form's field; empty: the closed loop
+    payload_bytes: int = 100  # the same
 
 
 class _Peer:
@@ -110,6 +111,7 @@ class LocustClients:
                 plan.run,
                 plan.cell.payload_bytes,
                 plan.client,
+                plan.bodies,
                 str(plan.results.absolute()) if plan.results else None,
                 plan.connection_strings[initiator - 1],
                 plan.handles[initiator - 1][: plan.cell.threads],
@@ -196,7 +198,7 @@ class LocustClients:
             options = []
             if web is not None:
                 options = ["--web-port", str(web.port), "--lab", web.lab, "--rate", web.rate]
-                options += ["--initiators-max", str(web.initiators_max)]
+                options += ["--initiators-max", str(web.initiators_max), "--payload-bytes", str(web.payload_bytes)]
             self._master = _Peer(self._child("locust-master", "harness.load.master", *options), self._news)
         for number in started:
             options = [] if self._web is None else ["--report-interval", "1"]

@@ -115,6 +115,7 @@ def main() -> None:
     parser.add_argument("--lab", default="lab", help="what the web page says it loads")
     parser.add_argument("--initiators-max", type=int, help="how many the lab of the web page has")
     parser.add_argument("--rate", default="", help="default of the web page's field")
+    parser.add_argument("--payload-bytes", default="100", help="the same")
     options = parser.parse_args()
     setup_logging("WARNING")  # type: ignore[no-untyped-call]
     pipe = Pipe()
@@ -134,7 +135,7 @@ def main() -> None:
             options.web_port,
             lab=options.lab,
             initiators_max=options.initiators_max,
-            rate=options.rate,
+            defaults={"rate": options.rate, "payload_bytes": options.payload_bytes},
         ).handlers
     pipe.serve(handlers)
 

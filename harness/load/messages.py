@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from harness.load.plan import GeneratorHealth
 from harness.load_model import CLOSED_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
 from harness.matrix import axis_value
+from harness.message_bodies import Bodies
 from harness.workload_file import Client
 
 
@@ -84,6 +85,7 @@ class Prepare(Message):
     run: int  # goes into every message's header
     payload_bytes: int
     client: Client
+    bodies: Bodies | None  # None: each thread has one, of `payload_bytes`
     results: str | None  # folder of the records; None: the calls are not kept
     connection_string: str = field(repr=False)
     handles: Sequence[str] = field(repr=False)  # one for each thread

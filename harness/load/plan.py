@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.failures import MachineFailure
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
+from harness.message_bodies import Bodies
 from harness.workload_file import Client
 
 # The paper's two ways of sending.
@@ -22,10 +23,12 @@ class LoadError(MachineFailure):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The procedure that clients call, and by initiator and thread the dialog or broker instance that they pass."""
+    """The procedure that clients call, by initiator and thread the dialog or broker instance that they pass, and what
+    bodies are made of."""
 
     client: Client
     handles: Sequence[Sequence[str]] = field(repr=False)
+    bodies: Bodies | None = None  # None: bytes as many as the cell's payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class CellPlan:
     results: Path | None  # None: keeps no records
     client: Client = SEND_MESSAGE
     open_loop: OpenLoop | None = None  # None: the closed loop
+    bodies: Bodies | None = None  # None: bytes as many as the cell's payload
 
     @property
     def cell(self) -> Cell:

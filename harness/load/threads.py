@@ -14,7 +14,7 @@ import contextlib
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
@@ -25,14 +25,20 @@ import numpy as np
 import numpy.typing as npt
 import pyodbc
 
+from harness.load.bodies import Compose, composer
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import SEND_MESSAGE
+from harness.message_bodies import Bodies
 from harness.workload_file import Client, Parameter
 
 # A pooled connection would hide the cost of connecting and the state of its session.
 pyodbc.pooling = False
 
 PING = "SELECT 1"
+# Explicit: SEND begins no implicit transaction, so ODBC's own (autocommit off) would leave each call alone.
+BEGIN = "BEGIN TRANSACTION"
+COMMIT = "COMMIT TRANSACTION"
+ROLL_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION"
 
 LOGIN_TIMEOUT_S = 15
 # A longer call fails with HYT00. Nothing else interrupts a thread inside the driver.
@@ -75,6 +81,11 @@ class CallLog:
         """Empties the log and keeps its memory."""
         self.count = 0
         self.failures = []
+
+    def fail(self, calls: Iterable[int], error: Exception) -> None:
+        """Notes the error of calls: of one, or of all that its transaction held, as none of their messages is sent."""
+        text = error_text(error)
+        self.failures.extend((number, text) for number in calls)
 
     def intended_ns(self) -> npt.NDArray[np.int64]:
         return self._joined(self.intended, 0, self.count)
@@ -125,16 +136,61 @@ class CellRun:
         run: int,
         payload_bytes: int,
         client: Client = SEND_MESSAGE,
+        bodies: Bodies | None = None,
+        threads: int = 1,
         turns: Turns | None = None,
     ) -> None:
         self.connection_string = connection_string
         self.initiator = initiator
-        self.run = run
+        # In text it is a moment: an application's table may have a key, and attempts are counted anew in each run.
+        self.run = int(time.time()) if bodies and bodies.template else run
         self.payload_bytes = payload_bytes
+        # None: each thread has one, of `payload_bytes`.
+        self.bodies = bodies and bodies.of_payload(payload_bytes)
+        self.threads = threads
         self.call, self.parameters, self.think_time_s = client.call, client.parameters, client.think_time
+        self.messages_per_transaction = client.messages_per_transaction
         self.stopping = False
         self.turns = turns  # None: the closed loop
         self.clock_offset_ns = clock_offset_ns()
+
+    def new_transaction(self, execute: Callable[..., Any]) -> SharedTransaction | None:
+        """What shares transactions among the calls of a thread; None if each call has its own."""
+        calls = self.messages_per_transaction
+        return SharedTransaction(execute, calls) if calls > 1 else None
+
+
+class SharedTransaction:
+    """Transactions of one thread, each of which holds so many of its calls; the last call commits it."""
+
+    def __init__(self, execute: Callable[..., Any], calls: int) -> None:
+        self._execute = execute
+        self._calls = calls
+        self.uncommitted = 0  # calls that have returned in the open transaction
+
+    def execute(self, call: str, *arguments: Any) -> None:
+        """Executes a call; raises pyodbc.Error, also that of the commit."""
+        if not self.uncommitted:
+            self._execute(BEGIN)
+        self._execute(call, *arguments)
+        if self.uncommitted + 1 == self._calls:
+            self._execute(COMMIT)
+            self.uncommitted = 0
+        else:
+            self.uncommitted += 1
+
+    def commit(self) -> None:
+        """Commits what is open; raises pyodbc.Error."""
+        if self.uncommitted:
+            self._execute(COMMIT)
+            self.uncommitted = 0
+
+    def roll_back(self) -> int:
+        """Rolls back after a call that failed; returns how many calls before it are lost with it."""
+        lost, self.uncommitted = self.uncommitted, 0
+        with contextlib.suppress(pyodbc.Error):  # on a dead connection the server does
+            self._execute(ROLL_BACK)
+        return lost
 
 
 class ClientThread:
@@ -150,8 +206,9 @@ class ClientThread:
         self._connection: pyodbc.Connection | None = None
         self._connected_to = ""
         self._cursor: Any = None
-        self._arguments: Sequence[Any] = ()  # of the procedure
+        self._arguments: list[Any] = []  # of the procedure
         self._body = bytearray()  # one of them, changed before each call
+        self._compose: Compose | None = None  # makes a body for each call instead
         threading.Thread(target=self._obey, daemon=True).start()
 
     def prepare(self, run: CellRun, number: int, handle: str) -> None:
@@ -195,8 +252,14 @@ class ClientThread:
             self.reason = error_text(error)
             self.state = ThreadState.UNPREPARED
             return
-        self._cursor.setinputsizes(input_sizes(self._connection, run.payload_bytes, run.parameters))
+        longest, is_text, self._compose = run.payload_bytes, False, None
         self._body = new_body(run.payload_bytes, run=run.run, initiator=run.initiator, thread=self.number)
+        if run.bodies:
+            longest, is_text = max(run.bodies.sizes), bool(run.bodies.template)
+            self._compose = composer(
+                run.bodies, run=run.run, initiator=run.initiator, thread=self.number, threads=run.threads
+            )
+        self._cursor.setinputsizes(input_sizes(self._connection, longest, run.parameters, is_text=is_text))
         values = {
             "handle": handle,
             "broker_instance": handle,
@@ -233,10 +296,13 @@ class ClientThread:
             return False
         return True
 
-    def _send_until_stopping(self, run: CellRun) -> None:
+    def _send_until_stopping(self, run: CellRun) -> None:  # noqa: PLR0912  a call of a method would cost every message
         """Runs the loop. It shares nothing with other threads but `run.stopping` and `run.turns`."""
         log = self.log
-        execute, send, arguments, body = self._cursor.execute, run.call, self._arguments, self._body
+        transaction = run.new_transaction(self._cursor.execute)
+        execute = transaction.execute if transaction else self._cursor.execute
+        send, arguments, body = run.call, self._arguments, self._body
+        compose, place = self._compose, run.parameters.index("body")
         offset, clock, stamp, turns = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into, run.turns
         think_time_s = run.think_time_s
         failures_in_a_row = 0
@@ -252,14 +318,18 @@ class ClientThread:
                 if run.stopping:
                     break
                 started = intended if turns is None else clock()
-                stamp(body, STAMP_OFFSET, sequence, intended + offset)
+                if compose is None:
+                    stamp(body, STAMP_OFFSET, sequence, intended + offset)
+                else:
+                    arguments[place] = compose(sequence, intended + offset)
                 try:
                     execute(send, *arguments)
                 except pyodbc.Error as error:
                     latencies[index] = clock() - intended
-                    in_a_row = bool(log.failures) and log.failures[-1][0] == sequence - 1
+                    lost = transaction.roll_back() if transaction else 0
+                    in_a_row = bool(log.failures) and log.failures[-1][0] == sequence - lost - 1
                     failures_in_a_row = failures_in_a_row + 1 if in_a_row else 1
-                    log.failures.append((sequence, error_text(error)))
+                    log.fail(range(sequence - lost, sequence + 1), error)
                 else:
                     latencies[index] = clock() - intended
                 intendeds[index], starts[index] = intended, started
@@ -269,10 +339,19 @@ class ClientThread:
                     break
                 if think_time_s:
                     _sleep_until(clock() + round(think_time_s * 1e9), run)
+        if transaction:
+            try:
+                transaction.commit()
+            except pyodbc.Error as error:
+                log.fail(range(sequence - transaction.roll_back(), sequence), error)
+        self._end(run, failures_in_a_row)
+
+    def _end(self, run: CellRun, failures_in_a_row: int) -> None:
+        """Says how the loop ended: FINISHED or GAVE_UP."""
         if self.state is not ThreadState.RUNNING or self._run is not run:
             return  # retired, or parked meanwhile
         if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
-            self.reason = f"gave up after {failures_in_a_row} failed calls in a row: {log.failures[-1][1]}"
+            self.reason = f"gave up after {failures_in_a_row} failed calls in a row: {self.log.failures[-1][1]}"
             self._disconnect()
             self.state = ThreadState.GAVE_UP
         else:
@@ -293,15 +372,18 @@ def _sleep_until(until_ns: int, run: CellRun) -> None:
 
 
 def input_sizes(
-    connection: pyodbc.Connection, payload_bytes: int, parameters: Sequence[Parameter]
+    connection: pyodbc.Connection, body_bytes: int, parameters: Sequence[Parameter], *, is_text: bool = False
 ) -> list[tuple[int, int, int]]:
-    """Types of the procedure's parameters with which a body of any size is sent as varbinary(max).
+    """Types of the procedure's parameters with which a body of up to `body_bytes` is sent as varbinary(max).
 
-    Microsoft's driver refuses 8192 bytes as varbinary(n) and takes size 0 for max. With that size FreeTDS would send an
-    empty body, and it silently truncates varbinary(n) at 8000 bytes; its varbinary(max) is SQL_LONGVARBINARY.
+    Text is sent as nvarchar(max). Microsoft's driver refuses 8192 bytes as varbinary(n) and takes size 0 for max. With
+    that size FreeTDS would send an empty body, and it silently truncates varbinary(n) at 8000 bytes; its varbinary(max)
+    is SQL_LONGVARBINARY.
     """
     freetds = "tds" in connection.getinfo(pyodbc.SQL_DRIVER_NAME).lower()
-    body = (pyodbc.SQL_LONGVARBINARY, payload_bytes, 0) if freetds else (pyodbc.SQL_VARBINARY, 0, 0)
+    body = (pyodbc.SQL_LONGVARBINARY, body_bytes, 0) if freetds else (pyodbc.SQL_VARBINARY, 0, 0)
+    if is_text:
+        body = (pyodbc.SQL_WLONGVARCHAR, body_bytes // 2, 0) if freetds else (pyodbc.SQL_WVARCHAR, 0, 0)
     guid, number = (pyodbc.SQL_GUID, 16, 0), (pyodbc.SQL_INTEGER, 0, 0)
     types = {"handle": guid, "broker_instance": guid, "body": body, "initiator": number, "thread": number}
     return [types[name] for name in parameters]

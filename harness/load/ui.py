@@ -35,6 +35,7 @@ from harness.load.plan import CellPlan, LoadError, Sending
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.settings import RunSettings
+from harness.workload_file import WorkloadError
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
@@ -45,7 +46,7 @@ class Stage(Protocol):
     """Where scenarios run."""
 
     def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
-        """Makes dialogs ready and plans the cell; raises LabError or ScriptError."""
+        """Makes dialogs ready and plans the cell; raises LabError, ScriptError or WorkloadError."""
         ...
 
     def check(self) -> None:
@@ -63,6 +64,7 @@ class LabStage:
         self._used = False
 
     def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
+        self._lab.workload.require_payload(scenario.payload_bytes)
         needed = scenario.dialogs // scenario.initiators
         if self._pool is None or self._pool[0] != scenario.initiators or self._pool[1] < needed:
             tell(f"beginning {scenario.dialogs:,} dialogs and warming them up ...")
@@ -71,7 +73,8 @@ class LabStage:
                 link.remove_conversations(self._lab)
             self._used = True
             dialog_pool.build(self._lab, initiators=scenario.initiators, dialogs=needed)
-            self._pool = (scenario.initiators, needed)
+            # Retained messages of a scenario would be in the next one's way.
+            self._pool = None if self._lab.workload.queue.retention else (scenario.initiators, needed)
         else:
             tell("waiting until the last scenario's messages have been processed ...")
             self._drain(scenario.initiators)
@@ -81,7 +84,8 @@ class LabStage:
             handles = dialog_pool.identifiers(self._lab, opened, client, scenario.dialog_ratio, scenario.threads)
         strings = [instance.client_connection_string() for instance in taking_part]
         open_loop = self._settings.model_copy(update={"rate": scenario.rate_per_s}).open_loop
-        return plan_of(scenario, run, self._lab.version, strings, Sending(client, handles), open_loop)
+        sending = Sending(client, handles, self._lab.workload.bodies)
+        return plan_of(scenario, run, self._lab.version, strings, sending, open_loop)
 
     def check(self) -> None:
         self._lab.check()
@@ -105,7 +109,9 @@ def plan_of(  # noqa: PLR0917
 ) -> CellPlan:
     """A cell that keeps no records."""
     cell = Cell(version, scenario.initiators, scenario.dialog_ratio, scenario.threads, scenario.payload_bytes)
-    return CellPlan(Visit(cell), 1, run, connection_strings, sending.handles, None, sending.client, open_loop)
+    return CellPlan(
+        Visit(cell), 1, run, connection_strings, sending.handles, None, sending.client, open_loop, sending.bodies
+    )
 
 
 class Player:
@@ -132,7 +138,7 @@ class Player:
                 number, message = request
                 try:
                     answer = self._carry_out(message)
-                except (LabError, ScriptError, LoadError) as error:
+                except (LabError, ScriptError, LoadError, WorkloadError) as error:
                     answer = Failed(str(error))
                 self._clients.tell_master(answer, number)
 
@@ -152,7 +158,9 @@ class Player:
         self._clients.tell_master(Status(text))
 
 
-def main(selection: Selection, *, port: int, version: str, initiators: int, say: Tell = print) -> None:
+def main(
+    selection: Selection, *, port: int, version: str, initiators: int, payload_bytes: int, say: Tell = print
+) -> None:
     """Serves until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
     topology, settings = selection.topology, selection.settings
     rate = "" if settings.rate is None else f"{settings.rate:g}/s"
@@ -170,9 +178,8 @@ def main(selection: Selection, *, port: int, version: str, initiators: int, say:
                 tell=say,
             )
         )
-        clients = stack.enter_context(
-            LocustClients(log_directory=directory / "logs", web=WebPage(port, f"{topology.kind} lab", initiators, rate))
-        )
+        web = WebPage(port, f"{topology.kind} lab", initiators, rate, payload_bytes)
+        clients = stack.enter_context(LocustClients(log_directory=directory / "logs", web=web))
         clients.launch(1)
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

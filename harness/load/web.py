@@ -71,7 +71,15 @@ class WebInterface:
     """The start form, its validation, and the cell behind Locust's own start and stop."""
 
     def __init__(
-        self, environment: Any, master: Any, pipe: Pipe, port: int, *, lab: str, initiators_max: int, rate: str
+        self,
+        environment: Any,
+        master: Any,
+        pipe: Pipe,
+        port: int,
+        *,
+        lab: str,
+        initiators_max: int,
+        defaults: Mapping[str, str],
     ) -> None:
         self._environment = environment
         self._initiators_max = initiators_max
@@ -85,7 +93,7 @@ class WebInterface:
             Status: self._on_status,
             WorkerLost: self._on_worker_lost,
         }
-        environment.events.init_command_line_parser.add_listener(partial(add_fields, initiators_max, rate))
+        environment.events.init_command_line_parser.add_listener(partial(add_fields, initiators_max, defaults))
         sys.argv = sys.argv[:1]  # Locust parses it again for the form's defaults
         environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args([])
         environment.host = lab
@@ -175,12 +183,12 @@ class WebInterface:
         self._status = self._failure or "stopped"
 
 
-def add_fields(initiators_max: int, rate: str, parser: Any) -> None:
-    """The scenario's fields, on the start form's custom parameters; `rate` is the default of its field."""
+def add_fields(initiators_max: int, defaults: Mapping[str, str], parser: Any) -> None:
+    """The scenario's fields, on the start form's custom parameters; some have other `defaults`."""
     valid = bounds(initiators_max)
-    for name, default in WebScenario().fields().items():
+    for name, default in {**WebScenario().fields(), **defaults}.items():
         if name == "rate":
-            parser.add_argument("--rate", default=rate, help="open loop: 500/s per initiator; empty: closed loop")
+            parser.add_argument("--rate", default=default, help="open loop: 500/s per initiator; empty: closed loop")
             continue
         meaning = f"{valid[name][0]:,} to {valid[name][-1]:,}{MEANINGS[name]}"
         # As text, since a payload may have a unit.

@@ -167,6 +167,8 @@ class Worker:
             run=order.run,
             payload_bytes=order.payload_bytes,
             client=order.client,
+            bodies=order.bodies,
+            threads=threads,
             turns=Turns(order.open_loop.starts_ns(self._initiator, order.block)) if order.open_loop else None,
         )
         self._threads = seats.threads

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance, ReconnectingConnection
-from harness.lab.scripts import ScriptError, is_refusal
+from harness.lab.scripts import ScriptError, is_broken, is_refusal
 
 if TYPE_CHECKING:
     import pyodbc
@@ -27,6 +27,7 @@ SAMPLE_EVERY_S = 0.1
 SAMPLE_TIMEOUT_S = 10
 # Tasks may have waited for many pages of a queue's table. Those with the most waits come first.
 RESOLVE_WITHIN_S = 10.0
+REFUSALS_IN_A_ROW = 3
 # Some versions append more about the latch.
 _RESOURCE = re.compile(r"\s*(\d+):(\d+):(\d+)")
 # sys.objects has these names too, but does not show them to every login.
@@ -65,14 +66,17 @@ UNKNOWN = PageObject("", 0)
 class PageObjects:
     """Finds the objects of one instance's pages. Caches the names of objects, not the objects of pages.
 
-    Uses `sys.dm_db_page_info`, which exists since SQL Server 2019, else DBCC PAGE. A method that is refused is not
-    tried again. The lookup follows the window, so a page may belong to another object than when a task waited for it.
+    Uses `sys.dm_db_page_info`, which exists since SQL Server 2019, else DBCC PAGE. A method that is refused for several
+    pages in a row is not tried again: a single page may be one that it cannot read. The lookup follows the window, so a
+    page may belong to another object than when a task waited for it.
     """
 
     def __init__(self) -> None:
-        self._methods: dict[int, list[Method]] = {}  # not refused yet, by database, because rights differ
+        # The refusals in a row of each method that is still tried, by database, because rights differ.
+        self._methods: dict[int, dict[Method, int]] = {}
+        self._refusals: dict[int, str] = {}  # the last one, by database
         self._names: dict[tuple[int, int], str] = {}
-        self.refusal = ""  # why the objects of some database's pages are unknown
+        self.unresolved = ""  # why the last call of `resolve` left pages out
 
     def resolve(
         self, connection: pyodbc.Connection, pages: Iterable[Page], *, within_s: float
@@ -80,26 +84,37 @@ class PageObjects:
         """Find the objects of as many pages as the time allows, in the order given. Unknown ones are left out."""
         deadline = time.monotonic() + within_s
         found: dict[Page, PageObject] = {}
+        self.unresolved = ""
         for page in pages:
             if time.monotonic() > deadline:
                 break
-            ids = self._ids(connection, page)
-            if ids is not None:
-                object_id, index_id = ids
-                found[page] = PageObject(self._name(connection, page, object_id), index_id)
+            try:
+                ids = self._ids(connection, page)
+                if ids is not None:
+                    object_id, index_id = ids
+                    found[page] = PageObject(self._name(connection, page, object_id), index_id)
+            except ScriptError as error:
+                if is_broken(error):
+                    raise
+                self.unresolved = str(error)  # this page cannot be read, or nobody says in time what it is
         return found
 
     def _ids(self, connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
-        methods = self._methods.setdefault(page.database_id, [_by_page_info, _by_dbcc_page])
-        while methods:
+        methods = self._methods.setdefault(page.database_id, {_by_page_info: 0, _by_dbcc_page: 0})
+        for method in list(methods):
             try:
-                return methods[0](connection, page)
+                ids = method(connection, page)
             except ScriptError as error:
                 if not is_refusal(error):
                     raise
-                del methods[0]
-                if not methods:
-                    self.refusal = str(error)
+                self._refusals[page.database_id] = str(error)
+                methods[method] += 1
+                if methods[method] == REFUSALS_IN_A_ROW:
+                    del methods[method]
+            else:
+                methods[method] = 0
+                return ids
+        self.unresolved = self._refusals[page.database_id]
         return None
 
     def _name(self, connection: pyodbc.Connection, page: Page, object_id: int) -> str:
@@ -139,14 +154,18 @@ def _variables(page: Page) -> dict[str, str]:
 
 def _by_page_info(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
     rows = scripts.rows(connection, "observe/page_object.sql", _variables(page))
-    return (int(rows[0]["object_id"]), int(rows[0]["index_id"])) if rows else None
+    return _ids_of(rows[0]["object_id"], rows[0]["index_id"]) if rows else None
 
 
 def _by_dbcc_page(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
     rows = scripts.rows(connection, "observe/page_header.sql", _variables(page))
     fields = {row["Field"].strip(): row["VALUE"] for row in rows}
-    object_id = fields.get("Metadata: ObjectId")
-    return (int(object_id), int(fields.get("Metadata: IndexId", 0))) if object_id is not None else None
+    return _ids_of(fields.get("Metadata: ObjectId"), fields.get("Metadata: IndexId"))
+
+
+def _ids_of(object_id: Any, index_id: Any) -> tuple[int, int] | None:
+    """Return what a page says it belongs to; None if it says nothing: both columns may be NULL."""
+    return (int(object_id), int(index_id or 0)) if object_id is not None else None
 
 
 class LatchWait(NamedTuple):
@@ -190,7 +209,7 @@ def resolve(connection: pyodbc.Connection, watched: Watched, objects: PageObject
     """Look up the objects of the pages, those with the most waits first."""
     often = Counter(wait.page for wait in watched.waits).most_common()
     watched.objects = objects.resolve(connection, [page for page, _ in often], within_s=within_s)
-    watched.unresolved = objects.refusal
+    watched.unresolved = objects.unresolved
 
 
 class LatchWatch:

@@ -36,18 +36,22 @@ class Sample(NamedTuple):
     value: float
 
 
-Query = Callable[["pyodbc.Connection"], list[Sample]]
+Query = Callable[["pyodbc.Connection", str], list[Sample]]  # of a connection and the lab's queue there
 
 
 def _query(file: str, to_sample: Callable[[dict[str, Any]], Sample]) -> Query:
-    def ask(connection: pyodbc.Connection) -> list[Sample]:
-        return [to_sample(row) for row in scripts.rows(connection, f"observe/{file}.sql", {})]
+    def ask(connection: pyodbc.Connection, queue: str) -> list[Sample]:
+        return [to_sample(row) for row in scripts.rows(connection, f"observe/{file}.sql", {"Queue": queue})]
 
     return ask
 
 
+def _depth(file: str) -> Query:
+    return _query(file, lambda row: Sample("queue_depth", row["queue_name"], row["messages"]))
+
+
 SAMPLED: Sequence[Query] = (
-    _query("queue_depth", lambda row: Sample("queue_depth", row["queue_name"], row["messages"])),
+    _depth("queue_depth"),
     _query("transmission_queue", lambda row: Sample("transmission_queue_depth", "", row["messages"])),
     _query(
         "queue_monitors",
@@ -65,16 +69,21 @@ SAMPLED: Sequence[Query] = (
 )
 
 
+SAMPLED_WITH_RETENTION: Sequence[Query] = (_depth("queue_depth_retention"), *SAMPLED[1:])
+
+
 class TargetProgress(NamedTuple):
     """How far the target is at one moment: a row of sql/observe/target_progress.sql."""
 
-    processed: int  # messages stored since its tables were emptied
+    processed: int  # messages stored since its tables were emptied; 0 where messages are counted
     queue_depth: int  # messages in its queue
     readers: int  # queue readers that run
+    untransmitted: int | None = None  # where messages are counted: those in the initiators' transmission queues
 
 
-def target_progress(connection: pyodbc.Connection) -> TargetProgress:
-    [row] = scripts.rows(connection, "observe/target_progress.sql", {})
+def target_progress(connection: pyodbc.Connection, queue: str, *, retention: bool = False) -> TargetProgress:
+    path = f"observe/target_progress{'_retention' if retention else ''}.sql"
+    [row] = scripts.rows(connection, path, {"Queue": queue})
     return TargetProgress(**{name: int(value or 0) for name, value in row.items()})
 
 
@@ -96,8 +105,12 @@ class Recording:
 class Observer:
     """Reads one instance in a thread of its own until `close`."""
 
-    def __init__(self, instance: Instance, queries: Sequence[Query] = SAMPLED, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self, instance: Instance, queries: Sequence[Query] | None = None, interval_s: float = INTERVAL_S
+    ) -> None:
         self.instance = instance
+        if queries is None:
+            queries = SAMPLED_WITH_RETENTION if instance.retention else SAMPLED
         self._queries = queries
         self._interval_s = interval_s
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -130,7 +143,8 @@ class Observer:
 
     def progress(self) -> Future[TargetProgress]:
         """Read now how far the instance is, as the target of a cell."""
-        return self._ask(lambda: target_progress(self._connection.get()))
+        one = self.instance
+        return self._ask(lambda: target_progress(self._connection.get(), one.queue, retention=one.retention))
 
     def close(self) -> None:
         self._requests.put(None)
@@ -180,7 +194,7 @@ class Observer:
         try:
             connection = self._connection.get()
             for query in self._queries:
-                recording.samples += [(at_ns, sample) for sample in query(connection)]
+                recording.samples += [(at_ns, sample) for sample in query(connection, self.instance.queue)]
         except Exception as error:
             self._connection.drop()
             text = error_text(error)

@@ -22,7 +22,7 @@ from harness.sweep import journal, run_folder
 from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, run_and_evaluate
 from harness.sweep.matrix_run import Outcome, open_results
-from harness.sweep.selected_cells import named_cell
+from harness.sweep.selected_cells import cell_of, named_cell
 from harness.sweep.testbed import LabTestbed
 
 # Long enough for a 99th percentile at a tenth of the rate.
@@ -68,7 +68,7 @@ def _on_servers(options: Mapping[str, Any], cell_id: str, reporter: Reporter, mo
     selection = select_lab({name: value for name, value in options.items() if name != "hardware"}, times=TIMES)
     reporter.note(selection.first_line)
     topology = selection.topology
-    cell = named_cell(cell_id, topology.versions, topology.initiators_max)
+    cell = cell_of(cell_id, {}, topology)
     settings = _of_cell(selection.settings, cell)
     results = open_results(settings, steps(cell, settings.repeats), **more)
 

@@ -19,10 +19,12 @@ How numbers are computed:
   (numpy's default, SQL's PERCENTILE_CONT), never an average of percentiles. `calls_in_window` is the number of
   values.
   A percentile q is null where fewer than 10 / (1 - q) values carry it: 20 for the median, 1,000 for the 99th.
+* Where a workload's messages are counted, processed messages are those that were sent and wait in no queue
+  (`harness.sweep.counting`); the number of RECEIVEs and end-to-end latency are null.
 * End-to-end latency is that of every message *sent* in the window, whenever it was processed, so that it includes the
   backlog. The clocks of two machines may differ: negative values are kept and counted.
 * In the closed loop each thread waits for its call, so latencies do not show how long calls of an open arrival stream
-  would have waited. In an open loop latencies, end to end too, count from the intended start of a send and are those of
+  would have waited. In an open loop latencies, end to end too, count from the intended start of a call and are those of
   the sends that were intended to start in the window; `late_calls` and `missed_calls` of them started late or never.
 * Only cells whose `state` is `valid` count; `harness.sweep.validity` decided it when the cell ended. The rate of a
   target that fell behind depends on where in the growth of the backlog the window lies. `until_drained_per_s` does not:
@@ -44,7 +46,6 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS, ResultsError, write_table
@@ -103,15 +104,12 @@ def reduce(results: Path, *, progress: Progress = to_standard_error) -> list[Pat
     progress(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
         with session(raw.size_bytes) as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
-            tables = _reduced(spark, gather(raw.files, Path(scratch)), raw.manifest)
-            rows = {}
-            for name in tables:
-                progress(f"reducing: {name}")
-                rows[name] = write(tables[name], target, name, Path(scratch))
-            spark.catalog.clearCache()
+            rows = {kind: read_raw(spark, kind, folder) for kind, folder in gather(raw.files, Path(scratch)).items()}
+            tables = Tables(spark, raw.manifest, target, Path(scratch), progress)
+            _reduce(rows, tables)
     except (PySparkException, Py4JError) as error:
         raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
-    if empty := [name for name in MAY_BE_EMPTY if not rows[name]]:
+    if empty := [name for name in MAY_BE_EMPTY if not tables.rows[name]]:
         progress(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
     return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
 
@@ -131,46 +129,78 @@ def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path
     return folders
 
 
-def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping[str, Any]) -> dict[str, DataFrame]:
-    """Return the tables, in an order in which each finds its inputs computed."""
-    rows = {kind: read_raw(spark, kind, folders[kind]) for kind in SCHEMAS}
-    counting = cells.completed_attempts(rows["cells"]).cache()
+class Tables:
+    """Tables as they are computed. What is made of one reads its rows: Spark neither plans nor computes it again."""
+
+    def __init__(
+        self, spark: SparkSession, manifest: Mapping[str, Any], target: Path, scratch: Path, progress: Progress
+    ) -> None:
+        # A table that is copied elsewhere still names its run, lab and load model.
+        self._origin = {name: str(manifest.get(name, "unknown")) for name in ("run_id", "lab", "load_model")}
+        self._spark = spark
+        self._target = target
+        self._scratch = scratch
+        self._progress = progress
+        self.rows: dict[str, int] = {}
+
+    def compute(self, table: DataFrame, name: str) -> DataFrame:
+        parts = self._scratch / name
+        table.write.parquet(str(parts))
+        return self._spark.read.schema(table.schema).parquet(str(parts))
+
+    def write(self, name: str, table: DataFrame) -> DataFrame:
+        """Write `<name>.parquet` and `<name>.csv`: one ordered file each, whole or absent."""
+        self._progress(f"reducing: {name}")
+        computed = self.compute(table.coalesce(1).sortWithinPartitions(*ORDER[name]), name)
+        whole = pq.read_table(next((self._scratch / name).glob("part-*.parquet"))).replace_schema_metadata()
+        for place, (column, value) in enumerate(self._origin.items()):
+            whole = whole.add_column(place, pa.field(column, pa.string(), nullable=False), pa.repeat(value, len(whole)))
+        try:
+            write_table(whole, self._target, name)
+        except OSError as error:
+            raise ResultsError(f"{self._target} cannot be written: {error.strerror or error}") from None
+        self.rows[name] = len(whole)
+        return computed
+
+
+def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
+    """Write the tables, in an order in which each finds its inputs computed."""
+    counting = tables.compute(cells.completed_attempts(rows["cells"]), "attempts")
     if counting.isEmpty():
         raise ResultsError("no cell was completed: nothing to reduce")
-    by_second = messages.seconds(
-        counting,
-        messages.sent_by_second(rows["calls"], counting),
-        messages.processed_by_second(rows["receives"], counting),
-        messages.depth_by_second(rows["samples"], counting),
-    ).cache()
-    waiting = instance_activity.waits(rows["waits"], counting).cache()
-    by_cell = cells.cells(
-        counting,
-        calls=messages.calls_in_window(rows["calls"], counting),
-        processed=messages.processed_in_window(rows["receives"], counting),
-        end_to_end=messages.end_to_end(rows["deliveries"], counting),
-        processors=instance_activity.processor_use(rows["processors"], counting),
-        peaks=messages.peaks(by_second),
-        top_waits=instance_activity.top_waits(waiting),
-        health=circumstances.workers(rows["health"]),
-        machine=circumstances.machine(rows["machine"]),
-        growth=circumstances.growth(rows["file_io"]),
-    ).cache()
-    tables = {
-        "seconds": by_second,
-        "bins": bins.bins(counting, messages.returned_calls(rows["calls"], counting), rows["receives"]),
-        "waits": waiting,
-        "cells": by_cell,
-        "gain": cells.gain(by_cell),
-        "page_spread": instance_activity.page_spread(rows["dialog_pages"], counting),
-        "latch_share": instance_activity.latch_share(rows["latch_waits"], rows["samples"], counting),
-        "latches": instance_activity.latches(rows["latches"], counting),
-        "file_io": instance_activity.file_io(rows["file_io"], counting),
-        "counters": instance_activity.counters(rows["samples"], counting),
-    }
-    # A table that is copied elsewhere still names its run, lab and load model.
-    origin = [F.lit(str(manifest.get(name, "unknown"))).alias(name) for name in ("run_id", "lab", "load_model")]
-    return {name: table.select(*origin, "*") for name, table in tables.items()}
+    receives = messages.with_counted(rows["receives"], rows["processed"])
+    seconds = tables.write(
+        "seconds",
+        messages.seconds(
+            counting,
+            messages.sent_by_second(rows["calls"], counting),
+            messages.processed_by_second(receives, counting),
+            messages.depth_by_second(rows["samples"], counting),
+        ),
+    )
+    tables.write("bins", bins.bins(counting, messages.returned_calls(rows["calls"]), receives))
+    waits = tables.write("waits", instance_activity.waits(rows["waits"], counting))
+    by_cell = tables.write(
+        "cells",
+        cells.cells(
+            counting,
+            calls=messages.calls_in_window(rows["calls"], counting),
+            processed=messages.processed_in_window(receives, counting),
+            end_to_end=messages.end_to_end(rows["deliveries"], counting),
+            processors=instance_activity.processor_use(rows["processors"], counting),
+            peaks=messages.peaks(seconds),
+            top_waits=instance_activity.top_waits(waits),
+            health=circumstances.workers(rows["health"]),
+            machine=circumstances.machine(rows["machine"]),
+            growth=circumstances.growth(rows["file_io"]),
+        ),
+    )
+    tables.write("gain", cells.gain(by_cell))
+    tables.write("page_spread", instance_activity.page_spread(rows["dialog_pages"], counting))
+    tables.write("latch_share", instance_activity.latch_share(rows["latch_waits"], rows["samples"], counting))
+    tables.write("latches", instance_activity.latches(rows["latches"], counting))
+    tables.write("file_io", instance_activity.file_io(rows["file_io"], counting))
+    tables.write("counters", instance_activity.counters(rows["samples"], counting))
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
@@ -180,18 +210,6 @@ def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
 
 def raw_schema(kind: str) -> T.StructType:
     return T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
-
-
-def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> int:
-    """Write `<name>.parquet` and `<name>.csv`: one ordered file each, whole or absent. Return the number of rows."""
-    parts = scratch / name
-    table.coalesce(1).sortWithinPartitions(*ORDER[name]).write.parquet(str(parts))
-    whole = pq.read_table(next(parts.glob("part-*.parquet")))
-    try:
-        write_table(whole.replace_schema_metadata(), folder, name)
-    except OSError as error:
-        raise ResultsError(f"{folder} cannot be written: {error.strerror or error}") from None
-    return int(whole.num_rows)
 
 
 def _first_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ import itertools
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S
+from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, beside
 
 # The phases of a cell, each from one moment to the next.
 EDGES = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
@@ -96,28 +96,20 @@ def bins(attempts: DataFrame, calls: DataFrame, receives: DataFrame) -> DataFram
             for step, name in ((0, "from_ns"), (1, "to_ns"))
         ),
     )
-    keys = [*ATTEMPT, "bin"]
+    marks = calls.select(*ATTEMPT, F.col("returned_at_ns").alias("at_ns"), F.lit(1).alias("sent")).unionByName(
+        receives.select(*ATTEMPT, F.col("received_at_ns").alias("at_ns"), F.col("messages").alias("processed")),
+        allowMissingColumns=True,
+    )
     moments = F.broadcast(by_phase.drop(*(name for name in AXES if name not in ATTEMPT)))
-    sent = calls.select(*ATTEMPT, "returned_at_ns").join(moments, on=list(ATTEMPT), how="inner")
-    processed = receives.select(*ATTEMPT, "received_at_ns", "messages").join(moments, on=list(ATTEMPT), how="inner")
-    return (
-        cut.join(
-            sent.groupBy(*ATTEMPT, bin_of("returned_at_ns").alias("bin")).agg(F.count(F.lit(1)).alias("sent")),
-            on=keys,
-            how="left",
-        )
-        .join(
-            processed.groupBy(*ATTEMPT, bin_of("received_at_ns").alias("bin")).agg(
-                F.sum("messages").alias("processed")
-            ),
-            on=keys,
-            how="left",
-        )
-        .select(
-            *(*AXES, "attempt", "bin", "phase"),
-            F.round(F.col("from_ns") / NS_PER_S, 6).alias("from_s"),
-            F.round((F.col("to_ns") - F.col("from_ns")) / NS_PER_S, 6).alias("length_s"),
-            F.coalesce("sent", F.lit(0)).alias("sent_messages"),
-            F.coalesce("processed", F.lit(0)).alias("processed_messages"),
-        )
+    counted = (
+        marks.join(moments, on=list(ATTEMPT), how="inner")
+        .groupBy(*ATTEMPT, bin_of("at_ns").alias("bin"))
+        .agg(F.sum("sent").alias("sent"), F.sum("processed").alias("processed"))
+    )
+    return beside((*ATTEMPT, "bin"), cut, counted).select(
+        *(*AXES, "attempt", "bin", "phase"),
+        F.round(F.col("from_ns") / NS_PER_S, 6).alias("from_s"),
+        F.round((F.col("to_ns") - F.col("from_ns")) / NS_PER_S, 6).alias("length_s"),
+        F.coalesce("sent", F.lit(0)).alias("sent_messages"),
+        F.coalesce("processed", F.lit(0)).alias("processed_messages"),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -10,6 +12,7 @@ from harness.whitepaper import BASE_DIALOG_RATIO
 
 AXES = ("cell_id", "block", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
 ATTEMPT = ("cell_id", "block", "attempt")
+KEY = (*AXES, "attempt")  # of every raw record
 OPEN_LOOP = ("rate_per_s", "due_calls", "late_calls", "missed_calls")
 MOMENTS = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
 NS_PER_S = 1_000_000_000
@@ -36,17 +39,26 @@ def completed_attempts(cells: DataFrame) -> DataFrame:
     return completed.withColumn("place", F.row_number().over(latest_first)).where(F.col("place") == 1).select(*promised)
 
 
+def beside(keys: Sequence[str], table: DataFrame, *others: DataFrame) -> DataFrame:
+    """Return the rows of `table` with the columns of the others beside them, null where one has no row of that key.
+
+    It is a left join of tables that have one row per key at most. Spark plans and runs a union and one aggregate in a
+    fraction of the time of as many joins.
+    """
+    together = table.withColumn("is_of_table", F.lit(True))
+    for other in others:
+        together = together.unionByName(other, allowMissingColumns=True)
+    names = [name for name in together.columns if name not in keys]
+    whole = together.groupBy(*keys).agg(*(F.max(name).alias(name) for name in names))
+    return whole.where("is_of_table").drop("is_of_table")
+
+
 def with_moments(rows: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return the rows of attempts that count, with the moments of their attempt."""
     moments = attempts.select(
         *ATTEMPT, "started_at_ns", "measured_from_ns", "measured_to_ns", "drained_at_ns", "rate_per_s"
     )
     return rows.join(F.broadcast(moments), on=list(ATTEMPT), how="inner")
-
-
-def with_axes(rows: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Return the rows of attempts that count, with the axes of their cell."""
-    return rows.join(F.broadcast(attempts.select(*AXES, "attempt")), on=list(ATTEMPT), how="inner")
 
 
 def in_window(moment: str) -> Column:
@@ -77,9 +89,9 @@ def cells(
     growth: DataFrame,
 ) -> DataFrame:
     """Return one row per cell and block: axes, rates of the measured window, latencies, depths, waits, durations."""
-    known = attempts.select("*", elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s"))
-    for part in (calls, processed, end_to_end, processors, peaks, top_waits, health, machine, growth):
-        known = known.join(part, on=list(ATTEMPT), how="left")
+    parts = (calls, processed, end_to_end, processors, peaks, top_waits, health, machine, growth)
+    window_s = elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s")
+    known = beside(ATTEMPT, attempts, *parts).select("*", window_s)
     until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")
     return known.select(
         *("cell_id", "block", "attempt", "server_version", "initiators", "threads"),
@@ -118,18 +130,15 @@ def gain(cells: DataFrame) -> DataFrame:
     processed.
     """
     is_valid = (F.col("state") == State.VALID.value).alias("valid")
-    needed = cells.select(*PAIR, "total_threads", "dialog_ratio", is_valid, *(name for name, _ in RATES))
+    rates = [rate for rate, _ in RATES]
+    needed = cells.select(*PAIR, "total_threads", "dialog_ratio", is_valid, *rates)
     is_base = F.col("dialog_ratio") == BASE_DIALOG_RATIO
-    base = needed.where(is_base).select(
-        *PAIR,
-        F.col("valid").alias("valid_ratio_1"),
-        *(F.col(rate).alias(f"{rate}_ratio_1") for rate, _ in RATES),
-    )
+    alike = Window.partitionBy(*PAIR).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    of_base = (F.max(F.when(is_base, F.col(name))).over(alike).alias(f"{name}_ratio_1") for name in ("valid", *rates))
     factor = F.col("processed_per_s") / F.col("processed_per_s_ratio_1")
     return (
-        needed.where(~is_base)
-        .join(base, on=list(PAIR), how="inner")
-        .where((F.col("processed_per_s_ratio_1") > 0) & F.col("processed_per_s").isNotNull())
+        needed.select("*", *of_base)
+        .where(~is_base & (F.col("processed_per_s_ratio_1") > 0) & F.col("processed_per_s").isNotNull())
         .select(
             *PAIR,
             "dialog_ratio",

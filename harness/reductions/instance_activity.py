@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, elapsed_s, in_window, with_axes, with_moments
+from harness.reductions.cells import ATTEMPT, KEY, NS_PER_S, elapsed_s, in_window, with_moments
 
 MIB = 1024 * 1024
 FILE_COUNTS = (
@@ -56,7 +56,7 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """
     is_idle = F.col("wait_type").isin(*IDLE_WAITS) | F.col("wait_type").startswith("SLEEP_")
     needed = raw.where(~is_idle).select(
-        *ATTEMPT,
+        *KEY,
         F.when(F.col("instance") == "target", "target").otherwise("initiator").alias("role"),
         "wait_type",
         "waiting_tasks",
@@ -70,20 +70,16 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     )
     totals = (
         with_moments(needed, attempts)
-        .groupBy(*ATTEMPT, "role", "wait_type")
+        .groupBy(*KEY, "role", "wait_type")
         .agg(*(F.sum(name).alias(name) for name in ("waiting_tasks", "wait_time_ms", "signal_wait_time_ms")))
         .where((F.col("wait_time_ms") > 0) | (F.col("waiting_tasks") > 0))
     )
     all_waiting = F.sum("wait_time_ms").over(whole)
-    kept = (
-        totals.withColumn("place", F.row_number().over(longest_first))
-        .withColumn("share_percent", F.round(100 * F.col("wait_time_ms") / F.nullif(all_waiting, F.lit(0)), 2))
-        .where((F.col("place") <= WAITS_KEPT) | F.col("wait_type").isin(*ALWAYS_KEPT))
-    )
-    return with_axes(kept, attempts).select(
-        *(*AXES, "attempt", "role", "place", "wait_type"),
-        *("waiting_tasks", "wait_time_ms", "signal_wait_time_ms", "share_percent"),
-    )
+    return totals.select(
+        *(*KEY, "role", F.row_number().over(longest_first).alias("place"), "wait_type"),
+        *("waiting_tasks", "wait_time_ms", "signal_wait_time_ms"),
+        F.round(100 * F.col("wait_time_ms") / F.nullif(all_waiting, F.lit(0)), 2).alias("share_percent"),
+    ).where((F.col("place") <= WAITS_KEPT) | F.col("wait_type").isin(*ALWAYS_KEPT))
 
 
 def top_waits(waits: DataFrame) -> DataFrame:
@@ -107,10 +103,10 @@ def _listed(role: str) -> Column:
 def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return one row per cell, instance and latch class for which a task waited."""
     needed = raw.where((F.col("waiting_requests") > 0) | (F.col("wait_time_ms") > 0)).select(
-        *ATTEMPT, "instance", "latch_class", "waiting_requests", "wait_time_ms"
+        *KEY, "instance", "latch_class", "waiting_requests", "wait_time_ms"
     )
-    return _of_attempts(needed, attempts).select(
-        *(*AXES, "attempt", "instance", "latch_class", "waiting_requests", "wait_time_ms"),
+    return with_moments(needed, attempts).select(
+        *(*KEY, "instance", "latch_class", "waiting_requests", "wait_time_ms"),
         _per_second("waiting_requests").alias("waiting_requests_per_s"),
         _per_second("wait_time_ms").alias("wait_ms_per_s"),
     )
@@ -121,9 +117,9 @@ def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
 
     A file that was not read, or not written, has no mean stall.
     """
-    needed = raw.select(*ATTEMPT, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS)
-    return _of_attempts(needed, attempts).select(
-        *(*AXES, "attempt", "instance", "database_name", "file_name", "file_type", *FILE_COUNTS),
+    needed = raw.select(*KEY, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS)
+    return with_moments(needed, attempts).select(
+        *(*KEY, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS),
         _per_second("reads").alias("reads_per_s"),
         _per_second("bytes_read", MIB).alias("read_mib_per_s"),
         _each("read_stall_ms", "reads").alias("read_stall_ms_mean"),
@@ -140,21 +136,17 @@ def counters(samples: DataFrame, attempts: DataFrame) -> DataFrame:
     The change is null for a single sample; a window of a second hardly has more.
     """
     needed = samples.where(F.col("metric") == "counter").select(
-        *ATTEMPT, "instance", "sampled_at_ns", F.col("label").alias("counter"), "value"
+        *KEY, "instance", "sampled_at_ns", F.col("label").alias("counter"), "value"
     )
-    seen = _of_attempts(needed, attempts).where(in_window("sampled_at_ns"))
+    seen = with_moments(needed, attempts).where(in_window("sampled_at_ns"))
     between_s = (F.max("sampled_at_ns") - F.min("sampled_at_ns")) / NS_PER_S
     change = F.when(F.count(F.lit(1)) > 1, F.max_by("value", "sampled_at_ns") - F.min_by("value", "sampled_at_ns"))
-    return seen.groupBy(*AXES, "attempt", "instance", "counter").agg(
+    return seen.groupBy(*KEY, "instance", "counter").agg(
         F.count(F.lit(1)).cast("int").alias("samples"),
         F.round(F.avg("value"), 3).alias("mean"),
         change.alias("change"),
         F.round(change / F.nullif(between_s, F.lit(0.0)), 3).alias("change_per_s"),
     )
-
-
-def _of_attempts(rows: DataFrame, attempts: DataFrame) -> DataFrame:
-    return with_axes(with_moments(rows, attempts), attempts)
 
 
 def _per_second(count: str, unit: int = 1) -> Column:
@@ -172,7 +164,7 @@ def page_spread(dialog_pages: DataFrame, attempts: DataFrame) -> DataFrame:
     each other's latch. `handles_sequential` says whether handles ascend in the order in which the dialogs were begun,
     on which the 150 trick depends; null for a single dialog.
     """
-    needed = dialog_pages.select(*ATTEMPT, "instance", "dialog_id", "file_id", "page_id", "handle_rank")
+    needed = dialog_pages.select(*KEY, "instance", "dialog_id", "file_id", "page_id", "handle_rank")
     of_instance = Window.partitionBy(*ATTEMPT, "instance")
     of_page = Window.partitionBy(*ATTEMPT, "instance", "file_id", "page_id").rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
@@ -182,17 +174,13 @@ def page_spread(dialog_pages: DataFrame, attempts: DataFrame) -> DataFrame:
         .withColumn("neighbours", F.count(F.lit(1)).over(of_page))
         .withColumn("ascends", F.col("handle_rank") > F.lag("handle_rank").over(of_instance.orderBy("dialog_id")))
     )
-    counted = placed.groupBy(*ATTEMPT, "instance").agg(
+    return placed.groupBy(*KEY, "instance").agg(
         F.count(F.lit(1)).alias("used_dialogs"),
         F.countDistinct("file_id", "page_id").alias("pages"),
         F.max("neighbours").alias("dialogs_per_page_max"),
         F.count(F.when(F.col("neighbours") > 1, F.lit(1))).alias("dialogs_sharing_a_page"),
         # The null of the first dialog does not count.
         F.bool_and("ascends").alias("handles_sequential"),
-    )
-    return with_axes(counted, attempts).select(
-        *(*AXES, "attempt", "instance", "used_dialogs", "pages"),
-        *("dialogs_per_page_max", "dialogs_sharing_a_page", "handles_sequential"),
     )
 
 
@@ -203,33 +191,39 @@ def latch_share(latch_waits: DataFrame, samples: DataFrame, attempts: DataFrame)
     mean number of waiting tasks per sample. A row without an object says that no task waited in so many samples
     (`looks`).
     """
-    seen = (
-        with_moments(
-            latch_waits.select(*ATTEMPT, "instance", "sampled_at_ns", "wait_type", "wait_duration_ms", "object_name"),
-            attempts,
-        )
-        .where(in_window("sampled_at_ns"))
-        .withColumn("object_name", F.when(F.col("object_name") == "", UNRESOLVED).otherwise(F.col("object_name")))
-        .groupBy(*ATTEMPT, "instance", "object_name", "wait_type")
-        .agg(F.count(F.lit(1)).alias("times_seen"), F.max("wait_duration_ms").alias("longest_wait_ms"))
+    object_name = F.when(F.col("object_name") == "", UNRESOLVED).otherwise(F.col("object_name"))
+    waiting = latch_waits.select(
+        *(*KEY, "instance", "sampled_at_ns", object_name.alias("object_name"), "wait_type", "wait_duration_ms")
     )
-    looks = (
-        samples.where(F.col("metric") == "latch_looks")
-        .select(*ATTEMPT, "instance", "value")
-        .groupBy(*ATTEMPT, "instance")
-        .agg(F.max("value").cast("long").alias("looks"))
+    looks = samples.where(F.col("metric") == "latch_looks").select(
+        *(*KEY, "instance", "sampled_at_ns"), F.col("value").cast("long").alias("looks")
     )
     of_instance = Window.partitionBy(*ATTEMPT, "instance").rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
     )
     all_seen = F.sum("times_seen").over(of_instance)
-    shared = (
-        looks.join(seen, on=[*ATTEMPT, "instance"], how="full")
-        .withColumn("times_seen", F.coalesce("times_seen", F.lit(0)))
-        .withColumn("share_percent", F.round(100 * F.col("times_seen") / F.nullif(all_seen, F.lit(0)), 2))
-    )
-    return with_axes(shared, attempts).select(
-        *(*AXES, "attempt", "instance", "object_name", "wait_type", "looks", "times_seen", "share_percent"),
-        F.round(F.col("times_seen") / F.nullif("looks", F.lit(0)), 4).alias("waiting_tasks_mean"),
-        "longest_wait_ms",
+    is_look = F.col("object_name").isNull()
+    return (
+        with_moments(waiting.unionByName(looks, allowMissingColumns=True), attempts)
+        .where(is_look | in_window("sampled_at_ns"))
+        .groupBy(*KEY, "instance", "object_name", "wait_type")
+        .agg(
+            F.max("looks").alias("looks"),
+            F.count("wait_type").alias("times_seen"),
+            F.max("wait_duration_ms").alias("longest_wait_ms"),
+        )
+        .select(
+            *(*KEY, "instance", "object_name", "wait_type"),
+            F.max("looks").over(of_instance).alias("looks"),
+            "times_seen",
+            all_seen.alias("all_seen"),
+            "longest_wait_ms",
+        )
+        .where(~is_look | (F.col("all_seen") == 0))
+        .select(
+            *(*KEY, "instance", "object_name", "wait_type", "looks", "times_seen"),
+            F.round(100 * F.col("times_seen") / F.nullif("all_seen", F.lit(0)), 2).alias("share_percent"),
+            F.round(F.col("times_seen") / F.nullif("looks", F.lit(0)), 4).alias("waiting_tasks_mean"),
+            "longest_wait_ms",
+        )
     )

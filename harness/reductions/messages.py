@@ -5,22 +5,21 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, in_window, second_of, with_moments
+from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, beside, in_window, second_of, with_moments
 
 QUANTILES = (0.5, 0.95, 0.99)
 # No cell is meant to last longer; an absurd drain time must not blow up the table.
 SECONDS_MAX = 4 * 3600
 
 
-def returned_calls(calls: DataFrame, attempts: DataFrame) -> DataFrame:
+def returned_calls(calls: DataFrame) -> DataFrame:
     """Return the calls of the send procedure that succeeded, with the time of their return."""
-    returned = calls.where(F.col("succeeded")).select(
+    return calls.where(F.col("succeeded")).select(
         *ATTEMPT,
         "intended_at_ns",
         (F.col("intended_at_ns") + F.col("latency_ns")).alias("returned_at_ns"),
         "latency_ns",
     )
-    return with_moments(returned, attempts)
 
 
 def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
@@ -29,33 +28,43 @@ def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
     The latency of an open loop is that of the calls intended to start in the window, whenever they returned. Otherwise
     a stall at its end would leave out the calls that waited longest.
     """
-    returned = returned_calls(calls, attempts)
     inside = in_window("returned_at_ns")
     timed = F.when(F.col("rate_per_s") > 0, in_window("intended_at_ns")).otherwise(inside)
-    counted = returned.groupBy(*ATTEMPT).agg(
-        F.count(F.when(inside, F.lit(1))).alias("calls_in_window"),
-        F.count(F.when(timed, F.lit(1))).alias("calls_timed"),
+    returned = with_moments(returned_calls(calls), attempts)
+    alike = returned.groupBy(*ATTEMPT, F.when(timed, _us("latency_ns")).alias("us")).agg(
+        F.count(F.when(timed, F.lit(1))).alias("alike"),
+        F.count(F.when(inside, F.lit(1))).alias("inside"),
         F.max(F.when(timed, F.col("latency_ns"))).alias("longest"),
     )
-    latencies = quantiles(returned.where(timed), counted, "calls_timed", "latency_ns", "latency_us")
-    return counted.join(latencies, on=list(ATTEMPT), how="left").select(
-        *ATTEMPT,
-        *_names("latency_us"),
-        "calls_in_window",
-        F.round(F.col("longest") / 1000, 3).alias("latency_us_max"),
+    return (
+        ranked(alike)
+        .groupBy(*ATTEMPT)
+        .agg(
+            *quantiles("latency_us"),
+            F.sum("inside").alias("calls_in_window"),
+            F.round(F.max("longest") / 1000, 3).alias("latency_us_max"),
+        )
     )
+
+
+def with_counted(receives: DataFrame, processed: DataFrame) -> DataFrame:
+    """Return the RECEIVEs, and the messages of cells in which they are counted, which have no `session_id`."""
+    counted = processed.select(*ATTEMPT, F.col("processed_at_ns").alias("received_at_ns"), "messages")
+    rows = receives.select(*ATTEMPT, "received_at_ns", "messages", "session_id")
+    return rows.unionByName(counted, allowMissingColumns=True)
 
 
 def processed_in_window(receives: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return one row per attempt: the messages of the RECEIVEs in the window, and the number of these RECEIVEs.
 
-    An attempt without a RECEIVE in the window has zeros; one without any RECEIVE has no row.
+    An attempt without a RECEIVE in the window has zeros; one without any RECEIVE has no row, or no number of RECEIVEs
+    where messages are counted.
     """
-    counted = with_moments(receives.select(*ATTEMPT, "received_at_ns", "messages"), attempts)
+    counted = with_moments(receives.select(*ATTEMPT, "received_at_ns", "messages", "session_id"), attempts)
     inside = in_window("received_at_ns")
     return counted.groupBy(*ATTEMPT).agg(
         F.sum(F.when(inside, F.col("messages")).otherwise(0)).alias("processed_in_window"),
-        F.count(F.when(inside, F.lit(1))).alias("receives_in_window"),
+        F.when(F.count("session_id") > 0, F.count(F.when(inside, F.col("session_id")))).alias("receives_in_window"),
     )
 
 
@@ -68,41 +77,42 @@ def end_to_end(deliveries: DataFrame, attempts: DataFrame) -> DataFrame:
         *ATTEMPT, "sent_at_ns", (F.col("processed_at_ns") - F.col("sent_at_ns")).alias("elapsed_ns")
     )
     inside = with_moments(delivered, attempts).where(in_window("sent_at_ns"))
-    counted = inside.groupBy(*ATTEMPT).agg(
-        F.count(F.lit(1)).alias("sent_in_window"),
-        F.count(F.when(F.col("elapsed_ns") < 0, F.lit(1))).alias("end_to_end_negative"),
+    alike = inside.groupBy(*ATTEMPT, _us("elapsed_ns").alias("us")).agg(
+        F.count(F.lit(1)).alias("alike"), F.count(F.when(F.col("elapsed_ns") < 0, F.lit(1))).alias("negative")
     )
     return (
-        quantiles(inside, counted, "sent_in_window", "elapsed_ns", "end_to_end_us")
-        .join(F.broadcast(counted), on=list(ATTEMPT), how="inner")
-        .select(*ATTEMPT, *_names("end_to_end_us"), "end_to_end_negative")
+        ranked(alike).groupBy(*ATTEMPT).agg(*quantiles("end_to_end_us"), F.sum("negative").alias("end_to_end_negative"))
     )
 
 
-def quantiles(rows: DataFrame, counted: DataFrame, count: str, nanoseconds: str, prefix: str) -> DataFrame:
-    """Return one row per attempt: exact quantiles to the microsecond, interpolated between the nearest ranks.
+def _us(nanoseconds: str) -> Column:
+    return F.round(F.col(nanoseconds) / 1000).cast("long")
 
-    One that too few values carry is null.
+
+def ranked(alike: DataFrame) -> DataFrame:
+    """Add the last rank, from 0, of the values of `us` that are alike, and the number of all values of the attempt.
 
     Equal values are counted and the counts added up, which can spill to disk. Spark's own `percentile` holds all values
     of a cell in memory, and a cell of a minute has a million.
     """
-    upwards = Window.partitionBy(*ATTEMPT).orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    alike = (
-        rows.select(*ATTEMPT, F.round(F.col(nanoseconds) / 1000).cast("long").alias("us"))
-        .groupBy(*ATTEMPT, "us")
-        .agg(F.count(F.lit(1)).alias("alike"))
-    )
-    ranked = alike.withColumn("last_rank", F.sum("alike").over(upwards) - 1).join(
-        F.broadcast(counted.select(*ATTEMPT, F.col(count).alias("values"))), on=list(ATTEMPT), how="inner"
-    )
-    sums = [
+    values = Window.partitionBy(*ATTEMPT).orderBy("us")
+    upwards = values.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    whole = values.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    count = F.sum("alike")
+    return alike.select("*", (count.over(upwards) - 1).alias("last_rank"), count.over(whole).alias("values"))
+
+
+def quantiles(prefix: str) -> list[Column]:
+    """Return aggregates of `ranked` rows: exact quantiles to the microsecond, interpolated between the nearest ranks.
+
+    One that too few values carry is null.
+    """
+    return [
         F.when(F.max("values") >= values_needed(quantile), F.round(F.sum(F.col("us") * _weight(quantile)), 3)).alias(
-            _name(prefix, quantile)
+            f"{prefix}_p{round(quantile * 100)}"
         )
         for quantile in QUANTILES
     ]
-    return ranked.groupBy(*ATTEMPT).agg(*sums)
 
 
 def values_needed(quantile: float) -> int:
@@ -124,17 +134,10 @@ def _has_rank(rank: Column) -> Column:
     return (rank <= F.col("last_rank")) & (rank > F.col("last_rank") - F.col("alike"))
 
 
-def _name(prefix: str, quantile: float) -> str:
-    return f"{prefix}_p{round(quantile * 100)}"
-
-
-def _names(prefix: str) -> list[str]:
-    return [_name(prefix, quantile) for quantile in QUANTILES]
-
-
 def sent_by_second(calls: DataFrame, attempts: DataFrame) -> DataFrame:
     """Count calls of the send procedure by the second of their return."""
-    counted = returned_calls(calls, attempts).groupBy(*ATTEMPT, second_of("returned_at_ns").alias("second"))
+    returned = with_moments(returned_calls(calls), attempts)
+    counted = returned.groupBy(*ATTEMPT, second_of("returned_at_ns").alias("second"))
     return counted.agg(F.count(F.lit(1)).alias("sent"))
 
 
@@ -176,18 +179,12 @@ def seconds(attempts: DataFrame, sent: DataFrame, processed: DataFrame, depths: 
     grid = attempts.select(
         *AXES, "attempt", F.explode(F.sequence(F.lit(0), F.greatest(last, F.lit(0)).cast("int"))).alias("second")
     )
-    keys = [*ATTEMPT, "second"]
-    return (
-        grid.join(sent, on=keys, how="left")
-        .join(processed, on=keys, how="left")
-        .join(depths, on=keys, how="left")
-        .select(
-            *(*AXES, "attempt", "second"),
-            F.coalesce("sent", F.lit(0)).alias("sent"),
-            F.coalesce("processed", F.lit(0)).alias("processed"),
-            "queue_depth",
-            "transmission_queue_depth",
-        )
+    return beside((*ATTEMPT, "second"), grid, sent, processed, depths).select(
+        *(*AXES, "attempt", "second"),
+        F.coalesce("sent", F.lit(0)).alias("sent"),
+        F.coalesce("processed", F.lit(0)).alias("processed"),
+        "queue_depth",
+        "transmission_queue_depth",
     )
 
 

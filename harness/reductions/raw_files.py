@@ -17,8 +17,8 @@ from harness.failures import MachineFailure
 from harness.records import SCHEMAS, ResultsError, read_manifest
 
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-b(?P<block>\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
-# A completed cell has no throughput without these. Other kinds may be missing and leave nulls.
-REQUIRED_KINDS = ("calls", "receives")
+# A completed cell has no throughput without one kind of each. Other kinds may be missing and leave nulls.
+REQUIRED_KINDS = (("calls",), ("receives", "processed"))
 
 Attempt = tuple[str, int, int]  # cell id, block, attempt
 
@@ -54,7 +54,7 @@ def read(results: Path) -> RawRecords:
     chosen = {attempt for attempt in readable["cells"] if completed is None or attempt in completed}
     for attempt in sorted(chosen):
         name = f"{attempt[0]} (block {attempt[1]}, attempt {attempt[2]})"
-        missing = [kind for kind in REQUIRED_KINDS if attempt not in readable[kind]]
+        missing = [kinds[0] for kinds in REQUIRED_KINDS if not any(attempt in readable[kind] for kind in kinds)]
         if attempt in damaged:
             notes.append(f"{name} is left out: {damaged[attempt]} cannot be read")
             chosen.discard(attempt)

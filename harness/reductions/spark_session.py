@@ -53,6 +53,8 @@ def settings(scratch: Path, master: str) -> dict[str, str]:
         **here,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Else PySpark tells the JVM the line of every call, in ten messages where one would do.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} {JVM_OPTIONS}",
         "spark.local.dir": str(scratch),

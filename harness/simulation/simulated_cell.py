@@ -192,7 +192,7 @@ def launch_readers(
     assert isinstance(target_instance, SimulatedInstance)
     log = target_instance.server.computer.log
     with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
-        readers = partial(queue_readers.running, target)
+        readers = partial(queue_readers.running, target, target_instance.queue)
         log.slowdown = _RAMP_FLUSH_S * 1e6 / lab.world.parameters.log.flush_latency_us
         # Earlier messages may still be processed; a flush that has begun keeps its duration.
         expected = dialog_pool.processed(target) + send(clients)
@@ -222,6 +222,7 @@ class _Observer:
     """The observations of one instance in one cell."""
 
     connection: pyodbc.Connection
+    queue: str
     recording: Recording = field(default_factory=Recording)
     watched: Watched = field(default_factory=Watched)
     objects: PageObjects = field(default_factory=PageObjects)
@@ -244,13 +245,15 @@ class SimulatedObservers:
     def begin(self, count: int) -> None:
         """Observe the first `count` instances from now on."""
         self._observers = {
-            one.name: _Observer(one.connect(query_timeout_s=QUERY_TIMEOUT_S)) for one in self._lab.instances[:count]
+            one.name: _Observer(one.connect(query_timeout_s=QUERY_TIMEOUT_S), one.queue)
+            for one in self._lab.instances[:count]
         }
         self._is_sampling = True
         self._repeat(self._sample, INTERVAL_S, lambda: self._is_sampling)
 
     def target_progress(self) -> TargetProgress:
-        return target_progress(self._observers[self._lab.target.name].connection)
+        target = self._observers[self._lab.target.name]
+        return target_progress(target.connection, target.queue)
 
     def window_begins(self) -> None:
         self._before = self._snapshots()
@@ -289,7 +292,7 @@ class SimulatedObservers:
         at_ns = self._lab.clock.utc_ns()
         for one in self._observers.values():
             for question in SAMPLED:
-                one.recording.samples += [(at_ns, sample) for sample in question(one.connection)]
+                one.recording.samples += [(at_ns, sample) for sample in question(one.connection, one.queue)]
 
     def _look(self) -> None:
         at_ns = self._lab.clock.utc_ns()

@@ -107,7 +107,7 @@ class SimulatedInstance(Instance):
         timeout_s = STATEMENT_TIMEOUT_S if timeout_s is None else timeout_s
         return VirtualConnection(session, self.server, timeout_s=timeout_s)
 
-    def out_of_reach(self, port: int | None = None) -> str:
+    def out_of_reach(self) -> str:
         return "" if self.server.is_running else f"{self.name} is down"
 
     def check(self) -> None:

@@ -3,7 +3,8 @@
 - `attempt`: one attempt at a cell, from the check of generator and lab to its records
 - `settling`: when rates, queue depth and queue readers are steady, so that measuring can begin
 - `validity`: whether a completed cell counts: valid, unsettled, behind, starved or disturbed
-- `accounting`: every message sent is processed once, in order on its dialog
+- `accounts`: the two ways to account for messages: `accounting` by header, every message sent is processed once, in
+  order on its dialog; and `counting`, what was sent and waits in no queue has been processed
 - `loop`: the loop over the cells: journal, second attempts, rebuilt testbeds
 - `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the
   examination of a lab before its first cell

@@ -1,4 +1,5 @@
-"""The accounting of a cell: every message that a client committed is processed exactly once, in order on its dialog.
+"""The accounting of a cell by header: every message that a client committed is processed exactly once, in order on its
+dialog.
 
 Clients report how many messages each (initiator, thread) committed, numbered 0, 1, 2, ... The target shows which
 messages `dbo.messageDrop` holds and in which order they were stored (sql/observe/deliveries.sql). Differences are
@@ -36,15 +37,16 @@ class Accounting:
     misordered: int = 0
     unknown: int = 0  # messages of no client of this cell
     example: str = ""  # the first client with a difference
+    fault: str = ""  # any other, where messages are counted
 
     @property
     def is_exact(self) -> bool:
-        return not (self.lost or self.duplicated or self.misordered or self.unknown)
+        return not (self.lost or self.duplicated or self.misordered or self.unknown or self.fault)
 
     def reason(self) -> str:
         """The differences in one line; empty without any."""
-        if self.is_exact:
-            return ""
+        if self.is_exact or self.fault:
+            return self.fault
         parts = {
             "lost": self.lost,
             "duplicated": self.duplicated,

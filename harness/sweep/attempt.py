@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from harness import records
-from harness.lab import dialog_pool, scripts
+from harness.lab import dialog_pool
 from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
@@ -27,8 +27,8 @@ from harness.observe import dialog_pages
 from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
 from harness.observe.observers import Observed, TargetProgress
 from harness.records import State
-from harness.sweep import accounting
 from harness.sweep.accounting import Accounting
+from harness.sweep.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
 from harness.sweep.journal import Phases
 from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.sweep.settling import Settling
@@ -65,6 +65,14 @@ class Measured:
     punctuality: Punctuality = IN_TIME
     state: State = State.VALID
     state_reason: str = ""
+    is_counted: bool = False  # messages were counted, not matched one by one
+
+    @property
+    def accounted(self) -> str:
+        """What became of the messages, in words."""
+        if self.is_counted:
+            return f"{self.sent:,} messages sent, none left in a queue (counted, not matched one by one)"
+        return f"{self.sent:,} messages sent, each processed once and in order"
 
 
 @dataclass
@@ -156,6 +164,7 @@ class Attempt:
     machine: MachineUse | None = None  # None in virtual time, and where the system does not say
     observed: Observed | None = None
     report: LoadReport | None = None
+    accounts: Accounts = field(init=False)
     accounting: Accounting = field(default_factory=Accounting)
     punctuality: Punctuality = IN_TIME
     shortfall: str = ""  # of the rate that an open loop asks for
@@ -180,6 +189,7 @@ class Attempt:
             parts.lab.check()
             dialog_pool.empty_tables(parts.lab, parts.target)
             sending = self.sending = self.sending or self._of_workload()
+            self.accounts = self._accounts_of(sending)
             parts.clients.prepare(
                 CellPlan(
                     self.visit,
@@ -190,6 +200,7 @@ class Attempt:
                     self.results,
                     sending.client,
                     self.settings.open_loop,
+                    sending.bodies,
                 )
             )
         parts.observers.begin(1 + self.cell.initiators)
@@ -209,11 +220,12 @@ class Attempt:
             self._drain(report)
         with self.phases.phase("accounting"):
             observed = self.observed = parts.observers.end()
-            deliveries = self._account(report)
+            self.accounting = self.accounts.account(report)
             self._require_faultless(report)
         with self.phases.phase("write"):
-            self._write(observed.records, deliveries)
-            measured = self._measured(report, deliveries)
+            calls = self._calls()
+            self._write(observed.records, calls)
+            measured = self._measured(report, calls)
             self._write_cell("completed", "", measured)
         for complaint in (*observed.failures, *filter(None, [self.shortfall])):
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
@@ -224,7 +236,16 @@ class Attempt:
         lab, cell = self.equipment.lab, self.cell
         initiators = self.equipment.initiators[: cell.initiators]
         client = lab.workload.client
-        return Sending(client, dialog_pool.identifiers(lab, initiators, client, cell.dialog_ratio, cell.threads))
+        handles = dialog_pool.identifiers(lab, initiators, client, cell.dialog_ratio, cell.threads)
+        return Sending(client, handles, lab.workload.bodies)
+
+    def _accounts_of(self, sending: Sending) -> Accounts:
+        parts, progress = self.equipment, self.equipment.observers.target_progress
+        has_dialogs = not sending.client.begins_dialogs
+        if parts.lab.workload.is_counted:
+            initiators = list(zip(self._taking_part(), parts.initiators, strict=False))
+            return CountAccounts(parts.lab, initiators, progress, has_dialogs=has_dialogs)
+        return HeaderAccounts(parts.target, self.run_number, progress, has_order=has_dialogs)
 
     def _taking_part(self) -> list[Instance]:
         return self.equipment.lab.initiators[: self.cell.initiators]
@@ -240,7 +261,7 @@ class Attempt:
             if progress.counted_at_ns:
                 settling.add_sent((progress.counted_at_ns - self.moments.started_at_ns) / 1e9, progress.sent)
             if settling.is_due(at_s):
-                settling.add_target(at_s, parts.observers.target_progress())
+                settling.add_target(at_s, self.accounts.progress())
             is_over = not self.settles_in_full and (not settling.unsteady() or settling.cannot_keep_up())
             if is_over or at_s >= settling.longest_s:
                 break
@@ -252,7 +273,7 @@ class Attempt:
 
     def _measure(self) -> None:
         parts = self.equipment
-        self.readers_at_begin = parts.observers.target_progress().readers
+        self.readers_at_begin = self.accounts.progress().readers
         is_real = parts.lab.place != "simulated"
         machine_before = MachineTotals.now() if is_real else None
         parts.observers.window_begins()
@@ -266,7 +287,7 @@ class Attempt:
         self.moments.measured_to_ns = clock.utc_ns()
         parts.observers.window_ends()
         machine_after = MachineTotals.now() if machine_before else None
-        self.readers_at_end = parts.observers.target_progress().readers
+        self.readers_at_end = self.accounts.progress().readers
         try:
             self.changes = parts.observers.changes(timeout_s=SNAPSHOT_TIMEOUT_S)
         except TimeoutError:
@@ -304,15 +325,6 @@ class Attempt:
             raise CellFailed(f"not drained: {error}") from None
         self.moments.drained_at_ns = parts.lab.clock.utc_ns()
 
-    def _account(self, report: LoadReport) -> dict[str, list[Any]]:
-        variables = {"Run": str(self.run_number)}
-        deliveries = scripts.columns(self.equipment.target, "observe/deliveries.sql", variables)
-        assert self.sending is not None
-        has_order = not self.sending.client.begins_dialogs
-        stored = accounting.stored_by_client(deliveries)
-        self.accounting = accounting.compare(report.sent, stored, has_order=has_order)
-        return deliveries
-
     def _require_faultless(self, report: LoadReport) -> None:
         if report.problems:
             raise CellFailed(explain(report.problems[0]))
@@ -324,9 +336,14 @@ class Attempt:
         if noted := dialog_pool.recorded_errors(self.equipment.target):
             raise CellFailed(noted)
 
-    def _write(self, observed: Mapping[str, dict[str, list[Any]]], deliveries: dict[str, list[Any]]) -> None:
-        receives = scripts.columns(self.equipment.target, "observe/receives.sql", {})
-        found = {"deliveries": deliveries, "receives": receives, **observed, **self.changes}
+    def _write(self, observed: Mapping[str, dict[str, list[Any]]], calls: Mapping[int, Calls]) -> None:
+        moments = self.moments
+        processed = self.accounts.records(
+            np.concatenate([one.returned for one in calls.values()]),
+            observed["samples"],
+            (moments.started_at_ns, moments.measured_from_ns, moments.measured_to_ns, moments.drained_at_ns),
+        )
+        found: dict[str, Columns] = {**processed, **observed, **self.changes}
         if self.pages:
             found["dialog_pages"] = dialog_pages.columns(
                 dialog_pages.used(self.pages, self.cell.dialog_ratio, self.cell.threads)
@@ -363,10 +380,9 @@ class Attempt:
         }
         records.write(self.results, "cells", self.visit, self.number, {name: [value] for name, value in values.items()})
 
-    def _measured(self, report: LoadReport, deliveries: dict[str, list[Any]]) -> Measured:
+    def _measured(self, report: LoadReport, calls: Mapping[int, Calls]) -> Measured:
         first, last = self.moments.measured_from_ns, self.moments.measured_to_ns
         window_s = (last - first) / 1e9
-        calls = self._calls()
         intended, _, returned = (np.concatenate(columns) for columns in zip(*calls.values(), strict=True))
         inside = (returned >= first) & (returned < last)
         timed = inside
@@ -375,10 +391,9 @@ class Attempt:
             self.punctuality = punctuality(
                 open_loop, calls, report.barriers_at_ns, self.visit.block, range(first, last)
             )
-        processed = np.asarray(deliveries["processed_at_ns"], dtype=np.int64)
         latencies = (returned - intended)[timed]
         shares = np.percentile(latencies, PERCENTILES) / 1000 if timed.any() else [float("nan")] * 3
-        sent_count, processed_count = int(inside.sum()), int(((processed >= first) & (processed < last)).sum())
+        sent_count, processed_count = int(inside.sum()), self.accounts.processed(first, last)
         self.shortfall = self.punctuality.complaint(sent_count, window_s, self.cell.initiators)
         state, state_reason = judge(
             Evidence(
@@ -402,6 +417,7 @@ class Attempt:
             punctuality=self.punctuality,
             state=state,
             state_reason=state_reason,
+            is_counted=self.equipment.lab.workload.is_counted,
         )
 
     def _calls(self) -> dict[int, Calls]:

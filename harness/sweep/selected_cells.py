@@ -34,6 +34,8 @@ class UnknownName(UsageFailure):
 def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
     """The cell of axis values given as texts, with defaults for the others; raises UnknownName."""
     values: dict[str, Any] = {"server_version": topology.sweep_versions[-1], **_DEFAULTS}
+    if bodies := topology.workload.bodies:
+        values["payload_bytes"] = bodies.mean_bytes or max(bodies.least_bytes, _DEFAULTS["payload_bytes"])
     values |= {name: text for name, text in given.items() if text is not None}
     try:
         values |= {name: axis_value(name, values[name], topology.initiators_max) for name in _DEFAULTS}
@@ -47,12 +49,15 @@ def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
 
 
 def cell_of(cell_id: str | None, given_axes: Mapping[str, Any], topology: Topology) -> Cell:
-    """The cell of an id or of axis values, of which only one is given; raises UnknownCell or UnknownName."""
+    """The cell of an id or of axis values, of which only one is given; raises UsageFailure."""
     if cell_id is None:
-        return axes(given_axes, topology)
-    if any(value is not None for value in given_axes.values()):
+        cell = axes(given_axes, topology)
+    elif any(value is not None for value in given_axes.values()):
         raise UnknownName("give a cell id or axes, not both")
-    return named_cell(cell_id, topology.versions, topology.initiators_max)
+    else:
+        cell = named_cell(cell_id, topology.versions, topology.initiators_max)
+    topology.workload.require_payload(cell.payload_bytes)
+    return cell
 
 
 def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INITIATORS_MAX) -> Cell:
@@ -93,4 +98,6 @@ def chosen_visits(
 
 def visits_on(topology: Topology, settings: Settings) -> list[Visit]:
     """The selected cells that this lab can run, in the order of the run."""
-    return chosen_visits(settings, initiators_max=topology.initiators_max, interleaved=topology.holds_all_versions)
+    visits = chosen_visits(settings, initiators_max=topology.initiators_max, interleaved=topology.holds_all_versions)
+    topology.workload.require_payload(min(visit.cell.payload_bytes for visit in visits))
+    return visits

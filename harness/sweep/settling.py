@@ -82,15 +82,22 @@ class Settling:
         if first_s < self._target[0][0] - self.interval_s:
             return [f"only {last_s:.2g} s had passed"]
         inside = [progress for at_s, progress in self._target if at_s >= first_s]
-        processed = [(at_s, progress.processed) for at_s, progress in self._target]
         sent_halves = _halves(self._sent, first_s, last_s)
         found = [
             f"the rate {name} went from {halves[0] / half_s:,.0f} to {halves[1] / half_s:,.0f} messages/s"
-            for name, halves in (("sent", sent_halves), ("processed", _halves(processed, first_s, last_s)))
+            for name, halves in (("sent", sent_halves), ("processed", self._processed(sent_halves, first_s, last_s)))
             for half_s in [self.span_s / 2]
             if not _agree(*halves)
         ]
         return found + _depth_change(inside, sent_halves[1]) + _readers_change(inside)
+
+    def _processed(self, sent: tuple[float, float], first_s: float, last_s: float) -> tuple[float, float]:
+        """Return the messages processed in both halves. What is not read is counted: sent, and waiting in no queue."""
+        if self._target[0][1].untransmitted is None:
+            return _halves([(at_s, progress.processed) for at_s, progress in self._target], first_s, last_s)
+        waiting = [(at_s, progress.queue_depth + (progress.untransmitted or 0)) for at_s, progress in self._target]
+        growth = _halves(waiting, first_s, last_s)
+        return max(0.0, sent[0] - growth[0]), max(0.0, sent[1] - growth[1])
 
     def cannot_keep_up(self) -> bool:
         """Whether the target's queue grows all the time, and no queue reader can be added within the settling.

@@ -1,7 +1,8 @@
 """The testbed on which a sweep's cells run: equipment and dialogs, kept from cell to cell while they fit.
 
 Instances, with their clients, connections and observers, are replaced only when one died, or when the version changes
-on a lab that cannot hold several; conversations when the group (version, initiators) changes. One pool of dialogs
+on a lab that cannot hold several; conversations when the group (version, initiators) changes, or for each cell where
+queues retain messages. One pool of dialogs
 serves all dialog ratios, so that the cells of a pair differ only in which dialogs are used.
 """
 
@@ -127,14 +128,20 @@ class LabTestbed:
                     f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {summary} "
                     "(threads contend for shared pages)"
                 )
-        stage.group = cell.group
+        # Retained messages of a cell would be in the next one's way: it needs dialogs of its own.
+        stage.group = None if parts.lab.workload.queue.retention else cell.group
 
     def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:
-        """The pages of the new dialogs; empty where an initiator does not show them, which is noted once."""
-        try:
-            return dict(
-                zip([one.name for one in taking_part], in_parallel(dialog_pages.located, taking_part), strict=True)
-            )
-        except (LabError, ScriptError) as error:
-            self._preflight.note_once(f"the pages on which dialogs lie are not recorded: {error}")
-            return {}
+        """The pages of the new dialogs, without initiators that do not show them, which is noted once of each."""
+
+        def located(instance: Instance) -> list[dialog_pages.DialogPage]:
+            try:
+                return dialog_pages.located(instance)
+            except (LabError, ScriptError) as error:
+                self._preflight.note_once(
+                    f"the pages on which dialogs of {instance.name} lie are not recorded: {error}"
+                )
+                return []
+
+        found = zip([one.name for one in taking_part], in_parallel(located, taking_part), strict=True)
+        return {name: pages for name, pages in found if pages}

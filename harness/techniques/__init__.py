@@ -1,8 +1,9 @@
 """The paper's recommendations as a scenario that runs on any lab, one after another.
 
-`techniques.toml` is the scenario: one load, and steps that differ in their settings. The settings are: on which
-conversations clients send, how many dialogs are begun for each used one, whether they are warmed up, how many messages
-a RECEIVE takes, how long a reader waits for messages, and how many readers there may be. There are two kinds of steps.
+`techniques.toml` is the scenario: one load, and steps. A step is a workload with what it changes of it, by the keys of
+a `workload.toml`: the procedure that clients call, how many messages a RECEIVE takes, how long a reader waits for
+messages, how many readers there may be. Its other settings are on which dialogs clients send, how many are begun for
+each used one, and whether they are warmed up. There are two kinds of steps.
 The *ladder* begins with none of the recommendations and adds one per step. The *warnings* begin with all of them, the
 `baseline`, and each leaves one out; they are compared with that baseline.
 

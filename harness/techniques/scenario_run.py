@@ -22,8 +22,9 @@ from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, Testbed, run_and_evaluate
 from harness.sweep.matrix_run import Outcome, open_results
 from harness.techniques import techniques_table
-from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn, read, turns
+from harness.techniques.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
+from harness.workload_file import Dialogs
 
 # Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
 RequireAlike = Callable[[Mapping[str, Any]], None]
@@ -99,11 +100,13 @@ def _on_servers(
     reporter: Reporter,
     require_alike: RequireAlike,
 ) -> Prepared:
+    if options.get("workload") is not None:
+        raise SettingsError("--workload has no effect on techniques: a --scenario names the workload of its steps")
     for name in ("seed", "hardware"):
         if options.get(name) is not None:
             raise SettingsError(f"--{name} has no effect on servers: leave it out, or choose --lab {SIMULATED}")
     times = {lab: own.model_dump() for lab, own in scenario.times.items()}
-    selection = select_lab(options, times=times)
+    selection = select_lab({**options, "workload": scenario.workload.given_as}, times=times)
     reporter.note(selection.first_line)
     require_alike({"lab": selection.settings.lab})
     wanted, there = scenario.load.initiators, selection.topology.initiators_max
@@ -135,6 +138,8 @@ def _in_virtual_time(
     # Other runs in virtual time have no such setting, as their cells leave little to drain. Some steps leave much.
     drain = {"drain": options.get("drain")}
     drain_s = settings_module.create(drain, environment={}, defaults=lambda given: {"drain": times.drain}).drain
+    for technique in scenario.techniques:
+        _require_modelled(technique)
     hardware = parameters.read(settings.hardware)
     model = hardware.as_manifest()
     require_alike({"lab": SIMULATED, "model": model})
@@ -148,7 +153,22 @@ def _in_virtual_time(
         "scenario": scenario.model_dump(mode="json"),
     }
     results = run_folder.open_run(settings, cells=len(to_run), driver=None, **more)
-    return Prepared(to_run, results, lambda: SimulatedTestbed(settings, hardware, drain_s, results))
+    return Prepared(to_run, results, lambda: SimulatedTestbed(settings, hardware, scenario.workload, drain_s, results))
+
+
+def _require_modelled(technique: Technique) -> None:
+    """Raise ScenarioError if the clients or the broker of the model cannot do what a step asks for."""
+    workload = technique.arrangement.workload
+    client, dialogs = workload.client, workload.dialogs
+    if client.parameters[1:] != ("body",) or client.think_time or client.messages_per_transaction > 1:
+        text = "clients pass a dialog or broker instance and then a body, without pause or shared transaction"
+    elif dialogs != Dialogs() or workload.queue.retention:
+        text = "conversations have no priority and no common groups, and queues retain nothing"
+    elif workload.bodies is not None:
+        text = "messages have neither text nor sizes of their own"
+    else:
+        return
+    raise ScenarioError(f"{technique.key}: on the lab {SIMULATED} {text}: choose another --lab")
 
 
 def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:

@@ -1,4 +1,4 @@
-"""The scenario file: a load, and steps that differ in how clients send and how the target receives."""
+"""The scenario file: a load, and steps. Each is a workload, with what it changes of it, on some of the dialogs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness import toml_file
+from harness import toml_file, workload_file
 from harness.failures import UsageFailure
-from harness.lab.link import ReceiveSettings
-from harness.matrix import Cell, Visit
+from harness.matrix import THREADS_MAX, Cell, Visit
 from harness.matrix_file import Duration
 from harness.toml_file import Key, TomlFile
+from harness.workload_file import PAPER, PRESETS, Workload, WorkloadError
 
 DEFAULT = Path(__file__).with_name("techniques.toml")
-THREADS_MAX = 1000
-_KEYS = ("technique", "title", "paper")
+_NAMES = ("technique", "title", "paper")  # of a step; all other keys are differences
+_USE = ("conversations", "dialog_ratio", "warm_up")  # of the lab's dialogs; all other differences change the workload
+_OF_THE_LAB = ("dialogs", "names", "queue", "accounting")  # sections of a workload that a linked lab keeps
 
-Conversations = Literal["one", "one_per_thread", "one_per_message"]
 Kind = Literal["ladder", "warning"]
 
 
@@ -47,23 +47,37 @@ class Times(_Part):
     drain: Duration
 
 
-class Arrangement(_Part):
-    """How clients send, and how the target receives."""
+class DialogUse(_Part):
+    """Which of the lab's dialogs clients use. A workload whose procedure begins a dialog for each message uses none."""
 
-    conversations: Conversations
+    conversations: Literal["one", "one_per_thread"]  # of an initiator
     dialog_ratio: Annotated[int, Field(ge=1)]
     warm_up: bool
-    receive_top: Annotated[int, Field(ge=1)]
-    receive_timeout_ms: Annotated[int, Field(ge=0, le=600_000)]  # changing it waits as long for readers to end
-    max_queue_readers: Annotated[int, Field(ge=1, le=32767)]
 
-    @property
-    def receiving(self) -> ReceiveSettings:
-        return ReceiveSettings(self.receive_top, self.receive_timeout_ms, self.max_queue_readers)
+
+class Arrangement(DialogUse):
+    """What is sent, what is done with it, and on which dialogs."""
+
+    workload: Workload
 
     def used_dialogs(self, threads: int) -> int:
         """Count the dialogs begun beforehand on which the threads of an initiator send."""
-        return {"one": 1, "one_per_thread": threads, "one_per_message": 0}[self.conversations]
+        if self.workload.client.begins_dialogs:
+            return 0
+        return 1 if self.conversations == "one" else threads
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Its settings, as the table of techniques has them."""
+        target = self.workload.target
+        return {
+            "conversations": "one_per_message" if self.workload.client.begins_dialogs else self.conversations,
+            "dialog_ratio": self.dialog_ratio,
+            "warm_up": self.warm_up,
+            "receive_top": target.receive_top,
+            "receive_timeout_ms": target.receive_timeout_ms,
+            "max_queue_readers": target.max_queue_readers,
+        }
 
 
 class Technique(_Part):
@@ -82,6 +96,7 @@ class Scenario(_Part):
 
     load: Load
     times: Mapping[str, Times]
+    workload: Workload  # without the changes of any step: the lab opens with it
     techniques: tuple[Technique, ...]
 
 
@@ -108,6 +123,7 @@ class Turn(_Part):
 class _Document(_Part):
     """The file: a step has the arrangement of the one before, but for the keys that it names."""
 
+    workload: str = PAPER
     load: Load
     times: Mapping[str, Times] = {}
     start: Mapping[str, Any] = {}
@@ -119,7 +135,13 @@ def read(path: Path | None = None) -> Scenario:
     """The scenario of a file, by default the package's; raises TomlError."""
     toml = toml_file.read(path or DEFAULT, "scenario file")
     document = toml.validate(_Document)
-    return Scenario(load=document.load, times=document.times, techniques=tuple(_techniques(toml, document)))
+    workload = _workload(toml, document.workload, ())
+    if workload.is_counted:
+        raise toml.error(
+            ("workload",), f"{workload} counts its messages, but the table of techniques needs each of them"
+        )
+    techniques = tuple(_techniques(toml, document, workload))
+    return Scenario(load=document.load, times=document.times, workload=workload, techniques=techniques)
 
 
 def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:
@@ -136,30 +158,54 @@ def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:
     ]
 
 
-def _techniques(toml: TomlFile, document: _Document) -> list[Technique]:
-    before = document.start
+# The use of dialogs, with keys still to come, and the workload of a step.
+_Step = tuple[dict[str, Any], Workload]
+
+
+def _techniques(toml: TomlFile, document: _Document, workload: Workload) -> list[Technique]:
+    before = _changed(toml, ({}, workload), document.start, ("start",))
     found: list[Technique] = []
 
-    def add(step: Mapping[str, Any], kind: Kind, place: int, compared_with: str | None) -> None:
+    def add(differences: Mapping[str, Any], kind: Kind, place: int, compared_with: str | None) -> _Step:
         at: Key = ("ladder" if kind == "ladder" else "warnings", place)
-        key = step.get("technique", "?")
+        key = differences.get("technique", "?")
         if key in [technique.key for technique in found]:
             raise toml.error((*at, "technique"), f"two steps are named {key!r}: rename one")
-        arrangement = toml.validate(Arrangement, {**before, **_differences(step)}, at)
-        named = {"key": key, "title": step.get("title", key), "paper": step.get("paper", "")}
+        use, own = _changed(toml, before, differences, at)
+        for section in _OF_THE_LAB:
+            if getattr(own, section) != getattr(workload, section):
+                raise toml.error((*at, section), "belongs to the lab: all steps must have the same")
+        own.require_payload(document.load.payload_bytes)
+        arrangement = Arrangement(**dict(toml.validate(DialogUse, use, at)), workload=own)
+        named = {"key": key, "title": differences.get("title", key), "paper": differences.get("paper", "")}
         more = {"kind": kind, "arrangement": arrangement, "compared_with": compared_with}
         found.append(toml.validate(Technique, named | more, at))
+        return use, own
 
     for place, step in enumerate(document.ladder):
-        add(step, "ladder", place, found[-1].key if found else None)
-        before = {**before, **_differences(step)}
+        before = add(step, "ladder", place, found[-1].key if found else None)
     baseline = found[-1].key
     for place, step in enumerate(document.warnings):
-        is_baseline = not _differences(step)
+        is_baseline = not set(step) - set(_NAMES)
         add(step, "warning", place, None if is_baseline else baseline)
         baseline = found[-1].key if is_baseline else baseline
     return found
 
 
-def _differences(step: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in step.items() if key not in _KEYS}
+def _changed(toml: TomlFile, before: _Step, differences: Mapping[str, Any], at: Key) -> _Step:
+    """The step that differs so from the one before."""
+    use, workload = before
+    named = {key: value for key, value in differences.items() if key not in _NAMES}
+    use = use | {key: named.pop(key) for key in _USE if key in named}
+    if "workload" in named:
+        workload = _workload(toml, named.pop("workload"), at)
+    return use, workload_file.changed(workload, named, toml, at)
+
+
+def _workload(toml: TomlFile, name: object, at: Key) -> Workload:
+    """The workload that a key of the scenario names: one of the package, or a folder as seen from the scenario's."""
+    folder = toml.path.parent / str(name)
+    try:
+        return workload_file.read(str(folder) if name not in PRESETS and folder.exists() else str(name))
+    except WorkloadError as error:
+        raise toml.error((*at, "workload"), str(error)) from None

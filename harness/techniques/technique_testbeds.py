@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import Lab, LabError, connections
-from harness.lab.link import ReceiveSettings
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.lab.scripts import ScriptError
@@ -30,13 +29,14 @@ from harness.sweep.equipment import LabEquipment, Preflight
 from harness.sweep.journal import Phases
 from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, WARM_UP_BYTES
+from harness.workload_file import Receiving, Workload
 
 if TYPE_CHECKING:
     import pyodbc
 
 # How the target receives once a step's clients have stopped: a slow step must not take an hour to drain. These readers
 # end soon after the queue is empty.
-DRAINING = ReceiveSettings(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
+DRAINING = Receiving(receive_top=RECEIVE_TOP, receive_timeout_ms=100, max_queue_readers=MAX_QUEUE_READERS)
 
 # The dialogs begun for a step: used per initiator, dialog ratio, warmed up.
 Pool = tuple[int, int, bool]
@@ -64,15 +64,16 @@ class ServerTestbed:
             with phases.phase("dialogs"):
                 parts = self._with_dialogs(cell)
             with phases.phase("receiving"):
-                link.apply_receive_settings(parts.lab, cell.technique.arrangement.receiving)
+                link.change_workload(parts.lab, cell.technique.arrangement.workload)
         except (LabError, ScriptError, LoadError, ChildError) as error:
             raise NotReady(str(error)) from None
 
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
         parts = self._equipment.parts
         assert parts is not None
-        if not cell.technique.arrangement.warm_up:
-            self._pool = None  # the step warms it up
+        arrangement = cell.technique.arrangement
+        if not arrangement.warm_up or arrangement.workload.queue.retention:
+            self._pool = None  # the step warms it up, or leaves its messages behind
         self._is_clean = False
         return Attempt(
             cell.visit,
@@ -108,9 +109,12 @@ class ServerTestbed:
 class SimulatedTestbed:
     """Implements `sweep.loop.Testbed`. Its world is kept while steps of a run need the same dialogs."""
 
-    def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:
+    def __init__(
+        self, settings: SimulationSettings, hardware: Parameters, workload: Workload, drain_s: float, results: Path
+    ) -> None:
         self._settings = settings
         self._hardware = hardware
+        self._workload = workload
         self._times = Times(settings.settle, settings.measure, drain_s, settings.open_loop)
         self._results = results
         self._lab: SimulatedLab | None = None
@@ -151,6 +155,7 @@ class SimulatedTestbed:
             initiators=cell.initiators,
             seed=derived_seed(self._settings.seed, "techniques", turn.block, pool),
         )
+        lab.workload = self._workload
         link.link(lab)
         if pool is not None:
             _build(lab, cell.initiators, pool)
@@ -158,12 +163,12 @@ class SimulatedTestbed:
 
 
 def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path) -> Measured:
-    arrangement = turn.technique.arrangement
+    workload = turn.technique.arrangement.workload
     try:
-        link.apply_receive_settings(lab, arrangement.receiving)
+        link.change_workload(lab, workload)
         # Readers with a shorter timeout than the paper's may have ended before the clients begin.
-        if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
-            most = arrangement.max_queue_readers
+        if workload.target.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
+            most = workload.target.max_queue_readers
             simulated_cell.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
         with connections(lab.initiators) as clients:
             how = sending(lab, clients, turn)
@@ -184,7 +189,7 @@ def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.
 def pool_of(turn: Turn) -> Pool | None:
     """Return the dialogs that must exist before a step, or None if the step begins its own."""
     arrangement = turn.technique.arrangement
-    if arrangement.conversations == "one_per_message":
+    if arrangement.workload.client.begins_dialogs:
         return None
     return (arrangement.used_dialogs(turn.cell.threads), arrangement.dialog_ratio, arrangement.warm_up)
 
@@ -197,10 +202,9 @@ def _build(lab: Lab, initiators: int, pool: Pool) -> None:
 def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
     """Return the procedure that the clients call, and its arguments."""
     cell, arrangement = turn.cell, turn.technique.arrangement
-    client = plan.SEND_MESSAGE_ON_NEW_DIALOG if arrangement.conversations == "one_per_message" else lab.workload.client
-    own = arrangement.used_dialogs(cell.threads)
+    client, own = arrangement.workload.client, arrangement.used_dialogs(cell.threads)
     taking_part = initiators[: cell.initiators]
     handles = dialog_pool.identifiers(lab, taking_part, client, arrangement.dialog_ratio, own or cell.threads)
-    if arrangement.conversations == "one":
+    if own == 1:
         handles = [handles[:1] * cell.threads for handles in handles]
-    return Sending(client, handles)
+    return Sending(client, handles, arrangement.workload.bodies)

@@ -98,7 +98,7 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
         "threads": cell.threads,
         "payload_bytes": cell.payload_bytes,
         "conversations_in_use": cell.initiators * arrangement.used_dialogs(cell.threads) or None,
-        **arrangement.model_dump(),
+        **arrangement.columns,
         **_measured(_Raw(turn.folder(results), turn, attempt)),
     }
 

@@ -2,7 +2,8 @@
 Purpose:   the lab's contract with its message types, and whether the lab's service offers it.
 Called by: the doctor, on every instance.
 Assumes:   no row means that there is no such contract. Names are compared byte by byte, as Service Broker does.
-Variables: none
+Variables: Contract (name of the contract),
+           Service (name of this side's service)
 Columns:   contract_name, is_offered (int: 1 if bound to the service), message_type_name, validation (BINARY stands
            for
            NONE), is_sent_by_initiator (bit), is_sent_by_target (bit)
@@ -18,7 +19,7 @@ FROM sys.service_contracts AS c
 JOIN sys.service_contract_message_usages AS m ON m.service_contract_id = c.service_contract_id
 JOIN sys.service_message_types AS t ON t.message_type_id = m.message_type_id
 LEFT JOIN sys.service_contract_usages AS u ON u.service_contract_id = c.service_contract_id
-LEFT JOIN sys.services AS s ON s.service_id = u.service_id AND s.name = N'//MySSB.com/Lab/S_Test'
-WHERE c.name = N'//MySSB.com/Lab/C_Test'
+LEFT JOIN sys.services AS s ON s.service_id = u.service_id AND s.name = N'$(Service)'
+WHERE c.name = N'$(Contract)'
 ORDER BY t.name, is_offered DESC;
 GO

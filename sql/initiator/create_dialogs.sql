@@ -6,7 +6,10 @@ Called by: the lab, once per pool, right after reset/broker.sql and link/route.s
 Assumes:   handles are issued in ascending order, which the order of the loop relies on (observe/dialog_pages.sql
            shows whether they were). Dialogs of an earlier pool are forgotten here but not ended: reset/broker.sql
            does that. Nothing else begins dialogs in this database meanwhile.
-Variables: Database (name of the initiator's database), Encryption (ON as in the paper, or OFF)
+Variables: Database (name of the initiator's database), Encryption (ON as in the paper, or OFF),
+           Contract (name of the contract),
+           Service (name of this side's service),
+           TargetService (name of the target's service)
 */
 USE [$(Database)];
 GO
@@ -30,15 +33,15 @@ BEGIN
     BEGIN
         IF N'$(Encryption)' = N'ON'
             BEGIN DIALOG @handle
-                FROM SERVICE [//MySSB.com/Lab/S_Test]
-                TO SERVICE N'//MySSB.com/Lab/S_Test', @service_broker_guid
-                ON CONTRACT [//MySSB.com/Lab/C_Test]
+                FROM SERVICE [$(Service)]
+                TO SERVICE N'$(TargetService)', @service_broker_guid
+                ON CONTRACT [$(Contract)]
                 WITH ENCRYPTION = ON;
         ELSE
             BEGIN DIALOG @handle
-                FROM SERVICE [//MySSB.com/Lab/S_Test]
-                TO SERVICE N'//MySSB.com/Lab/S_Test', @service_broker_guid
-                ON CONTRACT [//MySSB.com/Lab/C_Test]
+                FROM SERVICE [$(Service)]
+                TO SERVICE N'$(TargetService)', @service_broker_guid
+                ON CONTRACT [$(Contract)]
                 WITH ENCRYPTION = OFF;
 
         SET @begun = @begun + 1;

@@ -3,16 +3,17 @@ Purpose:   the initiator's queue. It should stay empty: the target does not answ
            Error or EndDialog of the broker.
 Called by: the lab once per initiator.
 Assumes:   the database exists. A second run turns a disabled queue on again and changes nothing else.
-Variables: Database (name of the initiator's database)
+Variables: Database (name of the initiator's database),
+           Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
 
-IF EXISTS (SELECT 1 FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue'))
+IF EXISTS (SELECT 1 FROM sys.service_queues WHERE object_id = OBJECT_ID(N'$(Queue)'))
     SET NOEXEC ON;
 GO
 
-CREATE QUEUE [dbo].[MySSBLabTestQueue]
+CREATE QUEUE $(Queue)
     WITH STATUS = ON, RETENTION = OFF
     ON [PRIMARY];
 GO
@@ -20,5 +21,5 @@ GO
 SET NOEXEC OFF;
 GO
 
-ALTER QUEUE [dbo].[MySSBLabTestQueue] WITH STATUS = ON;
+ALTER QUEUE $(Queue) WITH STATUS = ON;
 GO

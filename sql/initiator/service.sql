@@ -3,17 +3,20 @@ Purpose:   the service from which dialogs begin. It has the name of the target's
            dialog reaches the target because it names the target's broker instance.
 Called by: the lab once per initiator, after queue.sql.
 Assumes:   contract and queue exist.
-Variables: Database (name of the initiator's database)
+Variables: Database (name of the initiator's database),
+           Contract (name of the contract),
+           Service (name of this side's service),
+           Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
 
-IF EXISTS (SELECT 1 FROM sys.services WHERE name = N'//MySSB.com/Lab/S_Test')
+IF EXISTS (SELECT 1 FROM sys.services WHERE name = N'$(Service)')
     SET NOEXEC ON;
 GO
 
-CREATE SERVICE [//MySSB.com/Lab/S_Test] AUTHORIZATION [dbo]
-    ON QUEUE [dbo].[MySSBLabTestQueue] ([//MySSB.com/Lab/C_Test]);
+CREATE SERVICE [$(Service)] AUTHORIZATION [dbo]
+    ON QUEUE $(Queue) ([$(Contract)]);
 GO
 
 SET NOEXEC OFF;

@@ -4,7 +4,8 @@ Purpose:   dbo.WarmUpDialogs sends one message of 50 bytes on every conversation
 Called by: the lab, once per pool, after dbo.CreateDialogs.
 Assumes:   the instances are linked. The messages have no payload header, so no run's accounting counts them;
            reset/messages.sql removes them from the target once the transmission queue is empty.
-Variables: Database (name of the initiator's database)
+Variables: Database (name of the initiator's database),
+           MessageType (name of the message type)
 */
 USE [$(Database)];
 GO
@@ -35,7 +36,7 @@ BEGIN
     BEGIN TRANSACTION;
     WHILE @@FETCH_STATUS = 0
     BEGIN
-        SEND ON CONVERSATION @handle MESSAGE TYPE [//MySSB.com/Lab/M_Test] (@body);
+        SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
 
         SET @sent = @sent + 1;
         IF @sent % 1000 = 0

@@ -3,7 +3,8 @@ Purpose:   names the user whose certificate secures the dialogs to the target's 
 Called by: the lab with dialog security, on every initiator. The target begins no dialogs and needs none.
 Assumes:   dialog_user.sql has created the user. An older binding of this name is replaced. With a binding dialogs are
            encrypted even if they began with Encryption = OFF.
-Variables: Database (name of the initiator's database), RemoteName (name of the target in the lab)
+Variables: Database (name of the initiator's database), RemoteName (name of the target in the lab),
+           TargetService (name of the target's service)
 */
 USE [$(Database)];
 GO
@@ -13,7 +14,7 @@ IF EXISTS (SELECT 1 FROM sys.remote_service_bindings WHERE name = N'Test_$(Remot
 GO
 
 CREATE REMOTE SERVICE BINDING [Test_$(RemoteName)] AUTHORIZATION [dbo]
-    TO SERVICE N'//MySSB.com/Lab/S_Test'
+    TO SERVICE N'$(TargetService)'
     WITH USER = [Proxy:User_$(RemoteName)],
     ANONYMOUS = OFF;
 GO

@@ -6,7 +6,7 @@ Assumes:   a route of that name is an older one to the same side and is replaced
            network are routed by msdb, whose route AutoCreatedLocal finds the database by its broker instance;
            so msdb needs no other route unless somebody dropped that one.
 Variables: Database (name of this side's database), RouteName (name of the route: Test_ and the other side's name),
-           ServiceName (the other side's service: //MySSB.com/Lab/S_Test),
+           ServiceName (name of the other side's service),
            BrokerInstance (service_broker_guid of the other side's database; observe/instance.sql shows it),
            BrokerAddress (TCP://host:port of the other side's endpoint)
 */

@@ -1,8 +1,10 @@
 /*
-Purpose:   Service Broker's performance counters.
+Purpose:   Service Broker's performance counters, and those of this database's transactions and log.
 Called by: the sampler, once a second, on every instance.
 Assumes:   VIEW SERVER STATE. Counters whose name ends in /sec hold running totals (counter_type 272696576): the rate is
-           the difference of two samples.
+           the difference of two samples. Write Transactions/sec counts transactions that wrote to the database and
+           committed, of the broker's own tasks too; Log Flush Wait Time is in ms.
+           https://learn.microsoft.com/sql/relational-databases/performance-monitor/sql-server-databases-object
 Variables: none
 Columns:   counter_object (without the instance's prefix), counter_name, instance_name, counter_value (bigint),
            counter_type (int)
@@ -15,4 +17,18 @@ SELECT
     cntr_type AS counter_type
 FROM sys.dm_os_performance_counters
 WHERE object_name LIKE N'%Broker%'
+    OR
+    (
+        object_name LIKE N'%:Databases%'
+        AND instance_name = DB_NAME()
+        AND counter_name IN
+        (
+            N'Log Bytes Flushed/sec',
+            N'Log Flush Wait Time',
+            N'Log Flush Waits/sec',
+            N'Log Flushes/sec',
+            N'Transactions/sec',
+            N'Write Transactions/sec'
+        )
+    )
 ORDER BY counter_object, counter_name, instance_name;

@@ -3,7 +3,8 @@ Purpose:   who owns a database: its mark, and whether it contains a ledger.
 Called by: the harness on a user's own servers, for an existing database.
 Assumes:   the login may use the database.
 Variables: Database (name of the side's database)
-Columns:   mark (made: by the harness; prepared: by an administrator; NULL: not the harness's), has_ledger (int)
+Columns:   mark (made: by the harness; prepared: by an administrator; existing: there
+           before; NULL: not the harness's), has_ledger (int)
 */
 USE [$(Database)];
 GO

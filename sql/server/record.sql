@@ -3,8 +3,9 @@ Purpose:   writes one object into the ledger.
 Called by: the harness on a user's own servers, before the object is created: only listed objects are removed.
 Assumes:   ledger.sql has run.
 Variables: Database (name of the side's database),
-           Class (database, endpoint, login, user, certificate or master key; the last three are master's),
-           Name (name of the object; no apostrophe in it)
+           Class (database, endpoint, login, user, certificate or master key; the last three are master's; in capitals, as
+           DROP writes it, of an object in this database),
+           Name (name of the object; apostrophes doubled)
 */
 USE [$(Database)];
 GO

@@ -5,16 +5,17 @@ Called by: the lab once, on the target, after the workload's scripts. A second r
 Assumes:   the activation procedure exists.
 Variables: Database (name of the target's database),
            ActivationProcedure (dbo.SRPerf_Queue_LabTest in the paper),
-           MaxQueueReaders (readers at once; 16 in the paper: two per core of its servers)
+           MaxQueueReaders (readers at once; 16 in the paper: two per core of its servers),
+           Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
 
-IF EXISTS (SELECT 1 FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue'))
+IF EXISTS (SELECT 1 FROM sys.service_queues WHERE object_id = OBJECT_ID(N'$(Queue)'))
     SET NOEXEC ON;
 GO
 
-CREATE QUEUE [dbo].[MySSBLabTestQueue]
+CREATE QUEUE $(Queue)
     WITH STATUS = ON
     ON [PRIMARY];
 GO
@@ -23,7 +24,7 @@ SET NOEXEC OFF;
 GO
 
 -- In a string, because parsers expect names and numbers and find variables before sqlcmd has replaced them.
-EXECUTE (N'ALTER QUEUE [dbo].[MySSBLabTestQueue]
+EXECUTE (N'ALTER QUEUE $(Queue)
     WITH STATUS = ON,
     ACTIVATION (
         STATUS = ON,

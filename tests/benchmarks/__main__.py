@@ -15,9 +15,23 @@ from tests.benchmarks import (
     starvation,
     sweep,
     tds,
+    workload_layer,
 )
 
-BENCHMARKS = (inference, client, sweep, observer, stall, tds, broker, starvation, reduction, simulation, attack)
+BENCHMARKS = (
+    inference,
+    client,
+    workload_layer,
+    sweep,
+    observer,
+    stall,
+    tds,
+    broker,
+    starvation,
+    reduction,
+    simulation,
+    attack,
+)
 
 
 def main() -> None:

@@ -33,10 +33,11 @@ STALL_S = 0.2
 class Size:
     rate: str
     measure_s: float
+    settle_s: float  # at most
 
 
-FULL = Size("300/s", 5.0)
-SMALLEST = Size("50/s", 1.0)
+FULL = Size("300/s", 5.0, 2.5)
+SMALLEST = Size("50/s", 1.0, 0.2)
 
 
 class StallingTestbed(LabTestbed):
@@ -78,7 +79,8 @@ class StallingTestbed(LabTestbed):
 
 def p99_ms(size: Size, rate: str | None, folder: Path) -> dict[str, float]:
     """Return the 99th percentile without a stall and with one, and the one that the open loop should have with it."""
-    options = {"lab": "embedded", "measure": size.measure_s, "results": folder, "rate": rate}
+    times = {"measure": size.measure_s, "settle": size.settle_s}
+    options = {"lab": "embedded", **times, "results": folder, "rate": rate}
     selection = select_lab(options)
     results = open_results(selection.settings, [CELL])
     reporter = Reporter()

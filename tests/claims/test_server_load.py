@@ -46,7 +46,24 @@ def test_logged_bytes_of_initiators_and_target_are_compared():
     assert value("messages_on_disk", cells=table, file_io=files) == pytest.approx(expected)
 
 
-def test_transactions_are_compared_by_the_log_writes_of_one_initiator_and_its_target():
+def test_transactions_are_compared_where_the_instances_count_them():
+    def rows(counter, initiator, target):
+        sides = {"initiator-1": initiator, "target": target}
+        return [(1, 50, 150, side, counter, number) for side, number in sides.items()]
+
+    columns = ["initiators", "threads", "dialog_ratio", "instance", "counter", "change_per_s"]
+    counted = [
+        *rows("Databases\\Write Transactions/sec\\SSBTarget", 300.0, 100.0),
+        *rows("Databases\\Transactions/sec\\SSBTarget", 1.0, 9.0),
+        *rows("Broker Statistics\\SQL SENDs/sec", 1.0, 0.0),
+    ]
+    table = pd.DataFrame(counted, columns=columns).assign(block=1, cell_id="1-50")
+    assert value("initiator_transactions", counters=table) == pytest.approx(3)
+    single = table.assign(change_per_s=None)  # one sample in the window: no change is known
+    assert "database files were not observed" in missing("initiator_transactions", counters=single)
+
+
+def test_transactions_are_compared_by_the_log_writes_of_one_initiator_and_its_target_where_nobody_counts_them():
     rows = [
         (1, 50, 150, "initiator-1", "SSBInitiator1", 300),
         (1, 50, 150, "target", "SSBTarget", 200),

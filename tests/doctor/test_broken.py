@@ -10,13 +10,13 @@ import pytest
 from harness import doctor
 from harness.lab import link, scripts
 from harness.lab.instances import Instance, Lab
-from harness.lab.link import SERVICE
+from harness.workload_file import Names
 from tests.doctor.conftest import asked, ills
 
 pytestmark = pytest.mark.process
 
-QUEUE = "dbo.MySSBLabTestQueue"
-CONTRACT, MESSAGE_TYPE = "//MySSB.com/Lab/C_Test", "//MySSB.com/Lab/M_Test"
+NAMES = Names()
+QUEUE, SERVICE, CONTRACT, MESSAGE_TYPE = NAMES.target_queue, NAMES.target_service, NAMES.contract, NAMES.message_type
 BINDING = f"CREATE REMOTE SERVICE BINDING [Test_Target] TO SERVICE N'{SERVICE}' WITH USER = [Proxy:User_Target]"
 
 Found = list[tuple[str, str, str]]
@@ -393,7 +393,7 @@ def _actions(lab: Lab, instance: Instance) -> dict[str, Callable[[], None]]:
     def script(path: str) -> Callable[[], None]:
         def run() -> None:
             connection = instance.connect()
-            scripts.run(connection, path, lab.variables | {"Database": instance.database})
+            scripts.run(connection, path, lab.variables | instance.variables)
             connection.close()
 
         return run

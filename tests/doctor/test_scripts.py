@@ -26,7 +26,7 @@ def test_a_query_has_the_columns_that_its_head_lists(lab, question):
     head, _, body = (FOLDER / f"{question}.sql").read_text().partition("*/\n")
     announced = head.partition("Columns:")[2]
     with connections([lab.target]) as (connection,), connection.cursor() as cursor:
-        cursor.execute(scripts.substitute(body.removesuffix("GO\n"), {"FileId": "1"}))
+        cursor.execute(scripts.substitute(body.removesuffix("GO\n"), lab.target.variables | {"FileId": "1"}))
         position = 0
         for column in cursor.description:
             match = re.compile(rf"\b{column[0]}\b").search(announced, position)

@@ -1,7 +1,9 @@
-"""`harness lab`: a lab to work with by hand."""
+"""`harness lab`: a lab to work with by hand; and the checklist of a first run."""
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,9 +12,11 @@ from pathlib import Path
 import pyodbc
 import pytest
 
+from harness.reductions.spark_session import SparkUnavailable, require_java
 from tests.processes import Child, children_of, is_alive
 
 pytestmark = pytest.mark.process
+CHECKLIST = Path(__file__).parents[2] / "sql" / "server" / "README.md"
 
 
 def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -44,3 +48,24 @@ def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) ->
     assert process.returncode == 130
     assert not any(map(is_alive, children))
     assert not password_file.exists()
+
+
+@pytest.mark.spark
+def test_the_first_run_walks_from_the_driver_to_the_report(tmp_path: Path) -> None:
+    try:
+        require_java()
+    except SparkUnavailable as missing:
+        pytest.skip(str(missing))
+    command = [sys.executable, "-m", "harness", "doctor", "--first-run", "--lab", "embedded"]
+    environment = {**os.environ, "HARNESS_MEASURE": "500ms", "HARNESS_SETTLE": "1s"}
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout.splitlines()
+    expected = re.findall(r"^step \d of \d: .*$", CHECKLIST.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [line for line in said if line.startswith("step ")] == expected
+    assert len([line for line in said if line.startswith("i1-t5-r") and "messages/s processed" in line]) == 2
+    [report] = [line.rpartition(" ")[2] for line in said if line.startswith("the report is ")]
+    assert (tmp_path / report).stat().st_size > 100_000
+    assert said[-1] == "No step differs: measure with harness matrix."

@@ -181,8 +181,9 @@ def test_a_step_that_fails_is_reported_and_leaves_nothing(
 def test_a_port_in_use_is_reported_before_anything_is_created(own: OwnServers) -> None:
     for server in own.servers:
         with socket.create_server(("127.0.0.1", server.broker_port)):
-            printed = own.harness("doctor", *LAB)
+            printed = own.harness("doctor", "--first-run", *LAB)
         assert printed.code == 3
+        assert "step 1 differs" not in printed.out and "step 2 differs: see section 5" in printed.out
         assert printed.line.startswith(f"{server.role} (127.0.0.1:{server.port}): something already listens on port ")
         assert "will be created" not in printed.out
 

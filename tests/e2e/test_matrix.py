@@ -36,7 +36,19 @@ def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_
     except SparkUnavailable as missing:
         pytest.skip(str(missing))
     scratch = tmp_path_factory.mktemp("scratch")
-    matrix = ("matrix", "--lab", "embedded", "--cells", CELLS, "--measure", "500ms", "--results", "runs")
+    matrix = (
+        "matrix",
+        "--lab",
+        "embedded",
+        "--cells",
+        CELLS,
+        "--measure",
+        "500ms",
+        "--settle",
+        "500ms",
+        "--results",
+        "runs",
+    )
     output = harness(*matrix, cwd=tmp_path, scratch=scratch)
     assert os.listdir(tmp_path) == ["runs"]
     assert os.listdir(scratch) == []
@@ -72,7 +84,9 @@ def test_axes_of_ones_own_are_run_drawn_and_resumed(tmp_path: Path, tmp_path_fac
         require_java()
     except SparkUnavailable as missing:
         pytest.skip(str(missing))
-    (tmp_path / "mine.toml").write_text('[axes]\nthreads = 2\nversions = "newest"\n[times]\nmeasure = "400ms"\n')
+    (tmp_path / "mine.toml").write_text(
+        '[axes]\nthreads = 2\nversions = "newest"\n[times]\nmeasure = "400ms"\nsettle = "400ms"\n'
+    )
     scratch = tmp_path_factory.mktemp("scratch")
     axes = ("--matrix", "mine.toml", "--initiators", "4", "--threads", "1,7", "--ratios", "1,20", "--payloads", "3000")
     output = harness("matrix", "--lab", "embedded", *axes, "--results", "runs", cwd=tmp_path, scratch=scratch)

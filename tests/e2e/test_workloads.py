@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from harness.workload_file import PAPER, PRESETS
+import harness as harness_package
+from harness.records import State
+from harness.workload_file import FOLDER, PAPER, PRESETS
 
 pytestmark = pytest.mark.process
 
@@ -25,6 +29,17 @@ def harness(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+NAMES = """
+[names]
+message_type = "//Shop/Order"
+contract = "//Shop/Orders"
+initiator_service = "//Shop"
+target_service = "//Warehouse"
+initiator_queue = "dbo.ShopQueue"
+target_queue = "dbo.[//Warehouse/Queue]"
+"""
+
+
 @pytest.mark.parametrize("name", sorted({*PRESETS} - {PAPER}))
 def test_a_workload_of_the_package_runs(name: str, tmp_path: Path) -> None:
     checked = harness(tmp_path, "workload", "check", name)
@@ -33,20 +48,154 @@ def test_a_workload_of_the_package_runs(name: str, tmp_path: Path) -> None:
     assert checked.stdout.splitlines()[-1] == f"the workload runs. Next: harness run --workload {name}"
 
 
-def test_a_workload_of_ones_own_begins_with_one_that_runs(tmp_path: Path) -> None:
+def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_of_its_own(tmp_path: Path) -> None:
     written = harness(tmp_path, "workload", "new", "orders")
     assert (written.returncode, written.stderr) == (0, "")
     assert "next: harness workload check orders" in written.stdout
     again = harness(tmp_path, "workload", "new", "orders")
     assert (again.returncode, again.stderr) == (2, "harness: orders exists: name another folder\n")
 
+    file = tmp_path / "orders" / "workload.toml"
+    options = "messages_per_transaction = 10\n\n[dialogs]\npriority = 8\nper_group = 2\n\n[queue]\nretention = true\n\n[initiator]"
+    text = file.read_text().replace("[initiator]", options) + NAMES + "[body]\nsize = {uniform = [200, 1000]}\n"
+    file.write_text(text)
     cell = ("--threads", "2", "--lab", "embedded", "--workload", "orders")
+    small = harness(tmp_path, "run", *cell, "--payload", "100")
+    line = f"workload.toml, line {len(text.splitlines())}: the bodies of orders have sizes of their own"
+    why = f"{line}: the payload of its cells is their mean, 600 bytes, not 100"
+    assert (small.returncode, small.stderr) == (2, f"harness: {why}\n")
     ran = harness(tmp_path, "run", *cell, "--measure", "300ms", "--settle", "200ms")
     assert (ran.returncode, ran.stderr) == (0, "")
     [manifest] = tmp_path.glob("results/*/manifest.json")
     workload = json.loads(manifest.read_text())["settings"]["workload"]
-    assert workload["name"] == "orders"
+    assert (workload["name"], workload["dialogs"]) == ("orders", {"priority": 8, "per_group": 2})
+    assert workload["names"]["target_queue"] == "dbo.[//Warehouse/Queue]"
+    assert workload["body"]["size"]["uniform"] == [200, 1000]
+    assert (manifest.parent / "journal.jsonl").read_text().count("i1-t2-r150-p600") == 1
     assert set(workload["digests"]) == {"submit_order.sql", "handle_orders.sql"}
+
+
+COUNTED = """\
+[client]
+procedure = "dbo.SubmitOrder"
+parameters = ["handle", "body"]
+think_time = "10ms"
+
+[initiator]
+scripts = ["submit_order.sql"]
+
+[target]
+scripts = ["take_order.sql"]
+activation_procedure = "dbo.TakeOrder"
+receive_timeout_ms = 500
+max_queue_readers = 1
+
+[accounting]
+by = "count"
+"""
+# An application's own procedure, which stores nothing for the harness. The messages that warm dialogs up have 50 bytes.
+TAKE_ORDER = """\
+USE [$(Database)];
+GO
+
+CREATE OR ALTER PROCEDURE dbo.TakeOrder
+AS
+BEGIN
+    DECLARE @body varbinary(max);
+    WHILE 1 = 1
+    BEGIN
+        BEGIN TRANSACTION;
+        WAITFOR (RECEIVE TOP (1) @body = message_body FROM $(Queue)), TIMEOUT $(ReceiveTimeoutMs);
+        IF @@ROWCOUNT = 0
+        BEGIN
+            COMMIT TRANSACTION;
+            BREAK;
+        END;
+        IF DATALENGTH(@body) > 50
+            {work}
+        IF @@TRANCOUNT > 0
+            COMMIT TRANSACTION;
+    END;
+END;
+GO
+"""
+
+
+def counted(folder: Path, work: str) -> harness_package.Run:
+    """A cell of such a workload, whose procedure does some work on each order."""
+    workload = folder / "orders"
+    workload.mkdir()
+    (workload / "workload.toml").write_text(COUNTED)
+    (workload / "take_order.sql").write_text(TAKE_ORDER.format(work=work))
+    shutil.copy(FOLDER / "fan-in" / "submit_order.sql", workload)
+    return harness_package.run_cell(
+        threads=2,
+        dialog_ratio=1,
+        lab="embedded",
+        workload=str(workload),
+        settle="300ms",
+        measure="500ms",
+        results=str(folder / "results"),
+        reduce=False,
+    )
+
+
+def test_a_procedure_that_stores_nothing_is_measured_and_its_messages_are_counted(tmp_path: Path) -> None:
+    run = counted(tmp_path, "SET @body = NULL;")
+    assert run.outcome.measured, run.outcome.reason
+    measured, [cell] = run.outcome.measured, run.table("raw/cells").to_dict("records")
+    assert (
+        measured.sent > 0 and measured.sent == cell["processed_messages"] == run.table("raw/processed").messages.sum()
+    )
+    # A few messages are under way at each end of the window.
+    assert abs(measured.processed_per_s - measured.sent_per_s) * measured.window_s <= 10
+    assert run.table("raw/deliveries").empty and run.table("raw/receives").empty
+    [accounting, *_] = run.summary().findings
+    assert accounting.endswith("sent, none left in a queue (counted, not matched one by one)")
+
+
+TEMPLATE = '{"order": "${run}-${initiator}-${thread}-${sequence}", "remark": "${filler}"}'
+# An application's procedure, which would fail at any message that is no such text, or has the number of another.
+TAKE_TEXT = """\
+            INSERT INTO dbo.orders (number)
+            SELECT SUBSTRING(CAST(@body AS nvarchar(max)), 12, CHARINDEX(N'",', CAST(@body AS nvarchar(max))) - 12);"""
+
+
+def test_messages_of_json_reach_an_application_that_reads_them(tmp_path: Path) -> None:
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    (folder / "order.json").write_text(TEMPLATE)
+    body = '[body]\ntemplate = "order.json"\nsize = {uniform = [300, 2000]}\n'
+    (folder / "workload.toml").write_text(COUNTED + body)
+    table = "IF OBJECT_ID(N'dbo.orders') IS NULL\n    CREATE TABLE dbo.orders (number nvarchar(60) NOT NULL PRIMARY KEY);\nGO\n\n"
+    procedure = TAKE_ORDER.replace("IF DATALENGTH(@body) > 50", "").format(work=TAKE_TEXT)
+    (folder / "take_order.sql").write_text(f"USE [$(Database)];\nGO\n\n{table}{procedure}")
+    submit = (FOLDER / "fan-in" / "submit_order.sql").read_text()
+    assert submit.count("@body varbinary(max)") == 1
+    (folder / "submit_order.sql").write_text(submit.replace("@body varbinary(max)", "@body nvarchar(max)"))
+    checked = harness(tmp_path, "workload", "check", "orders")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "bodies: order.json, uniform from 300 to 2,000 bytes, 1,150 on average" in checked.stdout
+    assert "messages sent, none left in a queue" in checked.stdout
+
+
+def test_a_target_that_is_slower_than_the_clients_falls_behind_though_messages_are_only_counted(tmp_path: Path) -> None:
+    run = counted(tmp_path, "WAITFOR DELAY '00:00:00.040';")
+    assert run.outcome.measured, run.outcome.reason
+    measured = run.outcome.measured
+    assert measured.processed_per_s < 0.8 * measured.sent_per_s
+    assert measured.state is not State.VALID  # behind, unless other processes disturbed the cell
+    assert run.table("raw/processed").messages.sum() == measured.sent
+
+
+def test_messages_that_are_rolled_back_are_left_over(tmp_path: Path) -> None:
+    outcome = counted(tmp_path, "ROLLBACK TRANSACTION;").outcome
+    assert outcome.measured is None
+    found = re.fullmatch(
+        r"not drained: (\d+) of (\d+) messages processed, (\d+) in the target's queue; (.*)", outcome.reason
+    )
+    assert found and int(found[1]) < int(found[2]) and int(found[3]) > 0, outcome.reason
+    assert "its queue is disabled, after five rollbacks in a row" in found[4]
 
 
 MISTAKES = [

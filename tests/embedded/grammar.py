@@ -430,7 +430,7 @@ EDGES = (
 
 SYSTEM_PROCEDURES = (
     *("sp_execute", "sp_executesql", "sp_prepare", "sp_prepexec", "sp_unprepare", "sp_configure"),
-    *("sp_addextendedproperty", "sp_datatype_info", "sp_who", "sys.sp_datatype_info_100"),
+    *("sp_addextendedproperty", "sp_dropextendedproperty", "sp_datatype_info", "sp_who", "sys.sp_datatype_info_100"),
 )
 
 PREFACE = (

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
+import pandas as pd
 import pytest
 from matplotlib import style
 from matplotlib.text import Text
 from rich.console import Console
 
-from harness import matrix_file
+from harness import matrix_file, summary
 from harness.claims.judgement import Verdict
-from harness.figures import comparison, one_axis, parts, report, results_table, trick_answer
+from harness.figures import comparison, draw, one_axis, parts, report, results_table, trick_answer
 from harness.figures.build import STYLE, drawings, judge
 from harness.figures.reduced_run import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
@@ -81,6 +84,36 @@ def test_another_workload_is_named_and_has_no_word_of_the_paper(tmp_path):
     for name in ("figure-4-throughput-3-initiators", "figure-5-gain", "gain-map"):
         assert "paper" not in words(found[name]), name
     assert {one.verdict for one in judge(run)} == {Verdict.NOT_MEASURED}
+
+
+def counted_run(folder):
+    """A run whose messages were counted: what needs to match them is null."""
+    counted = {"settings": {"workload": {"name": "orders", "accounting": {"by": "count"}}}}
+    run = write_reduced(folder, quick_cells(), shape="paper", blocks=3, **counted)
+    path = run / "reduced" / "cells.parquet"
+    cells = pd.read_parquet(path)
+    unknown = [name for name in cells if name.startswith("end_to_end") or name == "receives_in_window"]
+    cells.assign(**dict.fromkeys(unknown, float("nan"))).to_parquet(path, index=False)
+    return run
+
+
+def test_a_run_whose_messages_were_counted_says_so_and_leaves_out_what_nobody_knows(tmp_path):
+    folder, notes = counted_run(tmp_path / "run"), []
+    *_, page = draw(folder, progress=notes.append)
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert "Messages were counted, not matched one by one" in text
+    assert "end to end" not in text.lower().replace("end-to-end latency", "")
+    assert "figure end-to-end is left out: messages were counted, so nobody knows when each was processed" in notes
+    assert summary.read(folder).findings[-1].startswith("Messages were counted")
+
+
+def test_runs_whose_messages_were_counted_are_compared_by_rates_and_calls(tmp_path):
+    a, b = (counted_run(tmp_path / name) for name in "ab")
+    console = Console(width=200, record=True, quiet=False, file=io.StringIO())
+    compared = comparison.compare(a, b, console=console, progress=lambda line: None)
+    text = console.export_text()
+    assert "call p50" in text and "end to end" not in text
+    assert compared.cells.latency_us_p50_ratio.notna().all() and compared.cells.end_to_end_us_p50_ratio.isna().all()
 
 
 def test_payloads_of_any_matrix_stay_apart():
@@ -221,4 +254,12 @@ def test_the_terminal_shows_each_cell_of_a_small_run_and_peaks_and_gains_of_a_la
     assert sorted(row[0] for row in rows) == sorted(cell.id for cell in OWN[:12])
     assert all(" to " in row[2] and float(row[3]) > 0 and row[-1] == "valid" for row in rows)
     heading, *rows = results_table.rows(read(paper_run))
+    assert heading == ["initiators", "peak, every dialog", "peak, every 150th", "largest gain", "mean gain"]
     assert [row[0] for row in rows] == ["1 initiator", "2 initiators", "3 initiators"]
+
+
+def test_the_peaks_of_a_large_run_are_those_of_its_own_ratios(tmp_path):
+    cells = [Cell("2022", 1, ratio, threads, 100) for ratio in (1, 50) for threads in range(1, 14)]
+    heading, row = results_table.rows(run_of(tmp_path, cells, blocks=1))
+    assert heading == ["initiators", "peak, every dialog", "peak, every 50th"]
+    assert all(float(number.splitlines()[0].replace(",", "")) > 0 for number in row[1:])

@@ -285,6 +285,23 @@ def test_a_changed_workload_is_what_a_comparison_may_be_about_and_another_one_is
     assert forbidding(before, other) == ["The workloads differ (name: orders / trades)"]
     earlier = read(write_reduced(tmp_path / "d", CELLS[:4]))  # of a harness that knew one workload
     assert forbidding(earlier, before) == ["The workloads differ (name: paper / orders)"]
+    assert remarkable(earlier, read(write_reduced(tmp_path / "e", CELLS[:4]))) == []
+
+
+def test_a_key_that_an_older_manifest_lacks_has_its_default(tmp_path):
+    def run(folder, **tables):
+        workload = {"name": "orders", "folder": str(tmp_path), "digests": {}, **tables}
+        return read(write_reduced(tmp_path / folder, CELLS[:4], settings={"workload": workload}))
+
+    older, newer = (
+        run("a", client={"procedure": "dbo.Submit"}),
+        run("b", client={"procedure": "dbo.Submit", "think_time": 0.0}),
+    )
+    changed = run("c", client={"procedure": "dbo.Submit"}, dialogs={"priority": 7})
+    assert remarkable(older, newer) == []
+    assert remarkable(older, changed) == ["The runs of the workload orders differ (dialogs.priority: 5 / 7)"]
+    model = read(write_reduced(tmp_path / "d", CELLS[:4], lab="simulated"))
+    assert not [line for line in remarkable(model, older) if "workload" in line]
 
 
 def test_differing_targets_of_the_same_version_are_listed(tmp_path):

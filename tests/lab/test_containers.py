@@ -290,6 +290,29 @@ def test_containers_created_with_another_password_are_reported(docker, monkeypat
     assert len(docker.containers()) == 2
 
 
+def test_a_server_that_starts_is_not_believed_that_the_password_is_wrong(docker, monkeypatch):
+    containers.up("2022", 1, print)
+    monkeypatch.setenv("MSSQL_SA_PASSWORD", "Another0nce")
+    logged = iter(["Starting up database 'master'.", "Starting up database 'msdb'."])
+    monkeypatch.setattr(compose, "log", lambda service, tail="all": next(logged, "Recovery is complete."))
+    with pytest.raises(MachineFailure, match="target was created with another password"), opened():
+        pytest.fail("the lab opened")
+    assert list(logged) == []
+
+
+def test_sql_server_2017_on_a_new_kernel_is_warned_of(docker):
+    told: list[str] = []
+    containers.up("2017", 1, told.append)
+    [line] = [line for line in told if "Linux" in line]
+    assert line == (
+        "SQL Server 2017 in a container is known to end at its start on Linux 6.7 and later, and Docker runs on 6.12: "
+        "if it does, choose another version"
+    )
+    told.clear()
+    containers.up("2022", 1, told.append)
+    assert not [line for line in told if "Linux" in line]
+
+
 def test_a_container_that_dies_in_the_lab_is_named_with_the_last_line_of_its_log(docker):
     with opened() as lab:
         lab.check()

@@ -8,10 +8,13 @@ from pathlib import Path
 import pyodbc
 import pytest
 
+from harness import doctor, workload_file
 from harness.lab import Lab, dialog_pool, link, scripts
 from harness.lab import open as open_lab
-from harness.lab.instances import Instance, Security, connections
+from harness.lab.instances import Instance, LabError, Security, connections
 from harness.lab.opening import Topology
+from harness.settings import Settings
+from harness.workload_file import Dialogs, Names, Queue, WorkloadError
 
 pytestmark = pytest.mark.process
 
@@ -49,6 +52,35 @@ def send_one(lab: Lab, number: int = 0) -> None:
         assert dialog_pool.processed(target) == 1
 
 
+def test_the_options_of_a_workload_hold_until_another_is_linked(lab: Lab) -> None:
+    priorities = "SELECT MAX(priority) FROM sys.conversation_priorities;"
+    retains = f"SELECT CAST(is_retention_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'{lab.target.queue}');"
+    paper = lab.workload
+    lab.workload = paper.model_copy(
+        update={"dialogs": Dialogs(priority=8, per_group=2), "queue": Queue(retention=True)}
+    )
+    try:
+        linked_with(lab, Security())
+        for instance in lab.instances:
+            assert value(instance, priorities, instance.database) == 8
+            assert value(instance, retains, instance.database) == 1
+        send_one(lab)
+        for instance in (lab.target, lab.initiators[0]):
+            used = "SELECT MIN(priority) FROM sys.conversation_endpoints;"
+            assert value(instance, used, instance.database) == 8
+        with connections(lab.initiators) as opened:
+            handles = dialog_pool.identifiers(lab, opened, paper.client, 2, 2)
+        listed = ", ".join(f"'{handle}'" for handle in handles[0])
+        groups = f"SELECT COUNT(DISTINCT conversation_group_id) FROM sys.conversation_endpoints WHERE conversation_handle IN ({listed});"
+        assert value(lab.initiators[0], groups, lab.initiators[0].database) == 1
+    finally:
+        lab.workload = paper
+    linked_with(lab, Security())
+    for instance in lab.instances:
+        assert value(instance, priorities, instance.database) is None
+        assert value(instance, retains, instance.database) == 0
+
+
 @pytest.mark.parametrize("security", [Security(), Security(False, True), Security(True, True), Security(False, False)])
 def test_every_link_carries_messages_whatever_the_previous_link_was(lab: Lab, security: Security) -> None:
     linked_with(lab, security)
@@ -59,6 +91,56 @@ def test_every_link_carries_messages_whatever_the_previous_link_was(lab: Lab, se
     for instance in lab.initiators:
         assert value(instance, bindings, instance.database) == int(security.dialog)
     send_one(lab)
+
+
+def test_the_names_of_a_workload_are_those_of_its_objects_on_both_sides() -> None:
+    names = Names(
+        message_type="//Shop/Order",
+        contract="orders (contract)",
+        initiator_service="Shop",
+        target_service="//Warehouse/Orders",
+        initiator_queue="dbo.Answers",
+        target_queue="[dbo].[//Warehouse/Queue]",
+    )
+    workload = workload_file.paper().model_copy(update={"names": names})
+    with open_lab(Topology("embedded", workload=workload), version="2008") as lab:
+        send_one(lab)
+        link.remove_conversations(lab)
+        send_one(lab)
+        findings = doctor.examine(lab, cells=[], settings=Settings())
+        assert [one for one in findings if one.severity != "information"] == []
+        for instance, service, queue in zip(
+            lab.instances, ("//Warehouse/Orders", "Shop"), ("//Warehouse/Queue", "Answers"), strict=True
+        ):
+            with connections([instance]) as (connection,):
+                for view, key, name in (
+                    ("service_message_types", "message_type_id", "//Shop/Order"),
+                    ("service_contracts", "service_contract_id", "orders (contract)"),
+                    ("services", "service_id", service),
+                ):
+                    assert scripts.values(connection, f"SELECT name FROM sys.{view} WHERE {key} >= 65536;") == [name]
+                assert scripts.values(connection, "SELECT name FROM sys.service_queues WHERE is_ms_shipped = 0;") == [
+                    queue
+                ]
+
+
+def test_a_queue_that_does_not_drain_is_explained_whatever_its_name() -> None:
+    workload = workload_file.paper().model_copy(update={"names": Names(target_queue="dbo.[//Warehouse/Queue]")})
+    with (
+        open_lab(Topology("embedded", workload=workload), version="2008") as lab,
+        connections([lab.target]) as (target,),
+    ):
+        target.execute("ALTER QUEUE dbo.[//Warehouse/Queue] WITH STATUS = OFF;")
+        with pytest.raises(LabError, match="its queue is disabled"):
+            dialog_pool.build(lab, initiators=1, dialogs=1)
+
+
+def test_a_linked_lab_refuses_a_workload_whose_procedure_no_script_creates(lab: Lab) -> None:
+    paper = workload_file.paper()
+    misspelt = paper.model_copy(update={"client": paper.client.model_copy(update={"procedure": "dbo.SendMesage"})})
+    with pytest.raises(WorkloadError, match=r"no script of the initiator creates dbo\.SendMesage"):
+        link.change_workload(lab, misspelt)
+    link.change_workload(lab, paper)
 
 
 def test_names_outside_the_labs_databases_begin_with_the_prefix(lab: Lab) -> None:

@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
+from harness import workload_file
 from harness.lab import link, queue_readers
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, Lab, LabError
-from harness.lab.link import ReceiveSettings
+from harness.workload_file import Receiving, Workload
 
-SLOW, QUICK = ReceiveSettings(10_000, 60_000, 16), ReceiveSettings(10_000, 100, 16)
+QUICK = Receiving(receive_timeout_ms=100)
+
+
+def receiving(timeout_ms: int) -> Workload:
+    paper = workload_file.paper()
+    return paper.model_copy(update={"target": paper.target.model_copy(update={"receive_timeout_ms": timeout_ms})})
 
 
 class Clock:
@@ -68,19 +74,19 @@ def lab(target: Target) -> Lab:
 
 
 def test_apply_waits_as_long_as_the_slowest_running_reader_may_take(lab: Lab, target: Target) -> None:
-    link.apply_receive_settings(lab, SLOW)
+    link.change_workload(lab, receiving(60_000))
     link.apply_to_new_readers(lab, QUICK)
     target.readers_end_s = target.clock.s + 60  # it was started with the long timeout
-    link.apply_receive_settings(lab, QUICK)
+    link.change_workload(lab, receiving(100))
     assert target.clock.s == pytest.approx(60, abs=1) and target.installed == ["60000", "100", "100"]
 
 
 def test_readers_that_do_not_end_are_an_error_half_a_minute_after_their_timeout(lab: Lab, target: Target) -> None:
-    link.apply_receive_settings(lab, SLOW)
-    link.apply_receive_settings(lab, QUICK)
+    link.change_workload(lab, receiving(60_000))
+    link.change_workload(lab, receiving(100))
     target.readers_end_s = float("inf")
     with pytest.raises(LabError, match=r"1 readers of the target's queue have not ended within 30\.1 s"):
-        link.apply_receive_settings(lab, SLOW)
+        link.change_workload(lab, receiving(60_000))
 
 
 def test_a_cell_waits_until_one_reader_is_left_but_not_for_that_one(

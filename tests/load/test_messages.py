@@ -17,14 +17,16 @@ from harness.load.messages import (
 )
 from harness.load.plan import SEND_MESSAGE, GeneratorHealth
 from harness.load_model import OpenLoop
+from harness.message_bodies import Bodies
 
 MESSAGES = [
     Done(),
     Failed("thread 3: no such login"),
     StartUsers(["a", "b"], 50),
-    Prepare("i1-t1-r1-p100-v2008", 2, 1, 7, 100, SEND_MESSAGE, None, "SERVER=x", ["0-1"], 60.0, None),
+    Prepare("i1-t1-r1-p100-v2008", 2, 1, 7, 100, SEND_MESSAGE, None, None, "SERVER=x", ["0-1"], 60.0, None),
     Prepare(
-        "i1-t1-r1-p100-v2008", 2, 1, 7, 100, SEND_MESSAGE, None, "SERVER=x", ["0-1"], 60.0, OpenLoop(0.5, "poisson", 3)
+        *("i1-t1-r1-p100-v2008", 2, 1, 7, 100, SEND_MESSAGE, Bodies("{}", (32, 100)), None, "SERVER=x", ["0-1"], 60.0),
+        OpenLoop(0.5, "poisson", 3),
     ),
     Stopped(1, 2, [5, 6], [("no", 1)], ["thread 1: why"], GeneratorHealth(1, 40.0, 2.0, 0.99, 3.5)),
     WorkerProgress(1, 2, 3, 4, 5.0),

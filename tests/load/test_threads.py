@@ -9,7 +9,7 @@ import pytest
 
 from harness.load import threads
 from harness.load.plan import SEND_MESSAGE
-from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, ThreadState, Turns
+from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, SharedTransaction, ThreadState, Turns
 from harness.matrix import Cell, Visit
 from harness.records import write_calls
 from harness.workload_file import Client
@@ -81,6 +81,43 @@ def test_a_thread_waits_its_think_time_after_every_call(echo, thread):
 def test_a_stop_ends_a_think_time(echo, thread):
     client = SEND_MESSAGE.model_copy(update={"think_time": 3600.0})
     assert drive(thread, a_run(echo, client=client), 1) is ThreadState.FINISHED
+
+
+def sharing(calls: int) -> Client:
+    return SEND_MESSAGE.model_copy(update={"messages_per_transaction": calls})
+
+
+def test_calls_that_share_a_transaction_are_committed_by_the_last_of_them_or_at_the_end():
+    statements = []
+    transaction = SharedTransaction(lambda text, *arguments: statements.append(text), 3)
+    for _ in range(7):
+        transaction.execute("call", HANDLE, b"body")
+    assert transaction.uncommitted == 1
+    transaction.commit()
+    transaction.commit()
+    whole = [threads.BEGIN, *3 * ["call"], threads.COMMIT]
+    assert statements == [*whole, *whole, threads.BEGIN, "call", threads.COMMIT]
+
+
+def test_a_thread_whose_calls_share_transactions_sends_each_message_once(echo_by_driver, thread):
+    run = a_run(echo_by_driver, run=4711, client=sharing(4))
+    assert drive(thread, run, 50, number=7) is ThreadState.FINISHED
+    received = echo_by_driver.received()["4711/1/7"]
+    assert (received["messages"], received["misordered"]) == (thread.log.count, 0)
+    assert thread.log.failures == []
+
+
+def test_a_failed_call_takes_the_messages_of_its_transaction_with_it(echo, thread):
+    assert drive(thread, a_run(echo, "Fail5", client=sharing(3)), 50) is ThreadState.FINISHED
+    numbers = [sequence for sequence, _ in thread.log.failures]
+    # Calls 0 to 2 are committed; 4 fails, and with it 3.
+    assert numbers[:4] == [3, 4, 8, 9]
+    assert len({text for _, text in thread.log.failures}) == 1
+
+
+def test_a_thread_gives_up_after_ten_failed_transactions_in_a_row(echo, thread):
+    assert drive(thread, a_run(echo, "Fail3", client=sharing(3)), 1000) is ThreadState.GAVE_UP
+    assert thread.log.count == len(thread.log.failures) == 3 * threads.FAILURES_IN_A_ROW_MAX
 
 
 def test_a_thread_passes_the_parameters_of_its_workload(echo, thread):

@@ -225,7 +225,7 @@ def test_a_broken_connection_keeps_the_earlier_samples(answering: Callable[[Answ
     watch.close()
 
 
-def test_pages_whose_object_is_refused_are_asked_for_once(answering: Callable[[Answer], None]) -> None:
+def test_a_method_that_is_refused_three_times_in_a_row_is_not_tried_again(answering: Callable[[Answer], None]) -> None:
     asked: list[str] = []
 
     def answer(path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
@@ -235,11 +235,34 @@ def test_pages_whose_object_is_refused_are_asked_for_once(answering: Callable[[A
     answering(answer)
     objects = PageObjects()
     connection: Any = None
-    assert objects.resolve(connection, [Page(7, 1, 16), Page(7, 1, 17)], within_s=10) == {}
-    assert asked == ["observe/page_object.sql", "observe/page_header.sql"]
+    assert objects.resolve(connection, [Page(7, 1, page) for page in range(16, 21)], within_s=10) == {}
+    assert asked == 3 * ["observe/page_object.sql", "observe/page_header.sql"]
+    assert objects.unresolved.endswith("(error 300)")
     assert objects.resolve(connection, [Page(2, 1, 16)], within_s=10) == {}
-    assert len(asked) == 4, "another database may be another matter"
-    assert objects.refusal.endswith("(error 300)")
+    assert len(asked) == 8, "another database may be another matter"
+    assert objects.resolve(connection, [Page(7, 1, 16)], within_s=10) == {}
+    assert len(asked) == 8
+    assert objects.unresolved.endswith("(error 300)")
+
+
+@pytest.mark.parametrize("bad", ["refused", "unreadable", "without an object"])
+def test_one_bad_page_costs_only_its_own_object(answering: Callable[[Answer], None], bad: str) -> None:
+    def answer(path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
+        if path == "observe/object_name.sql":
+            return [{"is_here": 1, "queue_name": None, "object_name": None}]
+        if variables["PageId"] != "17":
+            return [{"object_id": 72, "index_id": 1}]
+        if bad == "without an object":
+            return [{"object_id": None, "index_id": None}]
+        raise refuse() if bad == "refused" else ScriptError("the page cannot be read (error 824)")
+
+    answering(answer)
+    objects = PageObjects()
+    connection: Any = None
+    pages = [Page(7, 1, page) for page in (17, 18, 19)]
+    for _ in range(3):
+        assert list(objects.resolve(connection, pages, within_s=10)) == pages[1:]
+    assert bool(objects.unresolved) == (bad != "without an object")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ class FakeInstance:
     """Its connections are only names; `broken` refuses them."""
 
     name = "target"
+    queue = "dbo.Queue"
 
     def __init__(self) -> None:
         self.broken = False
@@ -33,7 +34,7 @@ class Counting:
         self.asked = 0
         self.news = threading.Condition()
 
-    def __call__(self, connection: object) -> list[Sample]:
+    def __call__(self, connection: object, queue: str) -> list[Sample]:
         with self.news:
             self.asked += 1
             self.news.notify_all()

@@ -13,9 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 def table(raw, attempts, *, calls=(), receives=()):
-    rows = bins.bins(
-        attempts, messages.returned_calls(raw("calls", list(calls)), attempts), raw("receives", list(receives))
-    )
+    rows = bins.bins(attempts, messages.returned_calls(raw("calls", list(calls))), raw("receives", list(receives)))
     return rows.orderBy("bin").toPandas()
 
 

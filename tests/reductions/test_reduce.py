@@ -4,11 +4,12 @@ import shutil
 import pandas as pd
 import pytest
 
-from harness.matrix import Cell
+from harness import records
+from harness.matrix import Cell, Visit
 from harness.records import ResultsError
 from harness.reductions import TABLES, reduce, spark_session
 from tests.reductions import oracle
-from tests.results_fixture import write_cell, write_journal, write_raw, write_reduced
+from tests.results_fixture import NS, write_cell, write_journal, write_raw, write_reduced
 
 pytestmark = pytest.mark.spark
 
@@ -122,6 +123,11 @@ def test_pages_latches_and_files_of_a_cell_are_those_that_plain_python_computes(
         assert files.loc[key, "write_stall_ms_mean"] == pytest.approx(stall_ms, abs=0.001)
 
 
+def measured_from_ns(run, cell):
+    [path] = (run / "raw" / "cells").glob(f"{cell.id}-b1-a1*")
+    return pd.read_parquet(path).measured_from_ns[0]
+
+
 @pytest.fixture(scope="module")
 def incomplete(tmp_path_factory, spark):
     """A run with a retried cell and without some records, and what its reduction reported."""
@@ -135,6 +141,15 @@ def incomplete(tmp_path_factory, spark):
         for path in (run / "raw" / kind).glob(f"{cell.id}-b1-a2*"):
             path.unlink()
     write_journal(run, [(cell.id, 1, "failed"), (cell.id, 2, "completed")])
+    # In the other cell messages were counted.
+    for kind in ("receives", "deliveries"):
+        for path in (run / "raw" / kind).glob(f"{CELLS[1].id}-*"):
+            path.unlink()
+    slots = {
+        "processed_at_ns": [measured_from_ns(run, CELLS[1]) + shift for shift in (-1, 0, NS)],
+        "messages": [5, 7, 9],
+    }
+    records.write(run, "processed", Visit(CELLS[1]), 1, slots)
     shutil.rmtree(run / "raw" / "dialog_pages")
     shutil.rmtree(run / "raw" / "file_io")
     reported = []
@@ -149,6 +164,17 @@ def test_missing_records_leave_empty_tables_and_one_line(incomplete):
         assert table(run, name).empty and "instance" in table(run, name).columns
         assert (run / "reduced" / f"{name}.csv").read_text().startswith('"run_id"')
     assert len(table(run, "latches")) > 0
+
+
+def test_messages_that_were_counted_have_a_rate_and_a_course_but_no_receives_and_no_latency(incomplete):
+    run, _ = incomplete
+    row = table(run, "cells").set_index("cell_id").loc[CELLS[1].id]
+    assert row.processed_per_s == pytest.approx(7 / row.measured_s, rel=1e-3)
+    assert pd.isna(row.receives_in_window) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.end_to_end_negative)
+    assert row.latency_us_p50 > 0
+    for name, column in (("seconds", "processed"), ("bins", "processed_messages")):
+        of_cell = table(run, name)[table(run, name).cell_id == CELLS[1].id]
+        assert of_cell[column].sum() == 21, name
 
 
 def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(incomplete):

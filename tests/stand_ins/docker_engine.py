@@ -203,12 +203,14 @@ class Engine:
             await writer.drain()
             writer.close()
 
-    async def run(self, words: list[str], environment: dict[str, str]) -> str:  # noqa: PLR0911
+    async def run(self, words: list[str], environment: dict[str, str]) -> str:  # noqa: PLR0911, PLR0912
         match words:
             case ["version", *_]:
                 return "28.2.2\n"
             case ["info", "--format", "{{.MemTotal}}"]:
                 return f"{self.memory_gb * 1024**3}\n"
+            case ["info", "--format", "{{.KernelVersion}}"]:
+                return "6.12.48-amd64\n"
             case ["compose", "version"]:
                 return "Docker Compose version v2.26.1\n"
             case ["image", "inspect", image]:

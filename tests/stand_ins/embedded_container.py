@@ -34,5 +34,6 @@ if __name__ == "__main__":
             data=Path(given["data"]),
             server_version=given["version"],
             with_parent=True,
+            throwaway=True,
         )
     )

@@ -264,7 +264,7 @@ def main() -> None:
     FAULTS.plant(options.fault)
     for fault in FAULTS.due(["slow-start"]):
         time.sleep(float(fault.value))
-    cli.main(["serve", *of_serve, "--with-parent"])
+    cli.main(["serve", *of_serve, "--with-parent", "--throwaway"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyodbc
+
 from harness import records, workload_file
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
@@ -47,6 +49,9 @@ class FakeServer:
         self.stored: list[tuple[int, int, int, int]] = []  # initiator, thread, sequence, sent_at_ns
         self.queued = 0
         self.untransmitted = 0
+        self.unprocessed: int | None = 0  # None: a reader keeps them locked
+        self.error_messages: Rows = []
+        self.sent = 0  # on its dialogs
         self.errors: Rows = []
         self.queue_enabled = True
 
@@ -60,7 +65,7 @@ class FakeServer:
             return ["n"], [(len(self.stored),)]
         if text.startswith("SELECT CAST(is_receive_enabled"):
             return ["enabled"], [(int(self.queue_enabled),)]
-        variables = {"Run": str(self.run)}
+        variables = {"Run": str(self.run), "Queue": FakeInstance.queue}
         for file, answer in {
             "queue_depth": lambda: (["queue_name", "messages"], [("q", self.queued)]),
             "transmission_queue": lambda: (["messages"], [(self.untransmitted,)]),
@@ -74,13 +79,24 @@ class FakeServer:
             ),
             "receives": lambda: (["received_at_ns", "messages", "session_id"], [(1, len(self.stored), 9)]),
             "errors": lambda: (["errors", "error_number", "error_message"], self.errors),
+            "unprocessed": lambda: (["messages"], [(self._unprocessed(),)]),
+            "sent_messages": lambda: (["messages"], [(self.sent or None,)]),
+            "error_messages": lambda: (["message_body", "errors"], self.error_messages),
         }.items():
             if text == scripts.single(f"observe/{file}.sql", variables):
                 return answer()
         return [], []
 
+    def _unprocessed(self) -> int:
+        if self.unprocessed is None:
+            driver = "[42000] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]"
+            raise pyodbc.Error("42000", f"{driver}Lock request time out period exceeded. (1222) (SQLExecDirectW)")
+        return self.unprocessed
+
 
 class FakeInstance:
+    queue = "dbo.MySSBLabTestQueue"
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.database = name

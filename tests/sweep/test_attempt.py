@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from harness.observe.dialog_pages import DialogPage
 from harness.records import State
 from harness.sweep.attempt import Attempt, CellFailed, Equipment
 from harness.sweep.journal import Phases
+from harness.workload_file import Accounting
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 
 CELL = Cell.parse("i2-t3-r1-p100-v2008")
@@ -88,6 +90,71 @@ def test_a_lost_message_stops_the_drain_and_fails_the_cell(bench: Bench, monkeyp
     monkeypatch.setattr(dialog_pool, "_STANDSTILL_S", 0.2)
     bench.clients.deliver = lambda rows: bench.target.stored.extend(rows[1:])
     assert failed(bench) == "not drained: 28 of 30 messages processed, 0 in the target's queue"
+
+
+@pytest.fixture
+def counting(bench: Bench) -> Bench:
+    """A bench whose workload stores nothing for the harness."""
+    bench.lab.workload = bench.lab.workload.model_copy(update={"accounting": Accounting(by="count")})
+
+    def sent(rows: Sequence[tuple[int, ...]]) -> None:
+        for row in rows:
+            bench.initiators[row[0] - 1].sent += 1
+
+    bench.clients.deliver = sent
+    return bench
+
+
+def test_messages_that_are_counted_leave_a_course_instead_of_deliveries_and_receives(counting: Bench) -> None:
+    measured = counting.attempt().run()
+    assert measured.accounted == "30 messages sent, none left in a queue (counted, not matched one by one)"
+    row = cell_row(counting.results)
+    assert (row["outcome"], row["sent_messages"], row["processed_messages"]) == ("completed", 30, 30)
+    kinds = {path.parent.name for path in counting.results.rglob("*.parquet")}
+    assert kinds == {"cells", "calls", "processed", "samples", "waits", "file_io", "health"}
+    [file] = (counting.results / "raw" / "processed").glob("*.parquet")
+    assert sum(pq.read_table(file)["messages"].to_pylist()) == 30
+
+
+def test_a_procedure_that_does_not_send_what_it_gets_fails_a_cell_whose_messages_are_counted(counting: Bench) -> None:
+    counting.clients.deliver = lambda rows: None
+    reason = "30 calls have sent 0 messages on their dialogs: a call must send its body once"
+    assert failed(counting) == reason
+    attempt = counting.attempt()
+    attempt.sending = Sending(SEND_MESSAGE_ON_NEW_DIALOG, [["a broker instance"] * CELL.threads] * CELL.initiators)
+    attempt.run()  # dialogs of a message each are gone after the cell: nobody knows
+
+
+def test_messages_that_are_counted_and_left_over_fail_the_cell(counting: Bench) -> None:
+    counting.target.queued, counting.target.queue_enabled = 7, False
+    assert failed(counting, drain=0.2) == (
+        "not drained: 23 of 30 messages processed, 7 in the target's queue; its queue is disabled, after five "
+        "rollbacks in a row; the target's error log says why"
+    )
+
+
+def test_the_targets_own_transmission_queue_must_be_empty_where_messages_are_counted(counting: Bench) -> None:
+    counting.target.untransmitted = 2
+    assert failed(counting, drain=0.2).endswith("2 in the transmission queue of target: The route has no address")
+
+
+@pytest.mark.parametrize("unprocessed, processed", [(None, 29), (4, 26)])
+def test_a_received_message_is_not_processed_before_the_commit(
+    counting: Bench, unprocessed: int | None, processed: int
+) -> None:
+    counting.target.unprocessed = unprocessed
+    assert failed(counting, drain=0.2) == (
+        f"not drained: {processed} of 30 messages processed, 0 in the target's queue; "
+        "its procedure does not commit what it has received"
+    )
+
+
+def test_a_conversation_that_the_target_ended_by_an_error_fails_a_cell_whose_messages_are_counted(
+    counting: Bench,
+) -> None:
+    body = "\ufeff<Error><Code>7</Code><Description>No such order &amp; no customer.</Description></Error>"
+    counting.initiators[1].error_messages = [(body.encode("utf-16-le"), 3)]
+    assert failed(counting) == "initiator-2: 3 conversations ended by an error: No such order & no customer."
 
 
 def test_stuck_messages_fail_the_cell_with_the_brokers_reason(bench: Bench) -> None:

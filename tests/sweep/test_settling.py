@@ -20,6 +20,7 @@ def fed(
     depths: Sequence[int] = (0,),
     readers: Sequence[int] = (1,),
     span_s: float = SPAN_S,
+    is_counted: bool = False,
 ) -> Settling:
     """A settling with a reading each interval; rates hold from one reading to the next, the last values stay."""
     settling = Settling(2 * span_s)
@@ -31,7 +32,10 @@ def fed(
             processed += (processed_per_s or sent_per_s)[number - 1] * interval_s
             settling.add_sent(number * interval_s, round(sent))
         depth, count = (values[min(number, len(values) - 1)] for values in (depths, readers))
-        settling.add_target(number * interval_s, TargetProgress(round(processed), depth, count))
+        progress = TargetProgress(round(processed), depth, count)
+        if is_counted:
+            progress = TargetProgress(0, depth, count, untransmitted=round(sent - processed) - depth)
+        settling.add_target(number * interval_s, progress)
     return settling
 
 
@@ -50,6 +54,13 @@ def test_a_rising_rate_is_named_with_both_rates() -> None:
     ]
     assert fed([1000.0] * 10, [1500.0] * 5 + [1000.0] * 5).unsteady() == [
         "the rate processed went from 1,500 to 1,000 messages/s"
+    ]
+
+
+def test_a_processed_rate_that_is_counted_is_judged_by_what_was_sent_and_waits() -> None:
+    assert fed([1000.0] * 10, is_counted=True).unsteady() == []
+    assert fed([1000.0] * 10, [1000.0] * 5 + [500.0] * 5, is_counted=True).unsteady() == [
+        "the rate processed went from 1,000 to 500 messages/s"
     ]
 
 

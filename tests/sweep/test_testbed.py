@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 
 from harness import settings as settings_module
+from harness import workload_file
+from harness.lab import dialog_pool, queue_readers
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
+from harness.sweep import testbed
+from harness.sweep.journal import Phases
 from harness.sweep.testbed import LabTestbed
+from harness.workload_file import Queue
 from tests.noting import NotingReporter
 
 CELL = Cell.parse("i1-t3-r1-p100-v2008")
@@ -26,10 +31,43 @@ def test_missing_pages_without_an_administrator_connection_are_noted_once(
     monkeypatch.setattr(dialog_pages, "located", refused)
     reporter = NotingReporter()
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    testbed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], reporter)
+    bed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], reporter)
     instance: Any = SimpleNamespace(name="initiator-1")
-    assert testbed._spread([instance]) == {}
-    assert testbed._spread([instance]) == {}
+    assert bed._spread([instance]) == {}
+    assert bed._spread([instance]) == {}
     assert reporter.notes == [
-        "the pages on which dialogs lie are not recorded: initiator-1 has no dedicated administrator connection"
+        "the pages on which dialogs of initiator-1 lie are not recorded: initiator-1 has no dedicated administrator connection"
     ]
+
+
+@pytest.mark.parametrize(
+    "retention, expected",
+    [(False, ["open", "build"]), (True, ["open", "build", "end all", "build", "end all", "build"])],
+)
+def test_cells_share_a_pool_unless_queues_retain_their_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retention: bool, expected: list[str]
+) -> None:
+    asked: list[str] = []
+    workload = workload_file.paper().model_copy(update={"queue": Queue(retention=retention)})
+
+    class FakeEquipment:
+        parts: Any = None
+
+        def __init__(self, *_: Any) -> None: ...
+
+        def open(self, version: str, initiators: int) -> None:
+            asked.append("open")
+            self.parts = SimpleNamespace(lab=SimpleNamespace(workload=workload, initiators=[]), target=None)
+
+        def without_conversations(self) -> Any:
+            asked.append("end all")
+            return self.parts
+
+    monkeypatch.setattr(testbed, "LabEquipment", FakeEquipment)
+    monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
+    monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
+    settings = settings_module.create({"lab": "embedded"}, environment={})
+    bed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], NotingReporter())
+    for block in (1, 2, 3):
+        bed.make_ready(Visit(CELL, block), Phases())
+    assert asked == expected

@@ -60,7 +60,7 @@ def drains(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attempt: None) -> list[float]:
     drains: list[float] = []
 
-    def testbed(settings: Any, hardware: Any, drain_s: float, results: Path) -> FakeTestbed:
+    def testbed(settings: Any, hardware: Any, workload: Any, drain_s: float, results: Path) -> FakeTestbed:
         drains.append(drain_s)
         return FakeTestbed(results, trouble)
 
@@ -158,6 +158,21 @@ def test_a_scenario_without_times_for_virtual_time_is_refused(tmp_path: Path) ->
     path = tmp_path / "mine.toml"
     path.write_text(DEFAULT.read_text().replace("[times.simulated]", "[times.elsewhere]"))
     with pytest.raises(ScenarioError, match="no times for the lab simulated"):
+        climb(tmp_path, "simulated", scenario_file=path)
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ("client.messages_per_transaction = 10", "cold: on the lab simulated clients pass .* choose another --lab"),
+        ('client.think_time = "1ms"', "cold: on the lab simulated clients pass"),
+        ('workload = "fan-in"\nclient.parameters = ["body", "handle"]', "cold: on the lab simulated clients pass"),
+    ],
+)
+def test_what_the_model_cannot_do_is_refused_in_virtual_time(tmp_path: Path, changes: str, complaint: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(DEFAULT.read_text().replace("warm_up = false", changes))
+    with pytest.raises(ScenarioError, match=complaint):
         climb(tmp_path, "simulated", scenario_file=path)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness import workload_file
 from harness.matrix import Cell
-from harness.techniques.technique_scenario import DEFAULT, read, turns
+from harness.techniques.technique_scenario import DEFAULT, Technique, read, turns
 from harness.toml_file import TomlError
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, TRICK_DIALOG_RATIO
 
@@ -21,6 +22,14 @@ WARNINGS = [
     "one_message_per_conversation",
     "cold",
 ]
+
+
+def settings(technique: Technique) -> dict[str, object]:
+    """All that a step can change, with a key for each table of its workload and for each key of its target."""
+    arrangement = technique.arrangement.model_dump()
+    workload = arrangement.pop("workload")
+    target = {f"target.{key}": value for key, value in workload.pop("target").items()}
+    return arrangement | workload | target
 
 
 def differences(one: dict[str, object], other: dict[str, object]) -> set[str]:
@@ -37,21 +46,21 @@ def test_the_scenario_has_the_keys_that_name_the_rows_of_tables() -> None:
 def test_each_step_differs_in_one_setting_from_the_step_it_is_compared_with() -> None:
     techniques = {one.key: one for one in read().techniques}
     changed = {
-        one.key: differences(one.arrangement.model_dump(), techniques[one.compared_with].arrangement.model_dump())
+        one.key: differences(settings(one), settings(techniques[one.compared_with]))
         for one in techniques.values()
         if one.compared_with
     }
     assert changed == {
-        "reuse": {"conversations"},
-        "receive_top_n": {"receive_top"},
-        "activation_life": {"receive_timeout_ms"},
-        "readers_per_core": {"max_queue_readers"},
+        "reuse": {"client"},
+        "receive_top_n": {"target.receive_top"},
+        "activation_life": {"target.receive_timeout_ms"},
+        "readers_per_core": {"target.max_queue_readers"},
         "trick_150": {"dialog_ratio"},
-        "receive_top_1": {"receive_top"},
-        "short_activation_life": {"receive_timeout_ms"},
-        "few_readers": {"max_queue_readers"},
+        "receive_top_1": {"target.receive_top"},
+        "short_activation_life": {"target.receive_timeout_ms"},
+        "few_readers": {"target.max_queue_readers"},
         "single_conversation": {"conversations"},
-        "one_message_per_conversation": {"conversations", "dialog_ratio"},  # there are no dialogs to choose from
+        "one_message_per_conversation": {"client", "dialog_ratio"},  # there are no dialogs to choose from
         "cold": {"warm_up"},
     }
     assert {one.compared_with for one in techniques.values() if one.kind == "warning"} == {None, "baseline"}
@@ -61,7 +70,9 @@ def test_the_ladder_ends_with_the_papers_settings() -> None:
     techniques = {one.key: one for one in read().techniques}
     top = techniques["trick_150"].arrangement
     assert top == techniques["baseline"].arrangement
-    assert (top.receive_top, top.receive_timeout_ms, top.max_queue_readers) == (
+    assert top.workload == workload_file.paper()
+    target = top.workload.target
+    assert (target.receive_top, target.receive_timeout_ms, target.max_queue_readers) == (
         RECEIVE_TOP,
         RECEIVE_TIMEOUT_MS,
         MAX_QUEUE_READERS,
@@ -89,11 +100,22 @@ def test_every_technique_runs_once_before_any_runs_twice() -> None:
             "times.sqlserver.settle: invalid duration 'soon': write 500ms, 30s, 2m or 1h",
         ),
         (
-            "receive_top = 10000",
-            "recieve_top = 10000",
-            "ladder-3.recieve_top: unknown key; nearest: receive_top",
+            "target.receive_top = 10000",
+            "target.recieve_top = 10000",
+            "ladder-3.target.recieve_top: unknown key; nearest: receive_top",
         ),
-        ("max_queue_readers = 16", "max_queue_readers = 0", "ladder-5.max_queue_readers: 0: input should"),
+        ("dialog_ratio = 150", "dialog_ration = 150", "ladder-6.dialog_ration: unknown key"),
+        ("max_queue_readers = 16", "max_queue_readers = 0", "ladder-5.target.max_queue_readers: 0: input should"),
+        ('workload = "paper"', 'workload = "papr"', "workload: unknown workload 'papr'; nearest: paper"),
+        ("warm_up = false", 'workload = "fan-out"', "warnings-7.workload: unknown workload 'fan-out'"),
+        ("warm_up = false", "dialogs.priority = 7", "warnings-7.dialogs: belongs to the lab: all steps must have"),
+        ("warm_up = false", 'target.scripts = ["x.sql"]', "warnings-7: other scripts or files are another workload"),
+        ("warm_up = false", 'body.template = "x.json"', "warnings-7: other scripts or files are another workload"),
+        (
+            "warm_up = false",
+            'conversations = "two"',
+            "warnings-7.conversations: 'two' is not valid; valid: one, one_per_thread",
+        ),
         ('technique = "cold"', 'technique = "reuse"', "technique: two steps are named 'reuse': rename one"),
         ("[load]", "[load", "not valid TOML: expected ']'"),
     ],
@@ -109,6 +131,20 @@ def test_a_mistake_in_a_file_is_one_line_with_its_place(
         read(path)
     assert str(error.value).startswith("my.toml, line ") and complaint in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_step_may_name_another_workload_and_change_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(DEFAULT.read_text().replace("warm_up = false", 'workload = "fan-in"\nvariables.WorkMs = 7'))
+    [*_, before, last] = [one.arrangement.workload for one in read(path).techniques]
+    fan_in = workload_file.read("fan-in")
+    assert (last.name, last.variables, last.client, last.target) == (
+        "fan-in",
+        {"WorkMs": 7},
+        fan_in.client,
+        fan_in.target,
+    )
+    assert before.name == "paper"
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

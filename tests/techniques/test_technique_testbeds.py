@@ -58,7 +58,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
 
     monkeypatch.setattr(technique_testbeds, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
-    monkeypatch.setattr(link, "apply_receive_settings", lambda lab, arrangement: None)
+    monkeypatch.setattr(link, "change_workload", lambda lab, workload: None)
     monkeypatch.setattr(technique_testbeds, "sending", lambda lab, initiators, turn: None)
     monkeypatch.setattr(technique_testbeds, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})
@@ -135,7 +135,7 @@ def test_a_world_is_freed_when_a_step_needs_other_dialogs(tmp_path: Path) -> Non
     text = DEFAULT.read_text().replace("initiators = 3", "initiators = 1").replace("threads = 50", "threads = 2")
     path.write_text(text)
     settings = settings_module.create_simulation({}, environment={})
-    testbed = SimulatedTestbed(settings, parameters.read("paper"), 60.0, tmp_path)
+    testbed = SimulatedTestbed(settings, parameters.read("paper"), read(path).workload, 60.0, tmp_path)
     worlds = []
     for turn in turns(read(path), version="2008", repeats=1):
         if turn.technique.key in ("dialog_per_message", "reuse", "receive_top_n"):

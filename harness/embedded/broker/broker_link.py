@@ -6,7 +6,8 @@ The platform sets the number of these tasks; a conversation always has the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 from zlib import crc32
@@ -32,7 +33,39 @@ class Transport(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Connection:
+    """A network connection with another broker: a row of sys.dm_broker_connections."""
+
+    connection_id: str
+    is_accept: bool  # the peer has connected
+    connect_time: int  # UTC, nanoseconds, as all times here
+    last_activity_time: int
+    login_time: int | None = None  # of the end of the handshake
+    peer_certificate: bytes | None = None  # known from then on
+    is_encrypted: bool = False
+    total_bytes_sent: int = 0
+    total_bytes_received: int = 0
+    total_fragments_sent: int = 0
+    total_fragments_received: int = 0
+    total_sends: int = 0
+    total_receives: int = 0
+
+    def sent(self, size: int, fragments: int, now_ns: int) -> None:
+        self.total_sends += 1
+        self.total_bytes_sent += size
+        self.total_fragments_sent += fragments
+        self.last_activity_time = now_ns
+
+    def received(self, size: int, now_ns: int) -> None:
+        self.total_receives += 1
+        self.total_bytes_received += size
+        self.last_activity_time = now_ns
+
+
 class BrokerLink:
+    connections: Callable[[], Iterable[Connection]] = tuple  # replaced by a transport that makes connections
+
     def __init__(self, transport: Transport | None, databases: dict[str, Database], environment: Environment) -> None:
         self.transport = transport
         self.endpoint: BrokerEndpoint | None = None  # CREATE ENDPOINT ... FOR SERVICE_BROKER
@@ -102,14 +135,17 @@ class BrokerLink:
             return "the endpoint is not started"
         if "CERTIFICATE" not in endpoint.authentication.upper() or blob is None:
             return "there is no compatible authentication protocol, as both endpoints need AUTHENTICATION = CERTIFICATE"
-        principals = self.master.principals
-        for certificate in principals.certificates.values():
-            if certificate.blob != blob:
-                continue
-            if not certificate.is_valid(self._clock.utc_ns()):
-                return "the certificate is not valid at this time"
-            return self._refusal_of_owner(endpoint, certificate.owner)
-        return "the certificate is not known"
+        certificate = self.certificate_of(blob)
+        if certificate is None:
+            return "the certificate is not known"
+        if not certificate.is_valid(self._clock.utc_ns()):
+            return "the certificate is not valid at this time"
+        return self._refusal_of_owner(endpoint, certificate.owner)
+
+    def certificate_of(self, blob: bytes | None) -> Certificate | None:
+        """The certificate of master with this blob."""
+        certificates = self.master.principals.certificates.values()
+        return next((one for one in certificates if one.blob == blob), None)
 
     def _refusal_of_owner(self, endpoint: BrokerEndpoint, owner: str) -> str:
         user = self.master.principals.users.get(owner.lower())

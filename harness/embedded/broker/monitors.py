@@ -34,6 +34,8 @@ from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Task, Tim
 # "The timer threshold is 5 seconds and currently is hardcoded."
 THRESHOLD_NS = 5 * SECOND
 AFTER_AN_ERROR_NS = 100 * MILLISECOND  # before a failed procedure is launched again; not documented
+# A procedure that rolls back at once and ends would let nobody else go on, not even the task that disables its queue.
+AFTER_A_ROLLBACK_NS = MILLISECOND
 # "Five consecutive rollbacks set the queue to OFF": the manual, "Poison message detection". The number is fixed.
 POISON_ROLLBACKS = 5
 # Errors of a procedure that could not start; the launch is tried again after the threshold.
@@ -294,10 +296,13 @@ class QueueMonitor:
             while True:
                 reader.received_rows = False
                 counters.procedures_invoked += 1
+                rollbacks = counters.rollbacks
                 yield from monitors.platform.cpu("launch")
                 yield from monitors.activate(self._database, queue)
                 if not reader.received_rows or self._is_stopped:
                     break
+                if counters.rollbacks != rollbacks:
+                    yield Delay(AFTER_A_ROLLBACK_NS)
         except SqlServerError as error:
             pause_ns = THRESHOLD_NS if error.number in _NOT_LAUNCHED else AFTER_AN_ERROR_NS
             counters.tasks_aborted += 1

@@ -136,6 +136,8 @@ class Handshake:
 
     def __init__(self, name: str, link: Link, *, is_connecting: bool) -> None:
         self.peer = ""
+        self.peer_certificate: bytes | None = None
+        self.is_encrypted = False
         self.is_done = False
         self.sending: Protection
         self.receiving: Protection
@@ -186,7 +188,7 @@ class Handshake:
 
     def _check(self, hello: Hello) -> Hello:
         """Decides whether the peer is welcome if it is who it says."""
-        self.peer = hello.name
+        self.peer, self.peer_certificate = hello.name, hello.certificate
         encryption = {hello.encryption, self._hello.encryption}
         if encryption == {"DISABLED", "REQUIRED"}:
             raise _refusal("There is no compatible encryption algorithm")
@@ -203,10 +205,10 @@ class Handshake:
         except ValueError:  # a point of small order
             raise _refusal("The key of the peer is invalid") from None
         keys = HKDF(hashes.SHA256(), 2 * _KEY_BYTES, self._transcript, PROTOCOL.encode()).derive(shared)
-        is_encrypted = "DISABLED" not in {peer.encryption, self._hello.encryption}
+        self.is_encrypted = "DISABLED" not in {peer.encryption, self._hello.encryption}
         by_role = {
-            b"connecting": Protection(keys[:_KEY_BYTES], is_encrypted=is_encrypted),
-            b"listening": Protection(keys[_KEY_BYTES:], is_encrypted=is_encrypted),
+            b"connecting": Protection(keys[:_KEY_BYTES], is_encrypted=self.is_encrypted),
+            b"listening": Protection(keys[_KEY_BYTES:], is_encrypted=self.is_encrypted),
         }
         self.sending, self.receiving = (by_role[role] for role in self._roles)
 

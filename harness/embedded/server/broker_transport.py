@@ -20,10 +20,13 @@ import logging
 import os
 import socket
 import struct
+import time
+import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import cast
 
+from harness.embedded.broker.broker_link import Connection
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import RECORD_FRAMES_MAX, RECORD_SIZE_MAX, Frame, pack_frames, unpack_frames
 from harness.embedded.server.broker_handshake import (
@@ -57,6 +60,7 @@ class BrokerTransport:
         self.run = run  # the scheduler, after something arrived
         self.broker: Engine
         self.incoming: dict[int, IncomingProtocol] = {}
+        self._connections: dict[str, Connection] = {}
         self.numbers = itertools.count(1)
         self._host = host
         self._peers: dict[Address, Peer] = {}
@@ -98,6 +102,19 @@ class BrokerTransport:
             peer = self._peers[address] = Peer(self, address)
         peer.send(frames)
 
+    def connections(self) -> list[Connection]:
+        return list(self._connections.values())
+
+    def opened(self, *, is_accept: bool) -> Connection:
+        """Count what goes over a connection from now on, until it is `closed`."""
+        now_ns = time.time_ns()
+        connection = Connection(str(uuid.uuid4()).upper(), is_accept, now_ns, now_ns)
+        self._connections[connection.connection_id] = connection
+        return connection
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.pop(connection.connection_id, None)
+
     def close(self) -> None:
         self.stop_listening()
         for peer in self._peers.values():
@@ -127,6 +144,7 @@ class IncomingProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._connection = self._owner.opened(is_accept=True)
         host, *_ = transport.get_extra_info("peername") or ("",)  # "" if it has gone
         self._host = str(host)
         self._timeout = self._owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "its handshake took too long")
@@ -139,6 +157,7 @@ class IncomingProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         frames: list[Frame] = []
         handshake = self.handshake
+        self._connection.received(len(data), time.time_ns())
         try:
             for record in self._records.feed(data):
                 if handshake.is_done:
@@ -152,21 +171,26 @@ class IncomingProtocol(asyncio.Protocol):
         except ValueError as error:
             self._end(f"it sent something other than frames: {error}")
         if frames:
+            self._connection.total_fragments_received += len(frames)
             self._owner.broker.on_frames(handshake.peer, frames)
             self._owner.run()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timeout.cancel()
         self._owner.incoming.pop(self._number, None)
+        self._owner.closed(self._connection)
 
     def close(self) -> None:
         self._transport.close()
 
     def _shake_hands(self, record: memoryview) -> None:
         for answer in self.handshake.receive(record):
-            self._transport.write(_framed(answer))
+            data = _framed(answer)
+            self._transport.write(data)
+            self._connection.sent(len(data), 0, time.time_ns())
         if self.handshake.is_done:
             self._timeout.cancel()
+            _logged_in(self._connection, self.handshake)
             self._records.size_max = RECORD_SIZE_MAX + TAG_BYTES
 
     def _end(self, reason: str) -> None:
@@ -275,11 +299,13 @@ class OutgoingProtocol(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=1024 * 1024)
         owner = self._peer.owner
+        self._connection = owner.opened(is_accept=False)
         self._timeout = owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "Connection handshake timed out.")
         self._handshake = Handshake(owner.broker.name, owner.broker.link, is_connecting=True)
         self._write_records(self._handshake.start)
 
     def data_received(self, data: bytes) -> None:
+        self._connection.received(len(data), time.time_ns())
         try:
             for record in self._records.feed(data):
                 self._shake_hands(record)
@@ -292,6 +318,7 @@ class OutgoingProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timeout.cancel()
+        self._peer.owner.closed(self._connection)
         self._peer.failed(f"{self._error[:-1]}: {exc}." if exc else self._error)
 
     def pause_writing(self) -> None:
@@ -301,15 +328,17 @@ class OutgoingProtocol(asyncio.Protocol):
         self.paused = False
         self._peer.flush_soon()
 
-    def write(self, frames: Iterable[Frame]) -> None:
+    def write(self, frames: Collection[Frame]) -> None:
         seal = self._handshake.sending.seal
-        self._write_records(seal(record) for record in pack_records(frames))
+        self._write_records((seal(record) for record in pack_records(frames)), len(frames))
 
     def close(self) -> None:
         self._transport.abort()
 
-    def _write_records(self, records: Iterable[bytes]) -> None:
-        self._transport.write(b"".join(_framed(record) for record in records))
+    def _write_records(self, records: Iterable[bytes], fragments: int = 0) -> None:
+        data = b"".join(_framed(record) for record in records)
+        self._transport.write(data)
+        self._connection.sent(len(data), fragments, time.time_ns())
 
     def _shake_hands(self, record: memoryview) -> None:
         if self._handshake.is_done:
@@ -317,11 +346,17 @@ class OutgoingProtocol(asyncio.Protocol):
         self._write_records(self._handshake.receive(record))
         if self._handshake.is_done:
             self._timeout.cancel()
+            _logged_in(self._connection, self._handshake)
             self._peer.connected(self)
 
     def _end(self, error: str) -> None:
         self._error = error
         self._transport.close()
+
+
+def _logged_in(connection: Connection, handshake: Handshake) -> None:
+    connection.login_time = time.time_ns()
+    connection.peer_certificate, connection.is_encrypted = handshake.peer_certificate, handshake.is_encrypted
 
 
 def _is_loopback(host: str) -> bool:

@@ -66,38 +66,40 @@ class ServerKeys:
 
     encrypts = True
 
-    def __init__(self, service_master_key: bytes) -> None:
+    def __init__(self, service_master_key: bytes, cost: passwords.Cost = passwords.LASTING) -> None:
         self._service_master_key = service_master_key
+        self._cost = cost  # of keys that are derived from passwords
         self._master_keys: dict[bytes, bytes] = {}  # those in use, by their protected form
         # Shared secrets. A signature and a key agreement take a thousand times as long as what follows for a dialog.
         self._offered: dict[tuple[bytes, bytes, bytes], tuple[KeyExchange, bytes]] = {}
         self._accepted: dict[tuple[KeyExchange, bytes], bytes] = {}
 
     @staticmethod
-    def of_folder(folder: Path) -> ServerKeys:
+    def of_folder(folder: Path, cost: passwords.Cost = passwords.LASTING) -> ServerKeys:
         """The keys of the server with this data folder; the first call makes the file."""
         path = folder / FILE
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            return ServerKeys(path.read_bytes())
+            return ServerKeys(path.read_bytes(), cost)
         key = os.urandom(KEY_BYTES)
         with os.fdopen(file, "wb") as out:
             out.write(key)
             out.flush()
             os.fsync(out.fileno())
-        return ServerKeys(key)
+        return ServerKeys(key, cost)
 
     def new_master_key(self) -> bytes:
         return protect(self._service_master_key, os.urandom(KEY_BYTES))
 
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         salt = os.urandom(passwords.SALT_BYTES)
-        return salt + protect(passwords.derived_aside(password, salt), self._master_key(master_key))
+        return salt + protect(passwords.derived_aside(password, salt, self._cost), self._master_key(master_key))
 
     def unlock_master_key(self, locked: bytes, password: str) -> bytes:
         salt, protected = locked[: passwords.SALT_BYTES], locked[passwords.SALT_BYTES :]
-        return protect(self._service_master_key, reveal(passwords.derived_aside(password, salt), protected))
+        key = passwords.derived_aside(password, salt, self._cost)
+        return protect(self._service_master_key, reveal(key, protected))
 
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
         key, builder = self_signing(text.subject[:SUBJECT_LENGTH_MAX], _moment(text.start_ns), _moment(text.expiry_ns))

@@ -6,8 +6,8 @@ and the oldest generation is collected rarely, because that stops the server. SQ
 number, however long they are. So ten times a second the watch looks how much the process has grown.
 
 Rows, messages and variables have no other bound, so each kind has a share of the memory. Statements that need more of a
-share that is used up fail with 701, those that free some go on. SQLite does not give memory back, but uses it again: a
-share that was full once is no loss for the others.
+share that is used up fail with 701, those that free some go on. SQLite keeps the memory of deleted rows for the next
+ones. Where that is much, and few rows are left to be moved together, the watch has SQLite give it back.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ TABLES_SHARE = 0.3
 TABLE_VARIABLES_SHARE = 0.15
 REST_SHARE = 0.35  # messages, variables, changes that are not committed, all else
 GROWTH_BYTES = 64 * 1024 * 1024  # since the last time, and a quarter of what was in use then
+ROWS_LEFT_SHARE = 0.25  # of what deleted rows have left in SQLite: with more rows it keeps the memory
 FREE_AGAIN_S = 10.0  # a collection of garbage takes long where there is much memory in use
 MMAP_BYTES = 1024 * 1024  # blocks from this size on go back to the system when they are freed
 
@@ -78,6 +79,7 @@ class MemoryWatch:
             library.mallopt(_M_MMAP_THRESHOLD, MMAP_BYTES)
             library.mallopt(_M_TRIM_THRESHOLD, MMAP_BYTES)
         self._free_again_s = 0.0
+        instance.sqlite.look_again = self._divide
         self._used_bytes = resident_bytes()  # after the last time
         self._look_later()
 
@@ -93,7 +95,17 @@ class MemoryWatch:
             used_bytes = self._used_bytes = self._free()
         self._used_bytes = min(self._used_bytes, used_bytes)
         self._divide()
+        if self._loop.time() >= self._free_again_s and self._is_worth_compacting():
+            self._free_again_s = self._loop.time() + FREE_AGAIN_S
+            self._instance.sqlite.compact()
+            self._free()
         self._look_later()
+
+    def _is_worth_compacting(self) -> bool:
+        sizes_bytes = [self._instance.sqlite.sizes_bytes(schema) for schema in ("main", "temp")]
+        rows_bytes = sum(rows for _, rows in sizes_bytes)
+        free_bytes = sum(size for size, _ in sizes_bytes) - rows_bytes
+        return free_bytes > GROWTH_BYTES and rows_bytes < ROWS_LEFT_SHARE * free_bytes
 
     def _free(self) -> int:
         self._instance.forget_compiled()

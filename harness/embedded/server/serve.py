@@ -73,10 +73,11 @@ def main(
     certificate: Path | None = None,
     certificate_key: Path | None = None,
     with_parent: bool = False,
+    throwaway: bool = False,
 ) -> int:
     """Serve until stopped, and return the exit code. `admin_port`, if given, is the port of the dedicated administrator
-    connection, on this machine only; `certificate` and `certificate_key` are PEM files for TLS. UsageFailure or
-    CannotServe if the instance cannot start."""
+    connection, on this machine only; `certificate` and `certificate_key` are PEM files for TLS. `throwaway` data is
+    deleted afterwards by whoever started the instance. UsageFailure or CannotServe if it cannot start."""
     flood = server_log.start()
     if with_parent:
         die_with_parent()
@@ -91,7 +92,8 @@ def main(
     tls = given_context(certificate, certificate_key) if certificate is not None else self_signed_context(name)
     _open_as_many_files_as_allowed()
     with data_folder.claim(data):
-        server = InstanceServer(name, server_version, data, password, tls)
+        cost = passwords.THROWAWAY if throwaway else passwords.LASTING
+        server = InstanceServer(name, server_version, data, password, tls, cost=cost)
         exit_code = uvloop.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
     if hidden := flood.hidden():
         log.warning("%d records like others were not logged", hidden)
@@ -109,6 +111,7 @@ class InstanceServer:
         password: str,
         tls: ssl.SSLContext,
         platform: Callable[[Scheduler, WaitStatistics], Platform] = lambda scheduler, waits: RealPlatform(),
+        cost: passwords.Cost = passwords.LASTING,
     ) -> None:
         self._name = name
         self._version = version
@@ -116,6 +119,7 @@ class InstanceServer:
         self._password = password
         self._tls = tls
         self._platform = platform
+        self._cost = cost
         self._listeners: list[TdsListener] = []
         self._exit_code = OK
 
@@ -149,11 +153,12 @@ class InstanceServer:
             transport=transport,
             platform=self._platform(scheduler, waits),
             waits=waits,
-            keys=ServerKeys.of_folder(self._data),
-            hash_password=passwords.hashed,
+            keys=ServerKeys.of_folder(self._data, self._cost),
+            hash_password=functools.partial(passwords.hashed, cost=self._cost),
         )
         engine.error_log.written = ErrorLogFile(self._data).append
         transport.broker = engine
+        engine.link.connections = transport.connections
         turns = Turns(driver, loop, waits)
         share = OTHERS_SHARE_OF_ACTIVATED
         install_activation(engine, lambda activated: turns.run(activated, Account(others_share=share)))

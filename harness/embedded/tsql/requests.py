@@ -8,7 +8,7 @@ from functools import lru_cache
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.queues import Queue
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, let_go
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Parameter, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
@@ -43,6 +43,7 @@ class ClientSession(Session):
             error = self.instance.defects.error(raised, text)
             self.report(error, sink)
             self.after_abort(error)
+            let_go(raised)
         finally:
             self.is_running = False
             if self.doomed:

@@ -199,9 +199,9 @@ class ScenarioRun:
         """List what has not drained yet, by queries that any client may run."""
         lab = self._lab
         with lab.target.connect() as target:
-            if not dialog_pool.is_enabled(target):
+            if not dialog_pool.is_enabled(target, lab.target.queue):
                 yield "the target's queue is disabled"
-            if depth := dialog_pool.queue_depth(target):
+            if depth := dialog_pool.queue_depth(target, lab.target.queue):
                 yield f"{depth} messages in the target's queue"
             if depth := dialog_pool.transmission_queue_depth(target):
                 yield f"{depth} messages in the target's transmission queue"
@@ -209,7 +209,7 @@ class ScenarioRun:
             with instance.connect() as connection:
                 if depth := dialog_pool.transmission_queue_depth(connection):
                     yield f"{depth} messages in the transmission queue of {instance.name}"
-                if depth := dialog_pool.queue_depth(connection):
+                if depth := dialog_pool.queue_depth(connection, instance.queue):
                     yield f"{depth} messages in the queue of {instance.name}, to which nobody sends"
                 open_ = int(scripts.scalar(connection, _ENDPOINTS + "is_initiator = 1;"))
                 if open_ != len(handles) + 1:

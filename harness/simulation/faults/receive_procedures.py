@@ -8,14 +8,15 @@ in the four reserved bytes of the lab's bodies.
 from __future__ import annotations
 
 from harness.simulation.faults.fault_plan import Failure, Receiver
+from harness.workload_file import Names
 
-QUEUE = "dbo.MySSBLabTestQueue"
+QUEUE = Names().target_queue
 LABS_PROCEDURE = "dbo.SRPerf_Queue_LabTest"
 PROCEDURE = "dbo.FaultsReceive"
 POISON = b"POIS"
 POISON_OFFSET = 12  # of the reserved field in a body: harness/load/payload.py
 _IS_POISON = f"SUBSTRING(message_body, {POISON_OFFSET + 1}, {len(POISON)}) = 0x{POISON.hex()}"
-_IS_OURS = "message_type_name = N'//MySSB.com/Lab/M_Test'"
+_IS_OURS = f"message_type_name = N'{Names().message_type}'"
 _STORE = f"""\
 INSERT INTO dbo.messageDrop (messageVal)
         SELECT CAST(message_body AS varbinary(2000)) FROM @receive

@@ -6,7 +6,8 @@ Called by: every INSERT into dbo.orders.
 Assumes:   each handle is one of dbo.dialogs. EXECUTE AS OWNER, because SEND needs RECEIVE permission on the queue of the
            service that sends, and whoever inserts must not have it. An error rolls the INSERT back, because XACT_ABORT
            is ON in a trigger.
-Variables: Database (name of the initiator's database)
+Variables: Database (name of the initiator's database),
+           MessageType (name of the message type)
 */
 USE [$(Database)];
 GO
@@ -31,7 +32,7 @@ BEGIN
 
     WHILE @@FETCH_STATUS = 0
     BEGIN
-        SEND ON CONVERSATION @handle MESSAGE TYPE [//MySSB.com/Lab/M_Test] (@body);
+        SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
 
         FETCH NEXT FROM orders INTO @handle, @body;
     END;

@@ -8,7 +8,9 @@ Assumes:   the tables of target/. An error ends the procedure and returns the or
 Variables: Database (name of the target's database),
            ReceiveTop (messages that one RECEIVE takes at most),
            ReceiveTimeoutMs (how long a reader without messages stays, in ms),
-           WorkMs (what the work on one order takes, in ms)
+           WorkMs (what the work on one order takes, in ms),
+           MessageType (name of the message type),
+           Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
@@ -43,7 +45,7 @@ BEGIN
                 message_sequence_number,
                 message_type_name,
                 message_body
-            FROM dbo.MySSBLabTestQueue
+            FROM $(Queue)
             INTO @received
         ), TIMEOUT @timeout_ms;
 
@@ -66,12 +68,12 @@ BEGIN
         INSERT INTO dbo.messageDrop (messageVal)
         SELECT CAST(r.message_body AS varbinary(2000))
         FROM @received AS r
-        WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
+        WHERE r.message_type_name = N'$(MessageType)'
         ORDER BY r.conversation_handle, r.message_sequence_number;
 
         -- The other side, or its broker, has ended the conversation: end it here too, or its endpoint would remain.
         DELETE FROM @received
-        WHERE message_type_name = N'//MySSB.com/Lab/M_Test';
+        WHERE message_type_name = N'$(MessageType)';
 
         WHILE EXISTS (SELECT 1 FROM @received AS r)
         BEGIN

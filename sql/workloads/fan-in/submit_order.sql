@@ -4,7 +4,8 @@ Called by: every client thread, as a login that may execute this procedure and n
 Assumes:   @handle is one of dbo.dialogs. EXECUTE AS OWNER, because SEND needs RECEIVE permission on the queue of the
            service that sends, and a client must not have it.
 Variables: Database (name of the initiator's database),
-           Prefix (begins the name of every object outside the lab's databases; may be empty)
+           Prefix (begins the name of every object outside the lab's databases; may be empty),
+           MessageType (name of the message type)
 */
 USE [$(Database)];
 GO
@@ -18,7 +19,7 @@ BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
 
-    SEND ON CONVERSATION @handle MESSAGE TYPE [//MySSB.com/Lab/M_Test] (@body);
+    SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
 END;
 GO
 

@@ -14,7 +14,9 @@ Assumes:   the tables of target/. Errors are handled inside the transaction, hen
            transaction of its own.
 Variables: Database (name of the target's database),
            ReceiveTop (messages that one RECEIVE takes at most; 10000 in the paper),
-           ReceiveTimeoutMs (how long a reader without messages stays, in ms; 3000 in the paper)
+           ReceiveTimeoutMs (how long a reader without messages stays, in ms; 3000 in the paper),
+           MessageType (name of the message type),
+           Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
@@ -59,7 +61,7 @@ BEGIN
                 message_sequence_number,
                 message_type_name,
                 message_body
-            FROM dbo.MySSBLabTestQueue
+            FROM $(Queue)
             INTO @receive
         ), TIMEOUT @timeout_ms;
 
@@ -81,7 +83,7 @@ BEGIN
             INSERT INTO dbo.messageDrop (messageVal)
             SELECT CAST(r.message_body AS varbinary(2000))
             FROM @receive AS r
-            WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
+            WHERE r.message_type_name = N'$(MessageType)'
             ORDER BY r.conversation_handle, r.message_sequence_number;
 
             SET @stored = @@ROWCOUNT;
@@ -100,7 +102,7 @@ BEGIN
             DECLARE received CURSOR LOCAL STATIC FOR
                 SELECT r.conversation_handle, r.message_type_name, r.message_body
                 FROM @receive AS r
-                WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
+                WHERE r.message_type_name = N'$(MessageType)'
                 ORDER BY r.conversation_handle, r.message_sequence_number;
 
             OPEN received;

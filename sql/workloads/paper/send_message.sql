@@ -11,7 +11,8 @@ Assumes:   @handle is one of dbo.dialogs, and the caller has no transaction of i
            such a procedure without a listing. The database's owner must be a login that SQL Server can resolve
            (common/database.sql).
 Variables: Database (name of the initiator's database),
-           Prefix (begins the name of every object outside the lab's databases; may be empty)
+           Prefix (begins the name of every object outside the lab's databases; may be empty),
+           MessageType (name of the message type)
 */
 USE [$(Database)];
 GO
@@ -27,7 +28,7 @@ BEGIN
 
     BEGIN TRANSACTION;
 
-    SEND ON CONVERSATION @handle MESSAGE TYPE [//MySSB.com/Lab/M_Test] (@body);
+    SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
 
     COMMIT TRANSACTION;
 END;

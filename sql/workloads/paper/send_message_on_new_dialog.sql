@@ -10,7 +10,11 @@ Assumes:   the caller has no open transaction; for EXECUTE AS OWNER see send_mes
            half an hour after the dialog's lifetime. The default lifetime is 68 years; hence LIFETIME, an hour, which is
            longer than a message waits here.
 Variables: Database (name of the initiator's database), Encryption (ON as in the paper, or OFF),
-           Prefix (begins the name of every object outside the lab's databases; may be empty)
+           Prefix (begins the name of every object outside the lab's databases; may be empty),
+           MessageType (name of the message type),
+           Contract (name of the contract),
+           Service (name of this side's service),
+           TargetService (name of the target's service)
 */
 USE [$(Database)];
 GO
@@ -30,18 +34,18 @@ BEGIN
 
     IF N'$(Encryption)' = N'ON'
         BEGIN DIALOG @handle
-            FROM SERVICE [//MySSB.com/Lab/S_Test]
-            TO SERVICE N'//MySSB.com/Lab/S_Test', @service_broker_guid
-            ON CONTRACT [//MySSB.com/Lab/C_Test]
+            FROM SERVICE [$(Service)]
+            TO SERVICE N'$(TargetService)', @service_broker_guid
+            ON CONTRACT [$(Contract)]
             WITH LIFETIME = 3600, ENCRYPTION = ON;
     ELSE
         BEGIN DIALOG @handle
-            FROM SERVICE [//MySSB.com/Lab/S_Test]
-            TO SERVICE N'//MySSB.com/Lab/S_Test', @service_broker_guid
-            ON CONTRACT [//MySSB.com/Lab/C_Test]
+            FROM SERVICE [$(Service)]
+            TO SERVICE N'$(TargetService)', @service_broker_guid
+            ON CONTRACT [$(Contract)]
             WITH LIFETIME = 3600, ENCRYPTION = OFF;
 
-    SEND ON CONVERSATION @handle MESSAGE TYPE [//MySSB.com/Lab/M_Test] (@body);
+    SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
 
     END CONVERSATION @handle;
 

@@ -6,7 +6,9 @@ Assumes:   the tables of target/. An error ends the procedure and returns the re
            in a row disable the queue.
 Variables: Database (name of the target's database),
            ReceiveTop (messages that one RECEIVE takes at most),
-           ReceiveTimeoutMs (how long a reader without messages stays, in ms)
+           ReceiveTimeoutMs (how long a reader without messages stays, in ms),
+           MessageType (name of the message type),
+           Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
@@ -40,7 +42,7 @@ BEGIN
                 message_sequence_number,
                 message_type_name,
                 message_body
-            FROM dbo.MySSBLabTestQueue
+            FROM $(Queue)
             INTO @received
         ), TIMEOUT @timeout_ms;
 
@@ -59,13 +61,13 @@ BEGIN
         INSERT INTO dbo.messageDrop (messageVal)
         SELECT CAST(r.message_body AS varbinary(2000))
         FROM @received AS r
-        WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
+        WHERE r.message_type_name = N'$(MessageType)'
         ORDER BY r.conversation_handle, r.message_sequence_number;
 
         DECLARE requests CURSOR LOCAL STATIC FOR
             SELECT r.conversation_handle, r.message_body
             FROM @received AS r
-            WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
+            WHERE r.message_type_name = N'$(MessageType)'
             ORDER BY r.conversation_handle, r.message_sequence_number;
 
         OPEN requests;
@@ -73,7 +75,7 @@ BEGIN
 
         WHILE @@FETCH_STATUS = 0
         BEGIN
-            SEND ON CONVERSATION @handle MESSAGE TYPE [//MySSB.com/Lab/M_Test] (@body);
+            SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
 
             FETCH NEXT FROM requests INTO @handle, @body;
         END;
@@ -83,7 +85,7 @@ BEGIN
 
         -- The other side, or its broker, has ended the conversation: end it here too, or its endpoint would remain.
         DELETE FROM @received
-        WHERE message_type_name = N'//MySSB.com/Lab/M_Test';
+        WHERE message_type_name = N'$(MessageType)';
 
         WHILE EXISTS (SELECT 1 FROM @received AS r)
         BEGIN

@@ -6,7 +6,9 @@ Assumes:   @handle is one of dbo.dialogs, used by this thread alone, and the cal
            to the messages that warmed the dialogs up, or to a request whose answer came too late: they are dropped.
            EXECUTE AS OWNER, because a client must not have the right to receive from the queue.
 Variables: Database (name of the initiator's database),
-           Prefix (begins the name of every object outside the lab's databases; may be empty)
+           Prefix (begins the name of every object outside the lab's databases; may be empty),
+           MessageType (name of the message type),
+           Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
@@ -24,7 +26,7 @@ BEGIN
     DECLARE @type nvarchar(256);
     DECLARE @received int;
 
-    SEND ON CONVERSATION @handle MESSAGE TYPE [//MySSB.com/Lab/M_Test] (@body);
+    SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
 
     WHILE @answer IS NULL OR @answer <> @body
     BEGIN
@@ -33,7 +35,7 @@ BEGIN
             RECEIVE TOP (1)
                 @type = message_type_name,
                 @answer = message_body
-            FROM dbo.MySSBLabTestQueue
+            FROM $(Queue)
             WHERE conversation_handle = @handle
         ), TIMEOUT 10000;
 
@@ -45,7 +47,7 @@ BEGIN
             RETURN;
         END;
 
-        IF @type <> N'//MySSB.com/Lab/M_Test'
+        IF @type <> N'$(MessageType)'
         BEGIN
             RAISERROR (N'The target has ended the conversation.', 16, 1);
             RETURN;

@@ -149,7 +149,8 @@ def test_a_password_is_hashed_once_for_a_pool_and_again_after_it_has_changed(mon
     asyncio.run(story())
 
 
-def test_a_hash_is_salted_and_matches_its_password_alone():
-    one, other = passwords.hashed("Secret"), passwords.hashed("Secret")
+@pytest.mark.parametrize("cost", [passwords.LASTING, passwords.THROWAWAY], ids=["lasting", "throwaway"])
+def test_a_hash_is_salted_and_matches_its_password_alone(cost):
+    one, other = passwords.hashed("Secret", cost), passwords.hashed("Secret", cost)
     assert one != other and b"Secret" not in one
     assert passwords.matches("Secret", one) and not passwords.matches("secret", one)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.lab import drivers, embedded_instances
+from harness.lab import drivers, embedded_instances, instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, LabError, Login
 
@@ -36,7 +37,14 @@ def test_the_administrator_connection_sees_base_tables_and_others_do_not(instanc
         connection.close()
 
 
-def test_there_is_one_administrator_connection_at_a_time(instance: Instance) -> None:
+def test_a_taken_administrator_connection_is_asked_for_again(instance: Instance) -> None:
+    connection = instance.connect_admin()
+    threading.Timer(0.5, connection.close).start()
+    instance.connect_admin().close()
+
+
+def test_there_is_one_administrator_connection_at_a_time(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instances, "ADMIN_TIMEOUT_S", 0.0)
     connection = instance.connect_admin()
     with pytest.raises(LabError, match="17810"):
         instance.connect_admin()

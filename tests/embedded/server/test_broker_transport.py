@@ -82,6 +82,17 @@ def test_frames_arrive_in_order_with_the_name_of_their_sender():
             assert {peer for peer, _ in target.received} == {"initiator"}
             assert initiator.states == [(address, True, "")]
             assert len(target.received) < 100  # many frames in a record
+            [sent], [received] = sending.connections(), listening.connections()
+            assert (sent.is_accept, received.is_accept) == (False, True)
+            assert sent.total_fragments_sent == received.total_fragments_received == 1000
+            assert sent.total_bytes_sent == received.total_bytes_received > 1000
+            assert (sent.peer_certificate, received.peer_certificate) == (
+                target.link.pair.blob,
+                initiator.link.pair.blob,
+            )
+            assert sent.is_encrypted and sent.login_time <= sent.last_activity_time
+            listening.stop_listening()
+            await until(lambda: not sending.connections() and not listening.connections())
 
     asyncio.run(scenario())
 

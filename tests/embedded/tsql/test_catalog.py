@@ -138,3 +138,35 @@ def test_constraints_keep_their_names(side):
 def test_output_has_the_values_of_its_types(side):
     text = "DECLARE @t TABLE (a decimal(5, 2), b char(4)); INSERT @t OUTPUT inserted.a, inserted.b VALUES (1.5, 'a')"
     assert side.rows(text) == [(Decimal("1.50"), "a   ")]
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "value"),
+    [
+        ("dbo.people", "IsTable", 1),
+        ("dbo.people", "isusertable", 1),
+        ("dbo.people", "IsProcedure", 0),
+        ("dbo.people", "IsMSShipped", 0),
+        ("dbo.people", "TableHasPrimaryKey", 1),
+        ("dbo.people", "TableHasIdentity", 1),
+        ("dbo.people", "TableHasInsertTrigger", 1),
+        ("dbo.people", "TableHasDeleteTrigger", 0),
+        ("dbo.people", "ExecIsInsertTrigger", None),
+        ("dbo.p", "IsProcedure", 1),
+        ("dbo.p", "IsTable", 0),
+        ("dbo.p", "OwnerId", 1),
+        ("dbo.p", "nothing", None),
+        ("dbo.tr", "IsTrigger", 1),
+        ("dbo.tr", "IsProcedure", 0),
+        ("dbo.tr", "ExecIsInsertTrigger", 1),
+        ("dbo.tr", "ExecIsTriggerDisabled", 0),
+        ("dbo.q", "IsQueue", 1),
+        ("dbo.q", "IsMSShipped", 0),
+        ("dbo.missing", "IsTable", None),
+    ],
+)
+def test_objectproperty(catalog, name, what, value):
+    catalog.run("CREATE QUEUE dbo.q")
+    catalog.run("CREATE PROCEDURE dbo.p AS SELECT 1")
+    catalog.run("CREATE TRIGGER dbo.tr ON dbo.people AFTER INSERT AS PRINT 'inserted'")
+    assert catalog.value(f"SELECT OBJECTPROPERTY(OBJECT_ID('{name}'), '{what}')") == value

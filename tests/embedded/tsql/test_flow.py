@@ -116,7 +116,26 @@ def test_raiserror_without_a_text_or_with_a_long_one(side):
     assert not side.run("DECLARE @m nvarchar(10); RAISERROR(@m, 10, 1)").messages[0].text
     assert side.error("DECLARE @m nvarchar(4000) = REPLICATE('a', 2048); THROW 50000, @m, 1").text == "a" * 2044 + "..."
     assert side.error("RAISERROR(50000, 16, 1)").number == side.error("RAISERROR(500, 16, 1)").number == 2732
-    assert side.error("RAISERROR(50001, 16, 1)").number == 18054
+    missing = side.error("RAISERROR(50001, 16, 1)")
+    assert missing.number == 18054
+    assert missing.text.startswith("Error 50001, severity 16, state 1 was raised, but no message with that error")
+    assert side.error("RAISERROR(13001, 16, 1)").number == 50001  # SQL Server has it, this server does not
+
+
+def test_raiserror_finds_a_message_of_the_system_by_its_number(side):
+    """The manual: RAISERROR (15600, -1, -1, 'mysp_CreateCustomer')."""
+    raised = side.error("RAISERROR(15600, -1, -1, 'mysp_CreateCustomer')")
+    assert (raised.number, raised.severity) == (15600, 16)
+    assert raised.text == "An invalid parameter or option was specified for procedure 'mysp_CreateCustomer'."
+    shown = side.run("RAISERROR(15151, 5, 1, 'find', 'login')").messages[0]
+    assert (shown.number, shown.severity) == (15151, 5)
+    assert shown.text.startswith("Cannot find the login '(null)'")
+    assert side.rows(
+        "SELECT message_id, language_id, severity FROM sys.messages WHERE message_id IN (15600, 9617)"
+    ) == [
+        (9617, 1033, 16),
+        (15600, 1033, 16),
+    ]
 
 
 def test_a_name_that_is_not_found_is_not_caught_at_its_own_level(side):

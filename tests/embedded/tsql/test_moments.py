@@ -120,3 +120,53 @@ def test_now_is_a_value_of_datetime(side):
     for _ in range(10):
         side.world.run_for(0.0123)
         assert side.value("SELECT GETDATE()")[-1] in "037"
+
+
+MOMENT = "CAST('2007-10-30 12:15:32.1234567' AS datetime2)"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        # The manual's tables of DATEPART and DATENAME
+        *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("year", 2007), ("yyyy", 2007), ("qq", 4))),
+        *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("month", 10), ("dayofyear", 303), ("dd", 30))),
+        *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("week", 44), ("weekday", 3), ("hour", 12))),
+        *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("minute", 15), ("ss", 32), ("ms", 123))),
+        *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("mcs", 123456), ("ns", 123456700))),
+        *((f"DATENAME({part}, {MOMENT})", value) for part, value in (("month", "October"), ("dw", "Tuesday"))),
+        *((f"DATENAME({part}, {MOMENT})", value) for part, value in (("year", "2007"), ("hour", "12"))),
+        ("DATEPART(iso_week, '2010-01-03')", 53),
+        ("DATEPART(week, '2010-01-03')", 2),
+        ("DATEPART(week, '2010-12-31')", 53),
+        ("DATEPART(weekday, CAST('2026-11-22' AS date))", 1),
+        ("DATEPART(millisecond, CAST('2026-01-02 03:04:05.678' AS datetime))", 677),
+        ("DATEPART(year, '12:10:30.123')", 1900),
+        ("DATEPART(hour, '2026-01-02')", 0),
+        ("DATEPART(second, CAST('12:10:30' AS time))", 30),
+        ("DATEPART(hour, CAST('2026-01-02 23:30 +02:00' AS datetimeoffset))", 23),
+        ("DATEPART(day, CAST('2026-01-02 00:30 +02:00' AS datetimeoffset))", 2),
+        ("DATEPART(day, NULL)", None),
+        ("YEAR(0)", 1900),
+        ("MONTH('2007-04-30T01:01:01.1234567')", 4),
+        ("DAY(CAST('2015-04-30' AS date))", 30),
+    ],
+)
+def test_the_parts_of_a_moment(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "number", "named"),
+    [
+        ("DATEPART(hour, CAST('2026-01-02' AS date))", 9810, "datepart"),
+        ("DATENAME(year, CAST('10:00' AS time))", 9810, "datename"),
+        ("YEAR(CAST('10:00' AS time))", 9810, "year"),
+        ("DATEPART(fortnight, GETDATE())", 155, "datepart"),
+        ("DATEADD(iso_week, 1, GETDATE())", 155, "dateadd"),
+        ("DATEPART(day, 'x')", 241, ""),
+    ],
+)
+def test_a_part_that_a_moment_does_not_have_is_refused(side, expression, number, named):
+    refused = side.error(f"SELECT {expression}")
+    assert refused.number == number and named in refused.text

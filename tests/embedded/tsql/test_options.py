@@ -39,7 +39,7 @@ def test_a_procedure_keeps_quoted_identifier_on_or_is_refused(side):
 @pytest.mark.parametrize(
     "option",
     [
-        *("DATEFORMAT dmy", "DATEFORMAT 'ydm'", "LANGUAGE French", "LANGUAGE N'Deutsch'", "DATEFIRST 8"),
+        *("DATEFORMAT dmy", "DATEFORMAT 'ydm'", "LANGUAGE French", "LANGUAGE N'Deutsch'", "DATEFIRST 1"),
         *("ANSI_DEFAULTS ON", "ANSI_NULL_DFLT_OFF ON", "ANSI_NULL_DFLT_ON OFF"),
     ],
 )

@@ -88,6 +88,21 @@ def test_a_rollback_removes_an_added_property(side):
     assert side.rows(PROPERTIES) == []
 
 
+def test_a_property_can_be_dropped_once_and_a_rollback_keeps_it(side):
+    side.run("EXEC sys.sp_addextendedproperty N'mark', N'made';")
+    side.run("BEGIN TRAN; EXEC sys.sp_dropextendedproperty @name = N'MARK'; ROLLBACK;")
+    assert side.rows(PROPERTIES) == [("mark", "made")]
+    side.run("EXEC sys.sp_dropextendedproperty @name = N'MARK';")
+    assert side.rows(PROPERTIES) == []
+    error = side.error("EXEC sys.sp_dropextendedproperty N'mark';")
+    assert (error.number, error.text) == (
+        15217,
+        "Property cannot be updated or deleted. Property 'mark' does not exist for 'object specified'.",
+    )
+    side.crash()
+    assert side.rows("USE db; " + PROPERTIES) == []
+
+
 def test_a_property_survives_a_crash_and_is_dropped_with_its_database(side):
     side.run("EXEC sys.sp_addextendedproperty N'a', N'1';")
     side.crash()

@@ -6,6 +6,8 @@ pages on Service Broker, and the manual's pages on the views.
 
 from __future__ import annotations
 
+import pytest
+
 EVENTS = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
 TARGET = f"""
 CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]);
@@ -75,3 +77,71 @@ def test_notifications_with_fan_in_share_one_message_of_an_event(side):
     )
     side.world.run_for(1)
     assert side.value("SELECT COUNT(*) FROM dbo.events") == 2
+
+
+def test_a_condition_ends_before_a_statement_whose_word_is_not_reserved(side):
+    """Receive loops of "Pro SQL Server 2008 Service Broker", chapter 6, and scripts that check the version."""
+    side.run(TARGET)
+    side.run(
+        "DECLARE @h uniqueidentifier, @t sysname = N'DEFAULT', @b varbinary(10), @g uniqueidentifier; "
+        "BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
+        "IF (@t = 'DEFAULT') SEND ON CONVERSATION @h (N'1'); "
+        "IF @t <> 'DEFAULT' PRINT 'no' ELSE SEND ON CONVERSATION @h (N'2')"
+    )
+    side.world.run_for(1)
+    received = (
+        "DECLARE @b nvarchar(9), @g uniqueidentifier; IF 1 = 1 GET CONVERSATION GROUP @g FROM dbo.q; {}; PRINT @b"
+    )
+    assert side.run(received.format("IF @g IS NOT NULL RECEIVE TOP (1) @b = message_body FROM dbo.q")).prints == ["1"]
+    assert side.run(received.format("WHILE @b IS NULL RECEIVE TOP (1) @b = message_body FROM dbo.q")).prints == ["2"]
+    assert (
+        side.error("IF CAST(SERVERPROPERTY('ProductMajorVersion') AS int) > 1 THROW 50000, 'too new', 1").number
+        == 50000
+    )
+
+
+def test_the_parts_of_a_moment_and_stuff_make_statements(side):
+    """A scheduler that sets its timer to a whole second, and a script that puts SET in place of the first comma."""
+    assert 0 <= side.value("SELECT DATEPART(ms, DATEADD(ms, -DATEPART(ms, GETUTCDATE()), GETUTCDATE()))") <= 3
+    text = "DECLARE @sql nvarchar(max) = N', AUTO_CLOSE OFF'; SET @sql = STUFF(@sql, 1, 1, N'SET'); "
+    assert side.run(text + "EXECUTE (N'ALTER DATABASE CURRENT ' + @sql + N', AUTO_SHRINK OFF'); PRINT @sql").prints == [
+        "SET AUTO_CLOSE OFF"
+    ]
+
+
+def test_a_column_that_no_queue_has_is_named(side):
+    side.run(TARGET)
+    for items in ("nothing", "message_body, nothing AS x", "CAST(nothing AS int) AS x"):
+        refused = side.error(f"RECEIVE {items} FROM dbo.q")
+        assert (refused.number, refused.text) == (207, "Invalid column name 'nothing'.")
+
+
+POISON = """CREATE PROCEDURE dbo.work AS
+SET XACT_ABORT ON
+DECLARE @b nvarchar(9)
+BEGIN TRANSACTION
+WAITFOR (RECEIVE TOP (1) @b = message_body FROM dbo.q), TIMEOUT 200
+BEGIN TRY
+    SELECT @b = 1 / 0
+    COMMIT
+END TRY
+BEGIN CATCH
+    ROLLBACK
+END CATCH"""
+
+
+@pytest.mark.parametrize("handling", ["ON", "OFF"])
+def test_a_procedure_that_rolls_back_and_ends_lets_others_go_on(side, handling):
+    """The manual's "Handling Transact-SQL Errors": ROLLBACK in CATCH, and the procedure ends without an error."""
+    side.run(TARGET)
+    side.run(POISON)
+    side.run(
+        f"ALTER QUEUE dbo.q WITH POISON_MESSAGE_HANDLING (STATUS = {handling}), "
+        "ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.work, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER)"
+    )
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
+        "SEND ON CONVERSATION @h (N'x')"
+    )
+    side.world.run_for(1)
+    assert side.value("SELECT is_receive_enabled FROM sys.service_queues WHERE name = 'q'") == (handling == "OFF")

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness import workload_file
-from harness.lab import scripts
+from harness.lab import dialog_pool, scripts
 from harness.lab.link import _BINDING, _OWN, _REMOTE, _SECURED_OWN, _SECURED_REMOTE, set_up_scripts
 from tests.embedded.tsql.sides import LISTINGS, Side, World
 
-SERVICE = "//MySSB.com/Lab/S_Test"
+NAMES = workload_file.Names()
+SERVICE = NAMES.target_service
 RUN = 7
 
 
@@ -49,6 +50,11 @@ class Linked:
             "ClientPassword": "Str0ng!",
             "Prefix": "lab_",
             "Run": str(RUN),
+            "MessageType": NAMES.message_type,
+            "Contract": NAMES.contract,
+            "Service": SERVICE,
+            "TargetService": SERVICE,
+            "Queue": NAMES.target_queue,
         }
 
     def set_up(self, side: Side, port: int) -> None:
@@ -196,6 +202,97 @@ def test_the_trigger_of_async_trigger_sends_each_row_of_an_insert_in_order_and_l
     sent = [(row["thread"], row["sequence"]) for row in linked.observe(target, "deliveries")]
     assert [one for one in sent if one[0] == 1] == [(1, n) for n in range(4)]
     assert [one for one in sent if one[0] == 2] == [(2, n) for n in range(1, 4)]
+
+
+def test_a_priority_holds_on_both_sides_for_dialogs_begun_after_it():
+    linked = Linked()
+    for level in ("3", "8"):  # it can be changed
+        for side in linked.sides:
+            side.script("common/priority.sql", **linked.variables(side) | {"Priority": level})
+    linked.pool(2)
+    for side in linked.sides:
+        assert side.rows("SELECT DISTINCT priority FROM sys.conversation_endpoints;") == [(8,)]
+        assert side.value("SELECT is_honor_broker_priority_on FROM sys.databases WHERE database_id = DB_ID();")
+        side.script("common/priority.sql", **linked.variables(side) | {"Priority": "5"})
+        assert side.value("SELECT COUNT(*) FROM sys.conversation_priorities;") == 0
+
+
+def test_retained_messages_count_in_no_depth_and_end_with_their_conversations():
+    linked = Linked()
+    for side in linked.sides:
+        for switch in ("ON", "OFF", "ON"):
+            side.script("common/retention.sql", **linked.variables(side) | {"Retention": switch})
+    linked.pool(3)
+    [side] = linked.initiators
+    for observed in linked.sides:  # received ones on the target, sent ones on the initiator
+        assert linked.observe(observed, "queue_depth")[0]["messages"] == 3
+        assert linked.observe(observed, "queue_depth_retention")[0]["messages"] == 0
+    assert linked.observe(linked.target, "target_progress_retention")[0]["queue_depth"] == 0
+    linked.target.script("target/queue.sql", **linked.variables(linked.target))
+    linked.target.run("ALTER QUEUE dbo.MySSBLabTestQueue WITH ACTIVATION (STATUS = OFF);")
+    linked.world.run_for(10)  # readers end
+    side.call("dbo.WarmUpDialogs")
+    linked.world.run_for(5)
+    assert linked.observe(linked.target, "queue_depth")[0]["messages"] == 6
+    assert linked.observe(linked.target, "queue_depth_retention")[0]["messages"] == 3
+    assert linked.observe(linked.target, "target_progress_retention")[0]["queue_depth"] == 3
+    for observed in linked.sides:
+        observed.script("reset/broker.sql", **linked.variables(observed))
+        assert linked.observe(observed, "queue_depth")[0]["messages"] == 0
+
+
+def test_dialogs_in_use_share_conversation_groups_for_each_ratio():
+    linked = Linked()
+    linked.pool(6)
+    [side] = linked.initiators
+    side.script("initiator/group_dialogs.sql", **linked.variables(side))
+    groups = """\
+SELECT d.id, e.conversation_group_id
+FROM dbo.dialogs AS d INNER JOIN sys.conversation_endpoints AS e ON e.conversation_handle = d.handle ORDER BY d.id;
+"""
+
+    def places(ids):
+        """Which of these dialogs share a group: [0, 0, 1] if the first two do."""
+        found = dict(side.rows(groups))
+        chosen = [found[number] for number in ids]
+        return [list(dict.fromkeys(chosen)).index(one) for one in chosen]
+
+    assert places(range(1, 7)) == [0, 1, 2, 3, 4, 5]
+    side.call("dbo.GroupDialogs", 1, 5, 2)
+    assert places(range(1, 7)) == [0, 0, 1, 1, 2, 3]
+    side.call("dbo.GroupDialogs", 2, 3, 2)
+    assert places((2, 4, 6)) == [0, 0, 1]
+
+
+def test_a_message_is_processed_when_its_receive_is_committed_and_not_if_it_is_rolled_back():
+    linked = Linked()
+    linked.pool(2)
+    target, [side] = linked.target, linked.initiators
+    linked.world.run_for(5)
+    target.run("USE SSBTarget; ALTER QUEUE dbo.MySSBLabTestQueue WITH ACTIVATION (STATUS = OFF);")
+    for handle in side.rows("SELECT handle FROM dbo.dialogs;"):
+        side.call("dbo.SendMessage", handle[0], body(1, 1, 0))
+    linked.world.run_for(1)
+    reader = target.connect("SSBTarget")
+    target.run("BEGIN TRANSACTION; RECEIVE TOP (1) message_body FROM dbo.MySSBLabTestQueue;", reader)
+    assert [linked.observe(target, name)[0]["messages"] for name in ("queue_depth", "unprocessed")] == [1, 2]
+    target.run("ROLLBACK TRANSACTION;", reader)
+    assert linked.observe(target, "unprocessed") == [{"messages": 2}]
+    target.run("RECEIVE TOP (1) message_body FROM dbo.MySSBLabTestQueue;", reader)
+    assert linked.observe(target, "unprocessed") == [{"messages": 1}]
+
+
+def test_a_conversation_that_the_target_ends_by_an_error_shows_at_the_initiator_with_its_text():
+    linked = Linked()
+    linked.pool(2)
+    target, [side] = linked.target, linked.initiators
+    assert linked.observe(side, "error_messages") == []
+    target.run("USE SSBTarget;")
+    for (handle,) in target.rows("SELECT conversation_handle FROM sys.conversation_endpoints;"):
+        target.run(f"END CONVERSATION '{handle}' WITH ERROR = 7 DESCRIPTION = N'No such order & no customer.';")
+    linked.world.run_for(5)
+    [row] = linked.observe(side, "error_messages")
+    assert (row["errors"], dialog_pool._description(row["message_body"])) == (2, "No such order & no customer.")
 
 
 OBSERVATIONS = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob("*.sql"))

@@ -16,7 +16,7 @@ DROPPED = ("endpoint", "certificate", "user", "login", "master key")
 
 @pytest.fixture
 def side() -> Side:
-    side = World().side("Target")
+    side = World().side("Target", "2017")
     side.run("CREATE LOGIN harness WITH PASSWORD = 'Str0ng!';")
     return side
 
@@ -41,7 +41,7 @@ def prepare(side: Side, name: str) -> None:
 @pytest.mark.parametrize("name", PATHS)
 def test_a_script_runs_and_shows_the_columns_it_announces(side: Side, name: str) -> None:
     prepare(side, name)
-    variables = {"Name": "ssbh_x", "Class": "login"}
+    variables = {"Name": "ssbh_x", "Class": "login", "Exists": "0"}
     text = (scripts.SQL_ROOT / "server" / f"{name}.sql").read_text()
     announced = re.search(r"Columns:(.*?)\*/", text, re.DOTALL)
     for results in side.script(f"server/{name}.sql", **VARIABLES | variables):

@@ -72,3 +72,35 @@ def test_changes_of_a_table_variable_have_output(side):
 def test_no_constant_is_taken_for_the_name_of_a_table_variable(side):
     """A control character marked the name once."""
     assert side.rows(T.format("a int") + "INSERT @t VALUES (1); SELECT N'\x1e@t\x1e', a FROM @t") == [("\x1e@t\x1e", 1)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "change", "key"),
+    [
+        ("a int PRIMARY KEY, b nvarchar(10)", "INSERT {} VALUES (1, 'x'), (2, 'y'), (1, 'z')", "(1)"),
+        ("a int, b varchar(10), PRIMARY KEY (b, a)", "INSERT {} VALUES (1, 'X'), (2, 'x'), (1, 'x')", "(x, 1)"),
+        ("a int PRIMARY KEY, b int", "INSERT {} VALUES (1, 1), (2, 2), (3, 3); UPDATE {} SET a = 7 WHERE b > 1", "(7)"),
+        ("a datetime, b varbinary(9), UNIQUE (a, b)", "INSERT {} VALUES (0, 0x1F), (0, 0x1F)", "(Jan  1 1900 12:00AM, 0x1f)"),
+        ("a uniqueidentifier UNIQUE", "INSERT {} SELECT '0F8FAD5B-D9CB-469F-A165-70867728950E' FROM (VALUES (1), (2)) v (n)",
+         "(0f8fad5b-d9cb-469f-a165-70867728950e)"),
+    ],
+)  # fmt: skip
+def test_a_violation_of_a_key_shows_its_value(side, columns, change, key):
+    side.run(f"CREATE TABLE dbo.keyed ({columns})")
+    for text in (change.replace("{}", "dbo.keyed"), f"DECLARE @t TABLE ({columns}); " + change.replace("{}", "@t")):
+        assert side.error(text).text.endswith(f" The duplicate key value is {key}.")
+    assert side.value("SELECT COUNT(*) FROM dbo.keyed") in (0, 3)
+
+
+def test_what_is_stored_in_a_table_variable_beside_a_statement_shows_its_key_too(side):
+    side.run("CREATE TABLE dbo.plain (a int)")
+    shown = " The duplicate key value is (2)."
+    output = "DECLARE @k TABLE (b int, a int PRIMARY KEY); INSERT dbo.plain OUTPUT inserted.a INTO @k (a) VALUES (1), (2), (2)"
+    assert side.error(output).text.endswith(shown)
+    side.run(
+        "CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]); DECLARE @h uniqueidentifier; "
+        "BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
+        "SEND ON CONVERSATION @h (N'x'); SEND ON CONVERSATION @h (N'x')"
+    )
+    received = side.error("DECLARE @m TABLE (b varbinary(9) PRIMARY KEY); RECEIVE message_body FROM dbo.q INTO @m")
+    assert received.text.endswith(" The duplicate key value is (0x7800).")

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from harness.embedded.errors import CATALOGUE
 from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.tsql.catalog.view import Context, View
-from harness.embedded.tsql.catalog.visibility import everybody
+from harness.embedded.tsql.catalog.visibility import everybody, on_server
 from harness.embedded.tsql.instance.instance import ConnectedSession, Usage
 from harness.embedded.tsql.permissions.guard import sees_server_state
 
@@ -110,6 +111,24 @@ def _endpoints(context: Context) -> Iterator[SimpleNamespace]:
         endpoint = SimpleNamespace(name=name, endpoint_id=endpoint_id, state="STARTED")
         yield SimpleNamespace(endpoint=endpoint, type=2, type_desc="TSQL")
     yield from _broker_endpoints(context)
+
+
+def _connections(context: Context) -> Iterator[SimpleNamespace]:
+    link = context.engine.link
+    for connection in link.connections():
+        certificate = link.certificate_of(connection.peer_certificate)
+        is_online = connection.login_time is not None
+        yield SimpleNamespace(
+            connection=connection,
+            state=4 if is_online else 3,
+            state_desc="LOGGED_IN" if is_online else "CONNECTED",
+            login_state=12 if is_online else 1,
+            login_state_desc="ONLINE" if is_online else "WAIT LOGIN NEGOTIATE",
+            principal_name=None if certificate is None else certificate.owner,
+            peer_certificate_id=None if certificate is None else certificate.certificate_id,
+            encryption_algorithm=2 if connection.is_encrypted else 0,
+            encryption_algorithm_desc="AES" if connection.is_encrypted else "NONE",
+        )
 
 
 ENDPOINT_COLUMNS = """
@@ -254,6 +273,55 @@ VIEWS = [
         """,
         _broker_endpoints,
         **COMPUTED,
+        visible=everybody,
+    ),
+    View(
+        "dm_broker_connections",
+        """
+        connection_id               uniqueidentifier  <- connection.connection_id
+        transport_stream_id         uniqueidentifier  <- connection.connection_id
+        state                       smallint
+        state_desc                  nvarchar(60)
+        connect_time                datetime          <- connection.connect_time
+        login_time                  datetime          <- connection.login_time
+        authentication_method       nvarchar(128)     = 'CERTIFICATE'
+        principal_name              nvarchar(128)
+        remote_user_name            nvarchar(128)     = NULL
+        last_activity_time          datetime          <- connection.last_activity_time
+        is_accept                   bit               <- connection.is_accept
+        login_state                 smallint
+        login_state_desc            nvarchar(60)
+        peer_certificate_id         int
+        encryption_algorithm        smallint
+        encryption_algorithm_desc   nvarchar(60)
+        receives_posted             smallint          = 1
+        is_receive_flow_controlled  bit               = 0
+        sends_posted                smallint          = 0
+        is_send_flow_controlled     bit               = 0
+        total_bytes_sent            bigint            <- connection.total_bytes_sent
+        total_bytes_received        bigint            <- connection.total_bytes_received
+        total_fragments_sent        bigint            <- connection.total_fragments_sent
+        total_fragments_received    bigint            <- connection.total_fragments_received
+        total_sends                 bigint            <- connection.total_sends
+        total_receives              bigint            <- connection.total_receives
+        peer_arbitration_id         uniqueidentifier  = NULL
+        """,
+        _connections,
+        visible=on_server("VIEW SERVER STATE"),
+    ),
+    View(
+        "messages",
+        """
+        message_id       int NOT NULL
+        language_id      smallint NOT NULL        = 1033
+        severity         tinyint
+        is_event_logged  bit NOT NULL             = 0
+        text             nvarchar(2048) NOT NULL
+        """,
+        lambda context: [
+            SimpleNamespace(message_id=number, severity=severity, text=text)
+            for number, (severity, text) in sorted(CATALOGUE.items())
+        ],
         visible=everybody,
     ),
     View(

@@ -220,6 +220,14 @@ class ExtendedProperties:
         tx.on_rollback(partial(self._properties.pop, key))
         tx.write(PROPERTIES_CATALOG, (database_id, name), (value,))
 
+    def drop(self, tx: Transaction, database_id: int, name: str) -> None:
+        key = database_id, name.lower()
+        if key not in self._properties:
+            raise SqlServerError(15217, name, "object specified")
+        found = self._properties.pop(key)
+        tx.on_rollback(partial(self._properties.__setitem__, key, found))
+        tx.write(PROPERTIES_CATALOG, (database_id, found.name), None)
+
     def drop_all(self, tx: Transaction, database_id: int) -> None:
         """DROP DATABASE"""
         dropped = {(database_id, each.name.lower()): each for each in self.of(database_id)}

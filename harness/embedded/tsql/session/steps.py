@@ -8,7 +8,7 @@ from enum import Enum, auto
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, let_go
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import Cancelled, Waiting
 from harness.embedded.sqltypes import Column, SqlType
@@ -134,6 +134,7 @@ def _plain_sequence(steps: Sequence[Step], text: str) -> Step:
                     return signal
             except Exception as error:
                 frame.fail(frame.instance.defects.error(error, text, line), line)
+                let_go(error)
         return None
 
     return Step(run, False, steps[0].line if steps else 0, is_block=True)
@@ -154,6 +155,7 @@ def _waiting_sequence(steps: Sequence[Step], text: str) -> Step:
                     return signal
             except Exception as error:
                 frame.fail(frame.instance.defects.error(error, text, line), line)
+                let_go(error)
         return None
 
     return Step(run, True, steps[0].line, is_block=True)

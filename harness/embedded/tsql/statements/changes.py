@@ -24,7 +24,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.storage.conversion import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
-from harness.embedded.tsql.storage.tables import Row, Table
+from harness.embedded.tsql.storage.tables import Row, Table, key_columns, key_text, update_sql
 from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
 from harness.embedded.tsql.translation.binding import Binding, Plan
 
@@ -53,11 +53,11 @@ class Target(NamedTuple):
                 return place
         raise SqlServerError(207, name)
 
-    def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
-        """SQL Server's error for a violated constraint."""
+    def violation(self, error: sqlite3.IntegrityError, verb: str, values: Sequence[Any]) -> SqlServerError:
+        """SQL Server's error for a constraint that a row with these values violates."""
         if self.table is not None:
-            return self.table.violation(error, verb)
-        return variable_violation(error, self.name, self.keys, verb)
+            return self.table.violation(error, verb, values)
+        return variable_violation(error, self.name, self.keys, verb, self.columns, values)
 
 
 class Prepared(NamedTuple):
@@ -70,14 +70,21 @@ class Prepared(NamedTuple):
     triggers: Sequence[Trigger] = ()  # that it fires
 
 
-def variable_violation(error: sqlite3.IntegrityError, name: str, keys: Sequence[str], verb: str) -> SqlServerError:
-    """SQL Server's error for a constraint of a table variable."""
+def variable_violation(  # noqa: PLR0917
+    error: sqlite3.IntegrityError,
+    name: str,
+    keys: Sequence[str],
+    verb: str,
+    columns: Sequence[Column],
+    values: Sequence[Any],
+) -> SqlServerError:
+    """SQL Server's error for a constraint of a table variable that a row with these values violates."""
     text = str(error)
     if text.startswith("NOT NULL"):
         return SqlServerError(515, text.rpartition(".")[2], name, verb)
-    columns = {part.rpartition(".")[2].lower() for part in text.partition(": ")[2].split(", ")}
-    kind, prefix = ("PRIMARY KEY", "PK") if columns == {key.lower() for key in keys} else ("UNIQUE KEY", "UQ")
-    return SqlServerError(2627, kind, f"{prefix}_{name}", f"dbo.{name}")
+    names = key_columns(error)
+    kind, prefix = ("PRIMARY KEY", "PK") if set(names) == {key.lower() for key in keys} else ("UNIQUE KEY", "UQ")
+    return SqlServerError(2627, kind, f"{prefix}_{name}", f"dbo.{name}", key_text(names, columns, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,7 @@ class Changing:
         self._target = target
         self._table = target.table
         self._verb = ""
+        self._rows: Sequence[Row] = ()  # of the last piece
         self._undo: list[Callable[[], object]] = []  # for a table variable
 
     def __enter__(self) -> Changing:
@@ -197,37 +205,50 @@ class Changing:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             return
+        values = self._refused() if isinstance(error, sqlite3.IntegrityError) else ()
         for undo in reversed(self._undo):
             undo()
             turns.pause_in_cleanup()
         if isinstance(error, sqlite3.IntegrityError):
-            raise self._target.violation(error, self._verb) from error
+            raise self._target.violation(error, self._verb, values) from error
 
     def insert(self, rows: Sequence[Row]) -> None:
         self._verb = "INSERT"
         self._refuse_growth()
         if self._table is not None and self._tx is not None:
+            self._rows = rows
             self._table.insert(self._sqlite, self._tx, rows)
             return
         rowids: list[tuple[int | None]] = []
         self._undo.append(lambda: self._delete(rowids))
         sql = f"INSERT INTO {self._variable} VALUES ({', '.join('?' for _ in self._target.columns)})"
         for row in rows:
+            self._rows = (row,)
             rowids.append((self._sqlite.insert(sql, row[1:]),))
 
     def update(self, old: Sequence[Row], new: Sequence[Row]) -> None:
         self._verb = "UPDATE"
         self._refuse_growth()
+        self._rows = new
         if self._table is not None and self._tx is not None:
             self._table.update(self._sqlite, self._tx, old, new)
             return
         self._update(new)
         self._undo.append(lambda: self._update(old))
 
+    def _refused(self) -> Sequence[Any]:
+        """The values of the row that violates a constraint, before anything is undone."""
+        table, sql = self._table, ""
+        if self._verb == "UPDATE":
+            sql = update_sql(self._variable if table is None else table.sql, self._target.columns)
+        elif table is not None:
+            sql = table.put_sql
+        return self._sqlite.first_refused(sql, self._rows)[1:]
+
     def _refuse_growth(self) -> None:
-        sqlite = self._sqlite
-        if sqlite.tables_are_full if self._table is not None else sqlite.table_variables_are_full:
-            raise SqlServerError(701, "default")
+        share = "tables_are_full" if self._table is not None else "table_variables_are_full"
+        if getattr(self._sqlite, share):
+            self._sqlite.refuse_growth(share)
 
     def delete(self, rows: Sequence[Row]) -> None:
         self._verb = "DELETE"
@@ -244,8 +265,7 @@ class Changing:
         return f"temp.{self._frame.table(self._target.name)}"
 
     def _update(self, rows: Sequence[Row]) -> None:
-        sets = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(self._target.columns, start=2))
-        self._sqlite.run_many(f"UPDATE {self._variable} SET {sets} WHERE rowid = ?1", rows)
+        self._sqlite.run_many(update_sql(self._variable, self._target.columns), rows)
 
     def _delete(self, rowids: Sequence[Row]) -> None:
         self._sqlite.run_each(f"DELETE FROM {self._variable} WHERE rowid = ?", rowids)
@@ -305,7 +325,12 @@ def send_output(  # noqa: PLR0917
         raise UnsupportedSyntax("OUTPUT INTO anything but a table variable", output.items.line)
     marks = ", ".join("?" for _ in columns)
     names = f" ({', '.join(quoted(name) for name in output.columns)})" if output.columns else ""
+    sql = f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})"
     try:
-        frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})", made)
+        frame.sqlite.run_many(sql, made)
     except sqlite3.IntegrityError as error:
-        raise variable_violation(error, output.into, scope.keys[output.into], "INSERT") from error
+        all_columns = scope.tables[output.into]
+        by_name = {column.name.lower(): column for column in all_columns}
+        given = [by_name[name.lower()] for name in output.columns] or all_columns
+        refused = frame.sqlite.first_refused(sql, made)
+        raise variable_violation(error, output.into, scope.keys[output.into], "INSERT", given, refused) from error

@@ -234,7 +234,7 @@ def compile_send(node: Send, scope: Scope) -> Step:
         if data is None and has_body:
             raise SqlServerError(8433)
         if frame.sqlite.memory_is_full:
-            raise SqlServerError(701, "default")
+            frame.sqlite.refuse_growth("memory_is_full")
         if alone is not None:
             found: tuple[str, ...] = (_given(alone(frame)),)
         else:

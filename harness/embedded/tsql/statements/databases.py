@@ -320,13 +320,7 @@ def sp_addextendedproperty(
     session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
     """`sp_addextendedproperty [ @name = ] N'name' [ , [ @value = ] N'value' ]`: only databases have properties."""
-    names = ("@name", "@value")
-    values: dict[str, str | None] = dict.fromkeys(names)
-    for place, parameter in enumerate(parameters):
-        name = parameter.name.lower() or (names[place] if place < len(names) else "@level0type")
-        if name not in values:
-            raise UnsupportedSyntax(f"an extended property of something inside a database ({name})", 0)
-        values[name] = None if parameter.value is None else str(parameter.value)
+    values = _property(parameters, "@name", "@value")
 
     def work(frame: Frame, tx: Transaction) -> None:
         if not is_allowed_on_database(frame, "ALTER"):
@@ -338,4 +332,31 @@ def sp_addextendedproperty(
     return {}
 
 
+def sp_dropextendedproperty(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[Outputs]:
+    """`sp_dropextendedproperty [ @name = ] N'name'`: only databases have properties."""
+    values = _property(parameters, "@name")
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        if not is_allowed_on_database(frame, "ALTER"):
+            raise SqlServerError(15247)
+        frame.instance.extended_properties.drop(tx, frame.database.database_id, values["@name"] or "")
+
+    yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth))
+    return {}
+
+
+def _property(parameters: Sequence[Parameter], *names: str) -> dict[str, str | None]:
+    """The values of a procedure's parameters; others than `names` would be of something inside a database."""
+    values: dict[str, str | None] = dict.fromkeys(names)
+    for place, parameter in enumerate(parameters):
+        name = parameter.name.lower() or (names[place] if place < len(names) else "@level0type")
+        if name not in values:
+            raise UnsupportedSyntax(f"an extended property of something inside a database ({name})", 0)
+        values[name] = None if parameter.value is None else str(parameter.value)
+    return values
+
+
 register_procedure("sp_addextendedproperty", sp_addextendedproperty)
+register_procedure("sp_dropextendedproperty", sp_dropextendedproperty)

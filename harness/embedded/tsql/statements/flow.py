@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.errors import RaisedError, SqlServerError
+from harness.embedded.errors import CATALOGUE, ErrorText, RaisedError, SqlServerError, UnsupportedSyntax, let_go
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
 from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
@@ -21,8 +21,11 @@ from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR, VARCHAR
 
+# Words that begin a statement behind a condition, without a semicolon before them. They are no names of functions.
+UNRESERVED = ("SEND", "RECEIVE", "GET", "MOVE", "THROW", "ENABLE", "DISABLE")
 LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks in virtual time
 MESSAGE_MAX = 2047  # characters of an error's text
+OWN_SEVERITY = -1  # the one of the message in sys.messages
 RAISED = 50000  # the number of an error that RAISERROR makes of a text
 NUMBER_MIN = 13000  # of a message that RAISERROR finds by its number
 # Names that are not found when a statement is compiled
@@ -55,7 +58,7 @@ class If(Statement):
 def parse_if(parser: Parser) -> Statement:
     """`IF condition statement [ ELSE statement ]`"""
     line = parser.line
-    condition = parser.expression()
+    condition = parser.expression(*UNRESERVED)
     then = parser.statement()
     otherwise = parser.statement() if parser.tokens.accept("ELSE") else None
     return If(line, condition, then, otherwise)
@@ -89,7 +92,7 @@ class While(Statement):
 def parse_while(parser: Parser) -> Statement:
     """`WHILE condition statement`"""
     line = parser.line
-    condition = parser.expression()
+    condition = parser.expression(*UNRESERVED)
     return While(line, condition, parser.statement())
 
 
@@ -238,6 +241,7 @@ def compile_try(node: TryCatch, scope: Scope) -> Step:
             is_name_error = error.number in NAME_ERRORS and not isinstance(error, RaisedError)
             if error.severity >= 20 or (is_name_error and error.frame is frame):
                 raise
+            let_go(error)
             caught = error
         finally:
             session.try_depth -= 1
@@ -320,13 +324,16 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
 
     def run(frame: Frame) -> None:
         given, number = message(frame), RAISED
-        level = min(max(severity(frame) or 0, 0), SEVERITY_MAX)
+        wanted = severity(frame) or 0
+        level = min(max(wanted, 0), SEVERITY_MAX)
         at = min(max(state(frame) or 0, 0), STATE_MAX)
+        values = [argument(frame) for argument in arguments]
         if isinstance(given, int):
-            if given == RAISED or not NUMBER_MIN <= given <= INTEGER_RANGES["int"][1]:
-                raise SqlServerError(2732, given, NUMBER_MIN, INTEGER_RANGES["int"][1])
-            raise SqlServerError(18054, given, level, at)
-        text = _shortened(_formatted(str(given or ""), [argument(frame) for argument in arguments]))
+            number, (own_level, given) = given, _message(given, level, at, node.line)
+            level = own_level if wanted == OWN_SEVERITY else level
+            # Here all placeholders of these messages are for text.
+            values = [None if value is None else str(value) for value in values]
+        text = _shortened(_formatted(str(given or ""), values))
         frame.session.row_count = 0
         if node.with_log:
             _log(frame, number, level, at, text)
@@ -338,6 +345,17 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
         raise RaisedError(number, level, text, max(1, at), ends_batch=False)
 
     return plain(run)
+
+
+def _message(number: int, severity: int, state: int, line: int) -> ErrorText:
+    """A message of sys.messages. Nobody can add one here, so it is one of the system's, up to 50,000."""
+    if number == RAISED or not NUMBER_MIN <= number <= INTEGER_RANGES["int"][1]:
+        raise SqlServerError(2732, number, NUMBER_MIN, INTEGER_RANGES["int"][1])
+    if number > RAISED:
+        raise SqlServerError(18054, number, severity, state)
+    if number not in CATALOGUE:
+        raise UnsupportedSyntax(f"message {number}, which RAISERROR names", line)
+    return CATALOGUE[number]
 
 
 def _log(frame: Frame, number: int, severity: int, state: int, text: str) -> None:

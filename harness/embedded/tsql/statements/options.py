@@ -66,10 +66,10 @@ OPTIONS_WITH_VALUE = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# The values that mean what this server does: it reads and writes dates as in us_english, from the year on. Nothing here
-# depends on the first day of the week.
+# The values that mean what this server does: it reads and writes dates as in us_english, from the year on, and weeks
+# begin on Sunday.
 ACCEPTED = {
-    "DATEFIRST": frozenset("1234567"),
+    "DATEFIRST": frozenset("7"),
     "DATEFORMAT": frozenset({"mdy", "myd", "ymd"}),
     "LANGUAGE": frozenset({"english", "us_english"}),
 }

@@ -108,7 +108,7 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
 
     def run(frame: Frame) -> None:
         if frame.sqlite.memory_is_full and not is_bounded:
-            raise SqlServerError(701, "default")
+            frame.sqlite.refuse_growth("memory_is_full")
         rows = planned.for_(frame).read_all(frame)
         frame.session.row_count = len(rows)
         if rows:  # the last row wins; without rows the variables keep their values

@@ -230,7 +230,9 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
             try:
                 frame.fill_table(name, marks, converted)
             except sqlite3.IntegrityError as error:
-                raise variable_violation(error, name, scope.keys[name], "RECEIVE") from error
+                sql = f"INSERT INTO temp.{frame.table(name)} VALUES ({marks})"
+                refused = frame.sqlite.first_refused(sql, converted)
+                raise variable_violation(error, name, scope.keys[name], "RECEIVE", columns, refused) from error
 
     return insert
 

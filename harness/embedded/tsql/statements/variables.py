@@ -99,7 +99,7 @@ def bounded(value: Evaluate, type_: SqlType) -> Evaluate:
 
     def checked(frame: Frame) -> Any:
         if frame.sqlite.memory_is_full:
-            raise SqlServerError(701, "default")
+            frame.sqlite.refuse_growth("memory_is_full")
         assigned = value(frame)
         if assigned is not None and len(assigned) > PAUSE_LENGTH:
             turns.pause()  # so that the server sees how much memory a batch of them takes

@@ -2,12 +2,13 @@
 
 It is in memory and has one connection. Every statement takes effect at once; a rollback undoes the changes of its
 transaction one by one (`tables`). So SQLite shows everybody uncommitted rows; who reads committed ones undoes the
-changes of others for a while (`tables.committed`). For SQLite everything is one transaction that never ends, because
-BEGIN and COMMIT would take a third of the time of a small statement.
+changes of others for a while (`tables.committed`). For SQLite everything is one transaction, because BEGIN and COMMIT
+would take a third of the time of a small statement. It ends where `compact` gives memory back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import re
@@ -36,6 +37,7 @@ REFUSALS: tuple[tuple[Any, ...], ...] = (
     ("too many", 8623),
     ("at most 64 tables", 8623),
 )
+POOLS_MAX = 1000  # kinds of table variables whose tables are kept
 VALUE_BYTES_MAX = 256 * 1024 * 1024  # of one text or binary
 
 ROWS_A_PIECE = 500
@@ -78,10 +80,13 @@ class Sqlite:
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         self.connection.create_collation("datetimeoffset", offsets.by_utc)
         self.connection.execute("PRAGMA temp_store = MEMORY")
+        for schema in ("main", "temp"):  # before the first table
+            self.connection.execute(f"PRAGMA {schema}.auto_vacuum = FULL")
         self.connection.execute("PRAGMA secure_delete = OFF")  # it is on in some builds
         self.connection.execute("BEGIN")
         # What takes more of these fails with 701; the server sets them (`server.memory`)
         self.tables_are_full = self.table_variables_are_full = self.memory_is_full = False
+        self.look_again: Callable[[], None] = lambda: None  # and set them as they are now
         self.reads = Reads()
         self.is_reading = False  # a query that may be stopped: stopping a change would roll everything back
         self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
@@ -190,6 +195,23 @@ class Sqlite:
         connection.execute("RELEASE many")
         return count
 
+    def first_refused(self, sql: str, rows: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        """The first of these rows, with one of which a statement violates a constraint. Nothing is changed."""
+        if len(rows) == 1:
+            return rows[0]
+        connection = self.connection
+        connection.execute("SAVEPOINT refused")
+        try:
+            for row in rows:
+                try:
+                    self._execute(sql, row)
+                except sqlite3.IntegrityError:
+                    return row
+            return ()
+        finally:
+            connection.execute("ROLLBACK TO refused")
+            connection.execute("RELEASE refused")
+
     def _translated(self, error: Exception) -> BaseException:
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -212,6 +234,19 @@ class Sqlite:
         pragmas = ("page_size", "page_count", "freelist_count")
         size, count, free = [int(self.rows(f"PRAGMA {schema}.{pragma}")[0][0]) for pragma in pragmas]
         return size * count, size * (count - free)
+
+    def compact(self) -> None:
+        """Free the memory that deleted rows have left: COMMIT moves the others together. SQLite then keeps copies of
+        those that change until the next time, so there should be few. A statement in progress prevents it."""
+        with contextlib.suppress(sqlite3.OperationalError):
+            self.connection.execute("COMMIT")
+            self.connection.execute("BEGIN")
+
+    def refuse_growth(self, share: str) -> None:
+        """Raise 701 if a share of the memory (`tables_are_full` and the like), which was used up, still is."""
+        self.look_again()
+        if getattr(self, share):
+            raise SqlServerError(701, "default")
 
     def forget_statements(self) -> None:
         """Empty the cache of prepared statements. `sqlite3` counts them, however long they are, and does not show its
@@ -247,13 +282,24 @@ class Sqlite:
 
     def take_table(self, declarations: str) -> str:
         """Return an empty temporary table, new or used before. `give_back` takes it back."""
-        pool = self._pools.setdefault(declarations, [])
+        pool = self._pools.get(declarations)
         if pool:
             return pool.pop()
+        if pool is None:
+            if len(self._pools) >= POOLS_MAX:
+                self._drop_pool()
+            self._pools[declarations] = []
         self._serial += 1
         name = quoted(f"@{self._serial}")
         self.run(f"CREATE TEMP TABLE {name} ({declarations})")
         return name
+
+    def _drop_pool(self) -> None:
+        """Drop the oldest unused tables."""
+        declarations = next((each for each, names in self._pools.items() if names), None)
+        if declarations is not None:
+            for name in self._pools.pop(declarations):
+                self.run(f"DROP TABLE temp.{name}")
 
     def forget(self, session: Any) -> None:
         """At the end of a session's request: drop its frame and parameters, which may be large."""
@@ -264,5 +310,5 @@ class Sqlite:
     def give_back(self, name: str, declarations: str) -> int:
         """Empty a table and return how many rows it had. It is reused next: it is in the processor's caches."""
         count = self.connection.execute(f"DELETE FROM temp.{name}").rowcount
-        self._pools[declarations].append(name)
+        self._pools.setdefault(declarations, []).append(name)
         return count

@@ -17,8 +17,8 @@ from typing import Any
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
-from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
+from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, convert
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, Sqlite, declared, quoted
 
 
@@ -83,7 +83,7 @@ class Table:
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # position of the identity column
     stored_rows: str = field(init=False)  # the object under which rows lie in the store
-    _put_sql: str = field(init=False)
+    put_sql: str = field(init=False)
     row_count: int = field(default=0, init=False)
     last_rowid: int = field(default=0, init=False)  # the last one used
     # The rows that open transactions have changed: by their numbers, as they were committed; None: not there.
@@ -102,7 +102,7 @@ class Table:
         self.identity = places[0] if places else None
         self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"
         marks = ", ".join(["?", *("?" for _ in self.columns)])
-        self._put_sql = f"INSERT INTO {self.sql} ({self.all_columns}) VALUES ({marks})"
+        self.put_sql = f"INSERT INTO {self.sql} ({self.all_columns}) VALUES ({marks})"
 
     @property
     def key(self) -> tuple[int, str]:
@@ -292,13 +292,13 @@ class Table:
                 while piece := list(islice(rows, ROWS_A_PIECE)):
                     if is_long:
                         sqlite.reads.check()
-                    sqlite.run_each(self._put_sql, [row for _, row in piece if row is not None])
+                    sqlite.run_each(self.put_sql, [row for _, row in piece if row is not None])
 
     def _fetch_back(self, sqlite: Sqlite, after: int) -> int | None:
         """Copy some rows that were set aside, and return the number of the last one; None if there were no more."""
         sql = f"SELECT {self.all_columns} FROM {self._aside[0]} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_A_PIECE}"
         rows = sqlite.rows(sql, (after,))
-        sqlite.run_each(self._put_sql, rows)
+        sqlite.run_each(self.put_sql, rows)
         return rows[-1][0] if rows else None
 
     def _changing(self, sqlite: Sqlite, tx: Transaction, change: Callable[[], object]) -> None:
@@ -354,8 +354,7 @@ class Table:
     def update(self, sqlite: Sqlite, tx: Transaction, old: Sequence[Row], new: Sequence[Row]) -> None:
         """Replace rows by others with the same rowids and stage that."""
         self.claim(tx, old)
-        assignments = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(self.columns, start=2))
-        sql = f"UPDATE {self.sql} SET {assignments} WHERE rowid = ?1"
+        sql = update_sql(self.sql, self.columns)
         self._changing(sqlite, tx, lambda: sqlite.run_many(sql, new))
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in new])
@@ -378,7 +377,7 @@ class Table:
 
     def _insert(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         try:
-            sqlite.run_each(self._put_sql, rows)
+            sqlite.run_each(self.put_sql, rows)
         except BaseException:
             self._remove(sqlite, rows)
             raise
@@ -392,18 +391,45 @@ class Table:
     def _remove(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
 
-    def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
-        """SQL Server's error for a violated constraint."""
+    def violation(self, error: sqlite3.IntegrityError, verb: str, values: Sequence[Any]) -> SqlServerError:
+        """SQL Server's error for a constraint that a row with these values violates."""
         text = str(error)
         name = f"{self.database_name}.{self.qualified_name}"
         if text.startswith("NOT NULL"):
             return SqlServerError(515, text.rpartition(".")[2], name, verb)
-        names = {part.rpartition(".")[2].lower() for part in text.partition(": ")[2].split(", ")}
-        if names == {column.lower() for column in self.primary_key}:
-            return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name)
+        names = key_columns(error)
+        shown = key_text(names, self.columns, values)
+        if set(names) == {column.lower() for column in self.primary_key}:
+            return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name, shown)
         unique = ((key, {column.lower() for column in columns}) for key, columns in self.unique_keys())
-        key = next((key for key, columns in unique if columns == names), f"UQ_{self.name}")
-        return SqlServerError(2627, "UNIQUE KEY", key, self.qualified_name)
+        key = next((key for key, columns in unique if columns == set(names)), f"UQ_{self.name}")
+        return SqlServerError(2627, "UNIQUE KEY", key, self.qualified_name, shown)
+
+
+def update_sql(table: str, columns: Sequence[Column]) -> str:
+    """The statement that replaces a row by another one with the same rowid."""
+    assignments = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(columns, start=2))
+    return f"UPDATE {table} SET {assignments} WHERE rowid = ?1"
+
+
+def key_columns(error: sqlite3.IntegrityError) -> list[str]:
+    """The columns of the key that a change violates, in lower case."""
+    return [part.rpartition(".")[2].lower() for part in str(error).partition(": ")[2].split(", ")]
+
+
+def key_text(names: Sequence[str], columns: Sequence[Column], values: Sequence[Any]) -> str:
+    """The values of a key as 2627 shows them: `(1, x)`."""
+    given = {column.name.lower(): (value, column.type) for column, value in zip(columns, values, strict=False)}
+    return f"({', '.join(_shown(*given.get(name, (None, None))) for name in names)})"
+
+
+def _shown(value: Any, type_: SqlType | None) -> str:
+    if value is None:
+        return "<NULL>"
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    text = str(convert(value, type_, SqlType("nvarchar", length=MAX)))
+    return text.lower() if type_ is not None and type_.name == "uniqueidentifier" else text
 
 
 @contextmanager

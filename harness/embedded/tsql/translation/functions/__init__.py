@@ -13,6 +13,7 @@ from harness.embedded.sqltypes import INT
 from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.functions import (
     date_functions,
+    date_parts,
     metadata_functions,
     number_functions,
     scalar_functions,
@@ -22,7 +23,10 @@ from harness.embedded.tsql.translation.functions import (
 from harness.embedded.tsql.translation.functions.kinds import Functions
 from harness.embedded.tsql.translation.renderer import Renderer, grouped
 
-FAMILIES = (date_functions, metadata_functions, number_functions, scalar_functions, system_functions, text_functions)
+FAMILIES = (
+    *(date_functions, date_parts, metadata_functions, number_functions, scalar_functions, system_functions),
+    text_functions,
+)
 FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}
 WITHOUT_PARENTHESES = frozenset({"CURRENT_TIMESTAMP", "CURRENT_USER", "SYSTEM_USER", "USER"})
 

@@ -29,6 +29,7 @@ PARTS = {
     "millisecond": "millisecond ms",
     "microsecond": "microsecond mcs",
     "nanosecond": "nanosecond ns",
+    "iso_week": "iso_week isowk isoww",
 }
 _NAMES = {name: part for part, names in PARTS.items() for name in names.split()}
 TICKS = {
@@ -44,12 +45,18 @@ PARTS_OF_CLOCKS = frozenset({"hour", "minute", "second", "millisecond", "microse
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
-def _part_named(name: str) -> str:
-    """The date part that a name means; 155 if there is none."""
-    try:
-        return _NAMES[name.lower()]
-    except KeyError:
-        raise SqlServerError(155, name, "datediff") from None
+def part_named(name: str, function: str) -> str:
+    """The date part that a name means; 155 if the function has none of that name."""
+    part = _NAMES.get(name.lower())
+    if part is None or (part == "iso_week" and function in ("dateadd", "datediff")):
+        raise SqlServerError(155, name, function)
+    return part
+
+
+def check_part(part: str, function: str, type_: SqlType) -> None:
+    """Raise 9810 if moments of a type do not have a part."""
+    if (type_.name == "date" and part in PARTS_OF_CLOCKS) or (type_.name == "time" and part not in PARTS_OF_CLOCKS):
+        raise SqlServerError(9810, part, function, type_.name)
 
 
 def _difference(name: str, result: SqlType) -> Callable[..., Any]:
@@ -115,8 +122,8 @@ def _datediff(result: SqlType) -> Render:
     """DATEDIFF or DATEDIFF_BIG ( part , start , end )"""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        part = _part_named(arguments[0].sql)
-        start, end = (_moment(renderer, value) for value in arguments[1:])
+        part = part_named(arguments[0].sql, "datediff")
+        start, end = (moment_of(renderer, value) for value in arguments[1:])
         name = f"datediff_{part}_{result.name}"
         renderer.function(name, 2, _difference(part, result))
         return Fragment(f"{name}({start.sql}, {end.sql})", result)
@@ -126,24 +133,21 @@ def _datediff(result: SqlType) -> Render:
 
 def _dateadd(renderer: Renderer, arguments: Arguments) -> Fragment:
     """DATEADD ( part , number , moment )"""
-    part, (number, moment) = _part_named(arguments[0].sql), arguments[1:]
+    part, (number, moment) = part_named(arguments[0].sql, "dateadd"), arguments[1:]
     kind = family(moment.type)
     result = moment.type if moment.type is not None and kind in ("date", "datetimeoffset") else DATETIME
-    if (
-        (result.name == "date" and part in PARTS_OF_CLOCKS)
-        or (result.name == "time" and part not in PARTS_OF_CLOCKS)
-        or (result.name in DATETIMES and part in ("microsecond", "nanosecond"))
-    ):
+    check_part(part, "dateadd", result)
+    if result.name in DATETIMES and part in ("microsecond", "nanosecond"):
         raise SqlServerError(9810, part, "dateadd", result.name)
     name = f"dateadd_{part}_{result.name}_{result.scale}"
     if kind == "datetimeoffset":
         renderer.function(name, 2, _addition_with_offset(part, result))
         return Fragment(f"{name}({number.sql}, {moment.sql})", result)
     renderer.function(name, 2, _addition(part, result))
-    return Fragment(f"{name}({number.sql}, {_moment(renderer, moment).sql})", result)
+    return Fragment(f"{name}({number.sql}, {moment_of(renderer, moment).sql})", result)
 
 
-def _moment(renderer: Renderer, value: Fragment) -> Fragment:
+def moment_of(renderer: Renderer, value: Fragment) -> Fragment:
     if family(value.type) == "datetimeoffset":  # the moment in UTC, whose boundaries DATEDIFF counts
         return Fragment(f"substr({value.sql}, 1, {UTC_WIDTH})", DATETIME2)
     if value.type is not None and family(value.type) == "date" and value.type.name != "time":

@@ -59,7 +59,7 @@ def _of_text(name: str, kinds: str, function: Callable[..., Any], *, long: bool 
             text = function(*values)
             return text if longest == MAX else utf16.cut(text, 0, longest)
 
-        own = f"text_{name}_{longest}" if long else f"text_{name}"
+        own = f"text_{name}" if longest == MAX else f"text_{name}_{longest}"
         renderer.function(own, len(kinds), cut)
         sql = [
             as_text(renderer, argument) if kind == "t" else renderer.cast(argument, BIGINT).sql
@@ -170,6 +170,43 @@ def _quotename(text: str, sign: str = "[") -> str | None:
     return f"{opening}{text.replace(closing, closing * 2)}{closing}"
 
 
+def _stuffed(text: Any, start: int | None, length: int | None, put: Any) -> Any:
+    """STUFF: without the characters from `start` on, and `put` in their place. NULL there removes them only."""
+    if text is None or start is None or length is None:
+        return None
+    units = utf16.length(text) if isinstance(text, str) else len(text)
+    if not 1 <= start <= units or length < 0:
+        return None
+    if not isinstance(text, str):
+        return text[: start - 1] + (put or b"") + text[start - 1 + length :]
+    return utf16.cut(text, 0, start - 1) + (put or "") + utf16.cut(text, start - 1 + length, units)
+
+
+def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """ "An error is raised if the resulting value is larger than the maximum supported by the return type." """
+    text, start, length, put = arguments
+    if family(text.type) == "binary":
+        type_ = SqlType("varbinary", length=MAX)
+        value, inserted = text.sql, renderer.cast(put, type_).sql
+    else:
+        types = [varying(text_type([one])) for one in (text, put) if one.type is not None]
+        name = "nvarchar" if any(one.name == "nvarchar" for one in types) else "varchar"
+        is_long = any(one.length == MAX for one in types)
+        type_ = SqlType(name, length=MAX if is_long else 4000 if name == "nvarchar" else 8000)
+        value, inserted = as_text(renderer, text), as_text(renderer, put)
+
+    def stuff(*values: Any) -> Any:
+        stuffed = _stuffed(*values)
+        if type_.length != MAX and stuffed is not None and utf16.length(stuffed) > type_.length:
+            raise SqlServerError(8152)
+        return stuffed
+
+    own = f"text_stuff_{type_.length if type_.length != MAX else 'max'}"
+    renderer.function(own, 4, stuff)
+    numbers = ", ".join(renderer.cast(number, BIGINT).sql for number in (start, length))
+    return Fragment(f"{own}({value}, {numbers}, {inserted})", type_, collation=collation_of(text, put))
+
+
 FUNCTIONS: Functions = {
     "CHAR": in_python("char", _char, SqlType("char", length=1)),
     "CHARINDEX": _by_collation(
@@ -185,5 +222,6 @@ FUNCTIONS: Functions = {
     ),
     "RIGHT": _of_text("right", "tn", _right),
     "RTRIM": _trimmed("rtrim"),
+    "STUFF": Function(4, 4, _stuff),
     "UPPER": _of_text("upper", "t", _each(str.upper)),
 }
