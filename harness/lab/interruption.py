@@ -61,17 +61,21 @@ def noted() -> Iterator[None]:
 
 
 _under_way: set[pyodbc.Cursor] = set()
+_cancelling: dict[pyodbc.Cursor, threading.Thread] = {}  # the threads may run on after their statements have ended
+_lock = threading.Lock()  # a connection is not closed while a cancellation of its statement begins
 
 
 def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
     """Call `action`, which uses this cursor. Ctrl-C cancels it."""
-    _under_way.add(cursor)
     try:
+        with _lock:
+            _under_way.add(cursor)
         if getattr(cursor, "runs_here", False) or threading.current_thread() is not threading.main_thread():
             return action()
         return call_all([action])[0]
     finally:
-        _under_way.discard(cursor)
+        with _lock:
+            _under_way.discard(cursor)
 
 
 def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[], None] = lambda: None) -> list[Result]:
@@ -96,8 +100,16 @@ def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[],
 
 def close(connection: pyodbc.Connection) -> None:
     """Close a connection; never raises. It stays open if a statement that was given up still runs on it: a driver would
-    wait for it."""
-    if not any(cursor.connection is connection for cursor in list(_under_way)):
+    wait for it. A cancellation that still runs is waited for: a driver crashes when its connection is taken away."""
+    with _lock:
+        if any(cursor.connection is connection for cursor in _under_way):
+            return
+        cancelled = [cursor for cursor in _cancelling if cursor.connection is connection]
+        cancellations = [_cancelling.pop(cursor) for cursor in cancelled]
+    deadline = time.monotonic() + CANCEL_TIMEOUT_S
+    for thread in cancellations:
+        thread.join(max(0, deadline - time.monotonic()))
+    if not any(thread.is_alive() for thread in cancellations):
         with contextlib.suppress(Exception):
             connection.close()
 
@@ -108,12 +120,12 @@ def _cancel(awaited: Sequence[Future[Any]]) -> None:
     A driver may wait for the server's answer to a cancellation too: each is in a thread of its own.
     """
     deadline = time.monotonic() + CANCEL_TIMEOUT_S
-    cancelling: dict[pyodbc.Cursor, threading.Thread] = {}
     while wait(awaited, timeout=_CANCEL_EVERY_S).not_done and time.monotonic() < deadline:
-        for cursor in list(_under_way):
-            if cursor not in cancelling or not cancelling[cursor].is_alive():
-                cancelling[cursor] = threading.Thread(target=_cancel_one, args=(cursor,), daemon=True)
-                cancelling[cursor].start()
+        with _lock:
+            for cursor in _under_way:
+                if cursor not in _cancelling or not _cancelling[cursor].is_alive():
+                    _cancelling[cursor] = threading.Thread(target=_cancel_one, args=(cursor,), daemon=True)
+                    _cancelling[cursor].start()
 
 
 def _cancel_one(cursor: pyodbc.Cursor) -> None:

@@ -79,3 +79,51 @@ def test_an_interrupt_that_does_not_wake_the_main_thread_ends_its_wait_all_the_s
     with pytest.raises(KeyboardInterrupt), interruption.noted():
         interruption.call_all([released.wait], on_interrupt=released.set)
     assert released.is_set()
+
+
+class _HeldUpConnection:
+    """A connection with one statement, whose cancellation is answered when `answered` is set."""
+
+    def __init__(self) -> None:
+        self.connection = self  # of its only cursor
+        self.begun, self.answered, self.closed = threading.Event(), threading.Event(), threading.Event()
+
+    def cancel(self) -> None:
+        self.begun.set()
+        self.answered.wait()
+        assert not self.closed.is_set(), "a driver would crash"
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def cancelled_statement() -> _HeldUpConnection:
+    connection = _HeldUpConnection()
+
+    def interrupt_and_wait() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        connection.begun.wait()
+
+    cursor: Any = connection
+    with pytest.raises(KeyboardInterrupt), interruption.noted():
+        interruption.call(cursor, interrupt_and_wait)
+    return connection
+
+
+def test_a_connection_is_closed_after_the_cancellation_of_its_statement_has_ended() -> None:
+    connection: Any = cancelled_statement()
+    closing = threading.Thread(target=interruption.close, args=(connection,))
+    closing.start()
+    closing.join(0.05)
+    assert not connection.closed.is_set()
+    connection.answered.set()
+    closing.join()
+    assert connection.closed.is_set()
+
+
+def test_a_connection_stays_open_if_a_cancellation_is_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection: Any = cancelled_statement()
+    monkeypatch.setattr(interruption, "CANCEL_TIMEOUT_S", 0.1)
+    interruption.close(connection)
+    assert not connection.closed.is_set()
+    connection.answered.set()
