@@ -219,8 +219,7 @@ class ReconnectingConnection:
     def drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(Exception):
-                connection.close()
+            interruption.close(connection)
 
 
 @dataclass
