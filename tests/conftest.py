@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Generator
 from typing import Any
 
 import hypothesis
@@ -33,6 +35,18 @@ def _group(nodeid: str) -> str:
     """The group of a test, or its file."""
     file = nodeid.partition("::")[0]
     return next((name for name, files in _GROUPS.items() if file.startswith(files)), file)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, which would look through thousands of new modules and tests again and
+    again, and let it never look at them afterwards."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,10 +9,13 @@ import pytest
 from harness import cli
 
 ROOT = Path(__file__).parent.parent
+FOLDERS = ("harness", "sql", "tests", ".github")
 DOCUMENTS = sorted(
-    path
-    for path in ROOT.rglob("*.md")
-    if not {".venv", "node_modules", ".pytest_cache"} & set(path.parts) and path.parent.parent.name != "results"
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("results/*.md"),
+        *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md")),
+    ]
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
 COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?harness ((?:[a-z]+ ?)+)", re.MULTILINE)
