@@ -157,17 +157,17 @@ class Run:
 
         `tell` gets a line for each figure that is left out. Raises ResultsError if the run was not reduced.
         """
-        from harness import figures
+        from harness.figures import build
 
-        return figures.draw(self.folder, progress=tell)
+        return build.draw(self.folder, progress=tell)
 
     def claims(self) -> pd.DataFrame:
         """The paper's claims, one a row: statement, wording, number with interval, provenance, verdict, explanation."""
         from harness import claims
-        from harness.figures import build, reduced_run
+        from harness.figures import reduced_run
 
         run = reduced_run.read(self._of_cells())
-        return claims.as_table(build.judge(run), run_id=run.run_id, lab=run.lab, load_model=run.load_model)
+        return claims.as_table(reduced_run.judge(run), run_id=run.run_id, lab=run.lab, load_model=run.load_model)
 
     def origin(self) -> list[str]:
         """Two sentences for whoever sees numbers without this folder: whose they are, and what the lab is."""
@@ -197,10 +197,10 @@ class Run:
         """
         from rich.console import Console
 
-        from harness import figures
+        from harness.figures import comparison
 
         other = other if isinstance(other, Run) else Run(other)
-        return figures.compare(
+        return comparison.compare(
             self._of_cells(),
             other._of_cells(),
             Path(output) if output else None,

@@ -24,9 +24,7 @@ Rules:
 
 Every figure is a function `DataFrame(s) -> Sheet` in the module of its subject. Folders, footers and files are the
 business of `build`. Nothing uses pyplot.
+
+`build.draw` draws a run, `comparison.compare` two. This package imports neither: who only reads tables (`reduced_run`)
+needs no Matplotlib.
 """
-
-from harness.figures.build import draw
-from harness.figures.comparison import compare
-
-__all__ = ["compare", "draw"]

@@ -25,7 +25,17 @@ from harness.figures import (
     throughput,
 )
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.reduced_run import Missing, Run, clocks, footer, is_rates_run, is_techniques_run, origin, read
+from harness.figures.reduced_run import (
+    Missing,
+    Run,
+    clocks,
+    footer,
+    is_rates_run,
+    is_techniques_run,
+    judge,
+    origin,
+    read,
+)
 from harness.records import ResultsError, read_manifest
 from harness.reporting import to_standard_error
 
@@ -62,11 +72,6 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     except OSError as error:
         raise ResultsError(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
     return [*drawn, *tables, report.write(run, drawn, judged)]
-
-
-def judge(run: Run) -> list[claims.Judgement]:
-    """Judge the paper's claims by a run."""
-    return claims.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model, is_whole=run.is_whole)
 
 
 def _draw_techniques(results: Path, progress: Progress) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness import claims
 from harness.claims.judgement import Tables, of_the_paper
 from harness.message_bodies import Body
 from harness.records import ResultsError, State, read_manifest
@@ -144,6 +145,11 @@ def read(folder: Path) -> Run:
     for table in tables.values():
         table["workload"] = run.workload  # by which `of_the_paper` chooses
     return run
+
+
+def judge(run: Run) -> list[claims.Judgement]:
+    """Judge the paper's claims by a run."""
+    return claims.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model, is_whole=run.is_whole)
 
 
 def is_counted(manifest: Mapping[str, Any]) -> bool:

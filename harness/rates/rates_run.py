@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import figures, load_model
+from harness import load_model
 from harness import settings as settings_module
+from harness.figures import build
 from harness.lab.opening import select_lab
 from harness.load_model import Arrivals
 from harness.matrix import Cell
@@ -115,6 +116,6 @@ def evaluate(results: Path, testbed: StepsTestbed, to_run: list[Step], reporter:
     if not rows:
         return
     reporter.note(f"table: {rates_table.write(results, rows)}")
-    for figure in figures.draw(results):
+    for figure in build.draw(results):
         if figure.suffix == ".png":
             reporter.note(f"figure: {figure}")

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from scipy.optimize import least_squares
 
 from harness import records
 from harness.failures import MachineFailure, UsageFailure
@@ -263,6 +262,8 @@ def fit(
     on_evaluation: Callable[[int, Parameters], None],
 ) -> Parameters:
     """Copy hardware with the free parameters that best give the fitted numbers; see `require_charged`."""
+    from scipy.optimize import least_squares  # noqa: PLC0415  it takes half a second, and only a fit needs it
+
     names = parameters.free
     # 1 + log(value / start): SciPy's steps are relative to an unknown, so it must not be near 0.
     low, high = (

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import figures
 from harness import settings as settings_module
 from harness.failures import UsageFailure
+from harness.figures import build
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
 from harness.reporting import Reporter
@@ -189,7 +189,7 @@ def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter
     if not rows:
         return
     reporter.note(f"table: {techniques_table.write(results, rows)}")
-    for figure in figures.draw(results):
+    for figure in build.draw(results):
         if figure.suffix == ".png":
             reporter.note(f"figure: {figure}")
 

@@ -95,7 +95,7 @@ def main(size: Size = FULL, *, keep: Path | None = None) -> bool:
         files = sum(1 for _ in (run / "raw").rglob("*.parquet"))
         print(f"{cells_done} cells, {calls:,} calls, as many deliveries, {files:,} files")
         # Imported late: what a user's process would hold.
-        from harness.figures import draw  # noqa: PLC0415
+        from harness.figures.build import draw  # noqa: PLC0415
         from harness.reductions import reduce  # noqa: PLC0415
 
         reduce_s, reduce_bytes = measure("reduce", lambda: reduce(run, progress=print))

@@ -3,7 +3,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from harness.figures import draw
+from harness.figures.build import draw
 from harness.matrix import all_cells
 from tests.results_fixture import quick_cells, write_reduced
 

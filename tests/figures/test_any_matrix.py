@@ -12,9 +12,9 @@ from rich.console import Console
 
 from harness import matrix_file, summary
 from harness.claims.judgement import Verdict
-from harness.figures import comparison, draw, one_axis, parts, report, results_table, trick_answer
-from harness.figures.build import STYLE, drawings, judge
-from harness.figures.reduced_run import Missing, footer, origin, read
+from harness.figures import comparison, one_axis, parts, report, results_table, trick_answer
+from harness.figures.build import STYLE, draw, drawings
+from harness.figures.reduced_run import Missing, footer, judge, origin, read
 from harness.matrix import Cell, all_cells
 from harness.whitepaper import CLAIMS
 from tests.figures.conftest import FIGURES

@@ -14,8 +14,8 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from harness.figures import build, draw, throughput
-from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap, write
+from harness.figures import build, throughput
+from harness.figures.build import FORMATS, STYLE, draw, drawings, frame, wrap, write
 from harness.figures.gain import NOT_TOLD
 from harness.figures.reduced_run import Missing, clocks, footer, origin, read
 from harness.matrix import Cell, all_cells

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from harness.cli import main
-from harness.figures import compare, comparison
+from harness.figures import comparison
 from harness.figures.circumstances import forbidding, remarkable
+from harness.figures.comparison import compare
 from harness.figures.ratios import QUANTITIES, by_cell, groups, pair, slowdowns
 from harness.figures.reduced_run import read
 from harness.matrix import all_cells

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
-from harness.figures import draw, technique_bars
-from harness.figures.build import STYLE, frame
+from harness.figures import technique_bars
+from harness.figures.build import STYLE, draw, frame
 from harness.figures.reduced_run import Missing, is_techniques_run
 from harness.inference import interval_of_ratio
 from harness.records import ResultsError
