@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,15 @@ def climb(
     return rates_run.run(given, Notes(), cell_id=CELL.id, arrivals="poisson"), runner
 
 
-def test_the_rates_are_shares_of_the_closed_loops_rate_of_each_initiator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome, runner = climb(tmp_path, monkeypatch)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, FakeRunner]]:
+    """One block of all steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield climb(tmp_path_factory.mktemp("whole"), patch)
+
+
+def test_the_rates_are_shares_of_the_closed_loops_rate_of_each_initiator(whole: tuple[Outcome, FakeRunner]) -> None:
+    outcome, runner = whole
     assert (outcome.total, outcome.completed) == (12, 12)
     assert runner.asked == [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
     assert runner.folders == [outcome.results / "rates" / step.id for step in steps(CELL, 1)]
@@ -83,8 +88,8 @@ def test_the_rates_are_shares_of_the_closed_loops_rate_of_each_initiator(
     assert manifest["settings"]["cells"] == [CELL.id] and manifest["finished_at"]
 
 
-def test_the_table_has_what_was_asked_and_what_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome, _ = climb(tmp_path, monkeypatch)
+def test_the_table_has_what_was_asked_and_what_was_made(whole: tuple[Outcome, FakeRunner]) -> None:
+    outcome, _ = whole
     table = pd.read_parquet(outcome.results / "reduced" / "rates.parquet").set_index("percent")
     assert list(table.columns) == [name for name in rates_table.SCHEMA.names if name != "percent"]
     closed_loop, last = table.iloc[0], table.loc[110]
@@ -95,18 +100,16 @@ def test_the_table_has_what_was_asked_and_what_was_made(tmp_path: Path, monkeypa
     assert table.was_made.tolist() == [True] * 11 + [False]
 
 
-def test_a_percentile_that_too_few_calls_carry_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome, _ = climb(tmp_path, monkeypatch)
+def test_a_percentile_that_too_few_calls_carry_is_left_out(whole: tuple[Outcome, FakeRunner]) -> None:
+    outcome, _ = whole
     table = pd.read_parquet(outcome.results / "reduced" / "rates.parquet").set_index("percent")
     # A 99th percentile needs 1,000 calls: 2 s of 500/s. A 95th needs 200.
     assert table.loc[list(PERCENTS)].latency_us_p99.isna().tolist() == [percent < 50 for percent in PERCENTS]
     assert table.latency_us_p95.notna().all()
 
 
-def test_the_figure_has_a_point_for_each_step_and_names_the_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome, _ = climb(tmp_path, monkeypatch)
+def test_the_figure_has_a_point_for_each_step_and_names_the_load(whole: tuple[Outcome, FakeRunner]) -> None:
+    outcome, _ = whole
     svg = (outcome.results / "figures" / "rates.svg").read_text()
     assert "<!-- A model, not SQL Server (simulated lab; it models 2008) · closed loop, and open loops at 10 to" in svg
     sheet = rate_lines.draw(rate_lines.read(outcome.results))
