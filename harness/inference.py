@@ -271,18 +271,26 @@ def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA,
     return math.exp(float(effect) * noise) - 1
 
 
-def blocks_for(width: float, noise: float, most: int) -> int | None:
-    """Return after how many blocks a pair's interval is narrower than `width`, a part of its ratio; None beyond `most`.
+def width(blocks: npt.ArrayLike, noise: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the widths of the t intervals of ratios, each a part of its ratio, for blocks of BLOCKS_MIN or more.
+
+    `noise` is the standard deviation of a ratio's logarithm from block to block.
+    """
+    from scipy import special
+
+    counted = np.asarray(blocks, dtype=float)
+    half = special.stdtrit(counted - 1, (1 + CONFIDENCE) / 2) * np.asarray(noise) / np.sqrt(counted)
+    return np.asarray(2 * np.sinh(half))
+
+
+def blocks_for(narrower_than: float, noise: float, most: int) -> int | None:
+    """Return after how many blocks a pair's interval is narrower than a part of its ratio; None beyond `most`.
 
     `noise` is the standard deviation of the pair's log ratio from block to block. A sweep finds another in each pair.
     """
-    from scipy import stats
-
-    for blocks in range(BLOCKS_MIN, most + 1):
-        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, blocks - 1)) * noise / math.sqrt(blocks)
-        if 2 * math.sinh(half) < width:
-            return blocks
-    return None
+    blocks = np.arange(BLOCKS_MIN, most + 1)
+    enough = blocks[width(blocks, noise) < narrower_than]
+    return int(enough[0]) if len(enough) else None
 
 
 def noise_of_pairs(gain: pd.DataFrame, pair: Sequence[str], value: str) -> float | None:

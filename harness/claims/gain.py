@@ -17,7 +17,7 @@ import pandas as pd
 
 from harness.claims.judgement import GAIN, PAIR, Evidence, fell_behind, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
-from harness.inference import intervals
+from harness.inference import BLOCKS_MIN, width
 from harness.matrix import Cell
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
@@ -97,9 +97,10 @@ def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:
     The width is a part of the gain's ratio, and NaN without an interval. `gain` has a row per gain and block.
     """
     valid = gain[gain.valid & (gain.factor > 0)]
-    logs = valid.assign(log_factor=np.log(valid.factor.astype(float)))
-    known = intervals(logs, GAIN, GAIN, "log_factor")
-    widths = known.assign(width=(known.high - known.low) / known.ratio)[[*GAIN, "blocks", "width"]]
+    logs = np.log(valid.factor.astype(float))
+    known = logs.groupby([valid[name] for name in GAIN]).agg(["count", "std"]).reset_index()
+    known["width"] = np.where(known["count"] < BLOCKS_MIN, np.nan, width(known["count"], known["std"]))
+    widths = known.rename(columns={"count": "blocks"}).drop(columns="std")
     return gain[GAIN].drop_duplicates().merge(widths, how="left", on=GAIN).fillna({"blocks": 0})
 
 
