@@ -35,6 +35,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.process
 def test_importing_harness_imports_nothing_else() -> None:
     code = "import sys; before = set(sys.modules); import harness; print(sorted(set(sys.modules) - before))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "['harness']"

@@ -235,17 +235,20 @@ def test_a_group_without_a_command_shows_its_help_as_it_is(
     assert message == printed([*command, "--help"], capsys)[1]
 
 
+@pytest.mark.process
 def test_the_module_is_the_command_and_its_help_lists_the_commands_in_the_order_of_use() -> None:
     lines = harness("--help").stdout.splitlines()
     listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 :] if re.match(r"  \w", line)]
     assert listed[: len(COMMANDS)] == COMMANDS
 
 
+@pytest.mark.process
 def test_help_is_quick_because_no_part_is_imported() -> None:
     code = "import sys, harness.cli; print([m for m in ('pyspark', 'matplotlib', 'locust', 'pyodbc', 'rich') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).strip() == "[]"
 
 
+@pytest.mark.process
 def test_an_instance_starts_without_settings_and_what_validates_them() -> None:
     code = (
         "import sys; from harness import cli; from harness.cli import serving; from harness.embedded.server import serve;"
@@ -254,6 +257,7 @@ def test_an_instance_starts_without_settings_and_what_validates_them() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).strip() == "[]"
 
 
+@pytest.mark.process
 def test_opening_and_examining_a_lab_needs_no_numbers_and_a_sweep_no_tables() -> None:
     code = (
         "import sys, harness.doctor, harness.lab, harness.sweep.selected_cells; numbers = 'numpy' in sys.modules;"

@@ -54,6 +54,7 @@ def test_a_value_that_does_not_fit_its_field_is_refused(tmp_path, name, value):
     assert not list(tmp_path.rglob("*.parquet"))
 
 
+@pytest.mark.process
 def test_records_are_written_without_pandas(tmp_path):
     code = (
         "import sys; from pathlib import Path; from tests.test_records import *;"

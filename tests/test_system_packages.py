@@ -49,6 +49,7 @@ def test_windows_is_sent_to_wsl2(monkeypatch):
         system_packages.main()
 
 
+@pytest.mark.process
 def test_without_apt_get_ldconfig_and_java_setup_names_what_is_missing(tmp_path):
     """A PATH from which all commands are gone; the libraries are found all the same, by the loader."""
     environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": str(tmp_path)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from harness.doctor import machine
@@ -13,6 +16,7 @@ from tests.doctor.conftest import ills
 
 SETTINGS = Settings(lab="sqlserver", measure=30.0, settle=10.0)
 GB = 1024**3
+TARGET: Any = SimpleNamespace(name="target", database="SSBTarget")
 LARGEST = "i3-t50-r150-p8192-v2008"
 
 
@@ -22,9 +26,9 @@ def need(cell: str = LARGEST) -> machine.Need:
     return found
 
 
-def side(lab, *, data_free=0, log_free=0, disk=None, growth=8192, max_size=-1) -> Facts:
+def side(*, data_free=0, log_free=0, disk=None, growth=8192, max_size=-1) -> Facts:
     """One data file and one log on a disk of their own."""
-    facts = Facts(lab.target, "Target")
+    facts = Facts(TARGET, "Target")
     facts.answers["files"] = [
         {"file_id": 1, "file_type": "ROWS", "size_bytes": 100 * GB, "used_bytes": 100 * GB - data_free},
         {"file_id": 2, "file_type": "LOG", "size_bytes": 100 * GB, "used_bytes": None},
@@ -65,8 +69,8 @@ def test_more_initiators_than_the_papers_need_as_much_each():
     assert six[1].data == three[1].data
 
 
-def test_enough_space_inside_the_files_is_not_reported(lab):
-    facts = side(lab, data_free=50 * GB, log_free=50 * GB, disk=0)
+def test_enough_space_inside_the_files_is_not_reported():
+    facts = side(data_free=50 * GB, log_free=50 * GB, disk=0)
     findings = list(machine.check_space(facts, need(), is_embedded=False))
     assert ills(findings) == []
     assert LARGEST in findings[0].text
@@ -83,14 +87,14 @@ def test_enough_space_inside_the_files_is_not_reported(lab):
         ({"data_free": GB, "log_free": 50 * GB, "disk": 99 * GB, "max_size": 101 * GB // 8192}, "error", "of data"),
     ],
 )
-def test_missing_space_is_found(lab, given, expected, words):
-    findings = list(machine.check_space(side(lab, **given), need(), is_embedded=False))
+def test_missing_space_is_found(given, expected, words):
+    findings = list(machine.check_space(side(**given), need(), is_embedded=False))
     assert ills(findings) == [(expected, "target", "space")]
     assert words in findings[0].text
 
 
-def test_unknown_space_is_reported(lab):
-    findings = list(machine.check_space(side(lab, data_free=GB), need(), is_embedded=False))
+def test_unknown_space_is_reported():
+    findings = list(machine.check_space(side(data_free=GB), need(), is_embedded=False))
     assert ills(findings) == []
     assert "on disk unknown" in findings[0].text
 
@@ -104,9 +108,9 @@ def test_an_instance_on_this_machine_has_this_machines_clock(lab):
 
 
 @pytest.mark.parametrize("difference_ms, expected", [(-40, "warning"), (3, None), (20, None), (60_000, "warning")])
-def test_a_difference_of_clocks_beyond_its_uncertainty_is_a_warning(lab, difference_ms, expected):
+def test_a_difference_of_clocks_beyond_its_uncertainty_is_a_warning(difference_ms, expected):
     measured = machine.ClockDifference(difference_ms * 1_000_000, 17_000_000)
-    findings = list(machine.check_clock(Facts(lab.target, "Target"), measured))
+    findings = list(machine.check_clock(Facts(TARGET, "Target"), measured))
     assert ills(findings) == ([(expected, "target", "clock")] if expected else [])
     assert f"{difference_ms:+.2f} ms" in findings[0].text
     assert "17.00 ms" in findings[0].text

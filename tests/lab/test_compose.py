@@ -50,6 +50,7 @@ def config(*words: str, **given: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env=environment)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("version", containers.VERSIONS)
 def test_compose_accepts_the_file_for_every_version(version):
@@ -60,6 +61,7 @@ def test_compose_accepts_the_file_for_every_version(version):
     assert {one["image"] for one in services.values()} == {f"mcr.microsoft.com/mssql/server:{version}-latest"}
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("missing", GIVEN)
 def test_compose_says_what_is_missing_and_how_to_give_it(missing):
@@ -127,6 +129,7 @@ def test_a_container_gets_the_password_in_its_environment_only():
         assert " -P" not in check
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("folder", ["mssql-tools", "mssql-tools18"])
 def test_the_health_check_finds_sqlcmd_in_old_and_new_images(tmp_path, folder):
     tool = tmp_path / folder / "bin" / "sqlcmd"
@@ -212,6 +215,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Any:
     return put
 
 
+@pytest.mark.process
 def test_whether_an_engine_answers_is_found_out(environment, root, monkeypatch):
     monkeypatch.setattr(compose, "PROBE_TIMEOUT_S", 120.0)
     with docker_engine.running() as docker:
@@ -221,12 +225,14 @@ def test_whether_an_engine_answers_is_found_out(environment, root, monkeypatch):
     assert not compose.engine_answers()
 
 
+@pytest.mark.process
 def test_an_engine_that_hangs_is_given_up(environment, monkeypatch):
     monkeypatch.setattr(compose, "PROBE_TIMEOUT_S", 0.5)
     environment({"PATH": f"{docker_engine.HERE}:{os.environ['PATH']}", "DOCKER_STAND_IN_FAULT": "hangs"})
     assert not compose.engine_answers()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "values, text",
     [

@@ -24,6 +24,7 @@ def test_ticks_that_were_counted_at_different_moments_are_not_negative() -> None
     assert machine_use(totals(0.0, 5.0, 1.0), totals(1.0, 5.0, 1.1), instances_s=0.0).others_percent == 0
 
 
+@pytest.mark.process
 def test_the_time_of_children_belongs_to_the_run_while_they_run_and_afterwards() -> None:
     before = processor_ticks_of_tree(os.getpid())
     busy = "import time\nwhile time.process_time() < 0.2: pass\n"
