@@ -73,9 +73,9 @@ def test_the_p_value_is_below_a_twentieth_where_the_interval_has_no_one(logs):
 
 def test_intervals_of_equal_sides_exclude_no_difference_in_a_twentieth():
     random = np.random.default_rng(1)
-    paired = [interval_of_ratio(random.normal(0, 0.1, 4)).p_value for _ in range(1500)]
+    paired = [interval_of_ratio(random.normal(0, 0.1, 4)).p_value for _ in range(600)]
     # Sides of different spread and length, for which a pooled variance would fail.
-    apart = [interval_between(random.normal(0, 0.05, 8), random.normal(0, 0.2, 4)).p_value for _ in range(1500)]
+    apart = [interval_between(random.normal(0, 0.05, 8), random.normal(0, 0.2, 4)).p_value for _ in range(600)]
     for p_values in (paired, apart):
         assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.07
 
@@ -161,7 +161,7 @@ def test_points_side_by_side_are_corrected_together():
 def test_the_smallest_visible_difference_is_seen_in_eight_of_ten_experiments(blocks, noise):
     gain = smallest_visible_difference(blocks, noise)
     random = np.random.default_rng(blocks)
-    experiments = random.normal(math.log(1 + gain), noise, (1000, blocks))
+    experiments = random.normal(math.log(1 + gain), noise, (400, blocks))
     assert 0.76 < np.mean([interval_of_ratio(each).low > 1 for each in experiments]) < 0.84
 
 

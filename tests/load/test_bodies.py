@@ -8,7 +8,7 @@ from string import Template
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.load import bodies as bodies_module
@@ -30,6 +30,7 @@ def test_bytes_have_a_size_of_the_distribution_and_the_header_of_the_call(sizes:
         assert parse_header(body) == Header(7, 2, 50, sequence, 1_700_000_000_000_000_001)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.integers(32, 4_000), min_size=TURN, max_size=TURN).map(sorted))
 def test_the_mean_of_a_turn_is_close_to_the_distributions(sizes: list[int]) -> None:
     found = Bodies(sizes=tuple(size for size in sizes for _ in range(16)))

@@ -63,17 +63,17 @@ def test_a_flood_is_a_count_and_other_places_are_heard(log):
     def refuse(number: int) -> None:
         log.logger.warning("login %d refused", number)
 
-    for number in range(145_000):
+    for number in range(5_000):
         refuse(number)
     log.logger.warning("something else")
-    assert len(log.lines) == RECORDS_MAX + 1 and log.flood.hidden() == 145_000 - RECORDS_MAX
+    assert len(log.lines) == RECORDS_MAX + 1 and log.flood.hidden() == 5_000 - RECORDS_MAX
     for minute in range(1, 61):
         log.now_s = minute * WINDOW_S
-        for number in range(1000):
+        for number in range(100):
             refuse(number)
     assert len(log.lines) == RECORDS_MAX + 1 + 60
-    assert "(144990 more like this were not logged)" in log.lines[RECORDS_MAX + 1]
-    assert "(999 more like this were not logged)" in log.lines[-1]
+    assert "(4990 more like this were not logged)" in log.lines[RECORDS_MAX + 1]
+    assert "(99 more like this were not logged)" in log.lines[-1]
     log.now_s += 10 * WINDOW_S
     refuse(1)
     log.now_s += WINDOW_S
