@@ -338,7 +338,6 @@ _TEXTS: dict[int, str] = {
         "routing information has been supplied."
     ),
     9795: "Could not find the target broker in the local SQL Server instance.",
-    9810: "The datepart %s is not supported by date function %s for data type %s.",
     15007: "'%s' is not a valid login or you do not have permission.",
     15023: "User, group, or role '%s' already exists in the current database.",
     15025: "The server principal '%s' already exists.",
@@ -368,6 +367,7 @@ _TEXTS: dict[int, str] = {
     16915: "A cursor with the name '%s' already exists.",
     16916: "A cursor with the name '%s' does not exist.",
     16917: "Cursor is not open.",
+    16950: "The variable '%s' does not currently have a cursor allocated to it.",
     16924: "Cursorfetch: The number of variables declared in the INTO list must match that of selected columns.",
     17300: (
         "SQL Server was unable to run a new system task, either because there is insufficient memory or the number of "

@@ -70,6 +70,9 @@ TEXTS: dict[int, str] = {
     8152: "String or binary data would be truncated.",
     8169: "Conversion failed when converting from a character string to uniqueidentifier.",
     8170: "Insufficient result space to convert uniqueidentifier value to char.",
+    9810: "The datepart %s is not supported by date function %s for data type %s.",
+    9812: "The timezone provided to builtin function %s is invalid.",
+    8102: "Cannot update identity column '%s'.",
     8623: (
         "The query processor ran out of internal resources and could not produce a query plan. This is a rare event "
         "and only expected for extremely complex queries or queries that reference a very large number of tables or "

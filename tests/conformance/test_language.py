@@ -1,6 +1,7 @@
 """The T-SQL around Service Broker: control of flow, transactions, errors, types, refusals."""
 
 import datetime
+import decimal
 import uuid
 
 import pyodbc
@@ -37,6 +38,8 @@ def value(connection, text, *parameters):
         ("NULLIF(1, 1)", None),
         ("@@TRANCOUNT", 0),
         ("DATEDIFF(second, '2026-01-01T00:00:00', '2026-01-01T00:01:30')", 90),
+        ("ABS(-2.5)", decimal.Decimal("2.5")),
+        ("DATENAME(tzoffset, SWITCHOFFSET(CAST('2026-01-01 10:00 +02:00' AS datetimeoffset), '-05:30'))", "-05:30"),
     ],
 )
 def test_expressions_have_sql_servers_values(connection, expression, expected):
@@ -94,6 +97,47 @@ def test_row_counts_loops_and_cursors_work_together(services):
     )
     assert total == 6 + 7 + 8 + 9 + 10
     assert services.execute("SET NOCOUNT OFF; UPDATE dbo.numbers SET n = 0 WHERE n > 7;").rowcount == 3
+
+
+def test_a_cursor_variable_takes_one_cursor_after_another(connection):
+    total = value(
+        connection,
+        """
+        SET NOCOUNT ON;
+        DECLARE @c CURSOR, @n int, @total int;
+        SET @c = CURSOR LOCAL SCROLL FOR SELECT 1;
+        OPEN @c;
+        FETCH NEXT FROM @c INTO @total;
+        CLOSE @c;
+        SET @c = CURSOR FOR SELECT 20;
+        OPEN @c;
+        FETCH NEXT FROM @c INTO @n;
+        DEALLOCATE @c;
+        SELECT @total + @n;
+        """,
+    )
+    assert total == 21
+    with pytest.raises(pyodbc.Error, match="16950"):
+        connection.execute("DECLARE @c CURSOR; OPEN @c;")
+
+
+def test_a_unique_key_has_null_only_once(connection):
+    connection.execute("CREATE TABLE dbo.keyed (a int NULL UNIQUE);")
+    with pytest.raises(pyodbc.IntegrityError, match="2627"):
+        connection.execute("INSERT INTO dbo.keyed VALUES (1), (NULL), (NULL);")
+    with pytest.raises(pyodbc.IntegrityError, match="2627"):
+        connection.execute("DECLARE @t table (a int NULL UNIQUE); INSERT INTO @t VALUES (NULL), (NULL);")
+
+
+def test_identity_columns_of_tables_and_table_variables_number_rows(connection):
+    connection.execute("CREATE TABLE dbo.numbers (id int IDENTITY, a int);")
+    query = "SET NOCOUNT ON; DECLARE @t table (n int IDENTITY(5, 1), a int); INSERT INTO @t VALUES (1), (2); "
+    assert (
+        value(connection, query + "DELETE FROM @t WHERE n = 6; INSERT INTO @t VALUES (3); SELECT MAX(n) FROM @t;") == 7
+    )
+    for change in (query + "UPDATE @t SET n = 1;", "UPDATE dbo.numbers SET id = 1;"):
+        with pytest.raises(pyodbc.Error, match="8102"):
+            connection.execute(change)
 
 
 def test_rollback_undoes_inserts_updates_and_deletes(services, connect):
@@ -191,6 +235,19 @@ def test_altering_a_broker_priority_keeps_its_id_and_the_settings_left_out(servi
     identifier, *_ = services.execute(described).fetchone()
     services.execute("ALTER BROKER PRIORITY Urgent FOR CONVERSATION SET (PRIORITY_LEVEL = 3);")
     assert tuple(services.execute(described).fetchone()) == (identifier, "//Test/Target", 3)
+
+
+def test_objects_of_the_broker_show_their_owners(services):
+    services.execute("CREATE USER owner WITHOUT LOGIN;")
+    services.execute(
+        "CREATE MESSAGE TYPE m AUTHORIZATION owner; CREATE CONTRACT c AUTHORIZATION owner (m SENT BY ANY);"
+    )
+    services.execute("CREATE ROUTE r AUTHORIZATION owner WITH ADDRESS = 'LOCAL';")
+    services.execute("ALTER AUTHORIZATION ON SERVICE::[//Test/Target] TO owner;")
+    for view in ("service_message_types", "service_contracts", "routes", "services"):
+        assert value(services, f"SELECT COUNT(*) FROM sys.{view} WHERE principal_id = USER_ID('owner');") == 1
+    with pytest.raises(pyodbc.Error, match="15151"):
+        services.execute("CREATE MESSAGE TYPE n AUTHORIZATION nobody;")
 
 
 def test_names_of_databases_services_and_types_come_from_the_catalog(services):

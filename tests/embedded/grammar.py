@@ -18,7 +18,7 @@ from harness.embedded.tsql.translation.functions import FUNCTIONS
 DEPTH_MAX = 4  # of templates in templates; below it a part is a constant or a name
 
 STATEMENTS = {
-    "ALTER AUTHORIZATION": "ON DATABASE :: {database} TO {principal}",
+    "ALTER AUTHORIZATION": "ON «DATABASE :: {database}|SERVICE :: {name}» TO {principal}",
     "ALTER BROKER PRIORITY": "{name} FOR CONVERSATION SET ({priority})",
     "ALTER DATABASE": (
         "«{database}|CURRENT» «SET «ENABLE_BROKER|DISABLE_BROKER|NEW_BROKER|ERROR_BROKER_CONVERSATIONS|TRUSTWORTHY "
@@ -31,7 +31,7 @@ STATEMENTS = {
     "ALTER PROC": "{procedure}",
     "ALTER PROCEDURE": "{procedure}",
     "ALTER TRIGGER": "{trigger}",
-    "ALTER QUEUE": "{object} WITH {queue}",
+    "ALTER QUEUE": "{object} «WITH {queue}|REBUILD|REBUILD WITH (MAXDOP = 2)|REORGANIZE»",
     "ALTER REMOTE SERVICE BINDING": "{name} WITH «USER = {principal}|ANONYMOUS = {on_off}»",
     "ALTER ROLE": "«db_owner|db_datareader|{name}» «ADD|DROP» MEMBER {principal}",
     "ALTER ROUTE": "{name} WITH {route}",

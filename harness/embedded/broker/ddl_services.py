@@ -332,6 +332,14 @@ def _store(tx: Transaction, catalog: Catalog, service: Service) -> None:
     ddl.write(tx, catalog, "service", service.service_id, row)
 
 
+def set_owner(tx: Transaction, catalog: Catalog, service_name: str, owner: str) -> None:
+    service = ddl.find(catalog.services, "find", "service", service_name)
+    ddl.require_user_object(service.service_id)
+    ddl.assign(tx, service, "owner", owner)
+    _store(tx, catalog, service)
+    ddl.changed(tx, catalog)
+
+
 def set_sender(tx: Transaction, catalog: Catalog, service_name: str, principal: str, *, may: bool) -> None:
     """Changes SEND ON SERVICE, which the broker checks for messages from other databases."""
     name = principal.lower()

@@ -70,6 +70,35 @@ def test_arithmetic_with_it_keeps_its_offset(side, expression, value):
     assert side.value(f"DECLARE @d datetimeoffset(3) = '2026-01-31 23:00 -05:00'; SELECT {expression}") == value
 
 
+@pytest.mark.parametrize(
+    "expression, value",
+    [
+        ("SWITCHOFFSET(@d, '-05:30')", "2026-01-31 21:00:00.0000000 -05:30"),
+        ("SWITCHOFFSET(@d, 60)", "2026-01-31 21:00:00.0000000 +01:00"),
+        ("SWITCHOFFSET(CAST('2026-01-31 21:00' AS datetime2), '+14:00')", "2026-01-31 21:00:00.0000000 +14:00"),
+        ("SWITCHOFFSET(@d, NULL)", None),
+        ("DATEPART(tzoffset, @d)", 120),
+        ("DATENAME(tz, @d)", "+02:00"),
+    ],
+)
+def test_its_offset_is_read_and_switched(side, expression, value):
+    assert side.value(f"DECLARE @d datetimeoffset(3) = '2026-01-31 23:00 +02:00'; SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    "expression, number",
+    [
+        ("SWITCHOFFSET(SYSDATETIMEOFFSET(), '+14:01')", 9812),
+        ("SWITCHOFFSET(SYSDATETIMEOFFSET(), 'Z')", 9812),
+        ("SWITCHOFFSET(SYSDATETIMEOFFSET(), -841)", 9812),
+        ("DATEPART(tzoffset, GETDATE())", 9810),
+        ("DATEADD(tzoffset, 1, SYSDATETIMEOFFSET())", 155),
+    ],
+)
+def test_an_offset_that_does_not_exist_is_an_error(side, expression, number):
+    assert side.error(f"SELECT {expression}").number == number
+
+
 def test_the_clock_gives_it(side):
     [(columns, [(now,)])] = side.run("SELECT SYSDATETIMEOFFSET()").sets
     assert columns[0].type == SqlType("datetimeoffset", scale=7) and now.endswith(" +00:00")

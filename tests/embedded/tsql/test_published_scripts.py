@@ -145,3 +145,97 @@ def test_a_procedure_that_rolls_back_and_ends_lets_others_go_on(side, handling):
     )
     side.world.run_for(1)
     assert side.value("SELECT is_receive_enabled FROM sys.service_queues WHERE name = 'q'") == (handling == "OFF")
+
+
+def test_objects_of_the_broker_show_the_owners_that_they_have(side):
+    """A script that joins sys.services and sys.certificates by their owners; another that changes them."""
+    side.run("CREATE USER owner WITHOUT LOGIN; CREATE QUEUE dbo.q")
+    side.run(
+        "CREATE MESSAGE TYPE m AUTHORIZATION owner; CREATE CONTRACT c AUTHORIZATION owner (m SENT BY ANY); "
+        "CREATE SERVICE s AUTHORIZATION owner ON QUEUE dbo.q; CREATE SERVICE other ON QUEUE dbo.q; "
+        "CREATE ROUTE r AUTHORIZATION owner WITH ADDRESS = 'LOCAL'; "
+        "CREATE REMOTE SERVICE BINDING b AUTHORIZATION owner TO SERVICE 'far' WITH USER = owner; "
+        "ALTER AUTHORIZATION ON SERVICE::other TO owner"
+    )
+    side.crash()
+    side.run("USE db")
+    views = "service_message_types", "service_contracts", "services", "routes", "remote_service_bindings"
+    owned = [f"SELECT COUNT(*) FROM sys.{view} WHERE principal_id = USER_ID('owner')" for view in views]
+    assert [side.value(query) for query in owned] == [1, 1, 2, 1, 1]
+
+
+def test_an_owner_that_does_not_exist_is_refused_to_a_sysadmin_too(side):
+    side.run(TARGET)
+    assert side.error("CREATE SERVICE x AUTHORIZATION nobody ON QUEUE dbo.q").number == 15151
+    assert side.error("ALTER AUTHORIZATION ON SERVICE::s TO nobody").number == 15151
+
+
+def test_a_column_is_named_by_a_text_before_it(side):
+    """The manual's SELECT: `column_alias = expression`, where an alias may be in quotation marks."""
+    results = side.run("SELECT 'a b' = 1, 'c' = N'd' UNION ALL SELECT 2, IIF('x' = N'y', 'e', 'f')")
+    [(columns, rows)] = results.sets
+    assert [column.name for column in columns] == ["a b", "c"] and rows == [(1, "d"), (2, "f")]
+
+
+def test_a_variable_may_be_named_like_a_word_that_ends_expressions(side):
+    side.run("CREATE PROCEDURE dbo.doubled @n int, @out int OUTPUT AS SET @out = 2 * @n")
+    assert side.run("DECLARE @out int EXEC dbo.doubled 4, @out OUTPUT PRINT @out").prints == ["8"]
+    assert side.rows("DECLARE @case int = 1 SELECT CASE @case WHEN 1 THEN 5 END WHERE @case = 1") == [(5,)]
+
+
+def test_a_cursor_variable_takes_one_cursor_after_another(side):
+    """The publisher of "Pro SQL Server 2008 Service Broker", chapter 10, sends to each subscriber by one."""
+    loop = (
+        "OPEN @c; FETCH NEXT FROM @c INTO @n; WHILE @@FETCH_STATUS = 0 BEGIN PRINT @n; FETCH NEXT FROM @c INTO @n END "
+        "CLOSE @c; "
+    )
+    declared = "DECLARE @c CURSOR, @n int; "
+    two = declared + "SET @c = CURSOR LOCAL SCROLL FOR SELECT 1 UNION SELECT 2; " + loop
+    assert side.run(two + "SET @c = CURSOR FOR SELECT 3; " + loop + "DEALLOCATE @c").prints == ["1", "2", "3"]
+    assert side.run(two).prints == ["1", "2"]  # the variable of another run has none
+    assert side.error(declared + "OPEN @c").number == 16950
+    assert side.error(two + "DEALLOCATE @c; FETCH @c").number == 16950
+    assert side.error("FETCH @c").number == 137
+    assert side.error("DECLARE @c CURSOR, @c int").number == 134
+
+
+def test_the_moment_of_arrival_is_received_by_its_name(side):
+    """A script that stores the local time: SWITCHOFFSET(@received, DATEPART(TZOFFSET, SYSDATETIMEOFFSET()))."""
+    side.run(TARGET)
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
+        "SEND ON CONVERSATION @h (N'x')"
+    )
+    assert "message_enqueue_time" not in [
+        c.name for c in side.run("BEGIN TRAN; RECEIVE * FROM dbo.q; ROLLBACK").sets[0][0]
+    ]
+    [(seconds,)] = side.rows(
+        "DECLARE @at datetimeoffset, @body nvarchar(9); RECEIVE @at = message_enqueue_time, @body = message_body FROM dbo.q; "
+        "SELECT ABS(DATEDIFF(second, CONVERT(datetime, SWITCHOFFSET(@at, DATEPART(tzoffset, SYSDATETIMEOFFSET()))), GETDATE()))"
+    )
+    assert seconds < 5
+
+
+def test_rebuilding_a_queue_changes_nothing(side):
+    side.run(TARGET)
+    for text in ("REBUILD", "REBUILD WITH (MAXDOP = 2)", "REORGANIZE", "REORGANIZE WITH (LOB_COMPACTION = ON)"):
+        side.run(f"ALTER QUEUE dbo.q {text}")
+    assert side.error("ALTER QUEUE dbo.nothing REBUILD").number == 15151
+    assert side.error("ALTER QUEUE dbo.q MOVE TO [PRIMARY]").number == 50001
+
+
+def test_a_member_is_added_to_a_role_by_the_procedure_too(side):
+    side.run("CREATE USER u WITHOUT LOGIN; EXEC sys.sp_addrolemember N'db_datareader', N'u'")
+    side.run("EXEC sp_addrolemember @membername = 'u', @rolename = 'db_owner'")
+    assert side.rows(
+        "SELECT USER_NAME(role_principal_id) FROM sys.database_role_members WHERE member_principal_id = USER_ID('u') ORDER BY 1"
+    ) == [("db_datareader",), ("db_owner",)]
+    side.run("EXEC sp_addrolemember [db_datawriter], u")  # names without quotation marks are texts here
+    assert side.value("SELECT IS_ROLEMEMBER('db_datawriter', 'u')") == 1
+    assert side.error("EXEC sp_addrolemember 'nothing', 'u'").number == 15151
+    assert side.error("EXEC sp_addrolemember 'db_owner'").number == 201
+
+
+def test_a_receive_stands_behind_an_assignment_without_a_semicolon(side):
+    side.run(TARGET)
+    assert side.run("DECLARE @h int SET @h = 5 RECEIVE TOP (1) @h = 1 FROM dbo.q PRINT @h").prints == ["5"]

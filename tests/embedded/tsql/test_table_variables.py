@@ -104,3 +104,32 @@ def test_what_is_stored_in_a_table_variable_beside_a_statement_shows_its_key_too
     )
     received = side.error("DECLARE @m TABLE (b varbinary(9) PRIMARY KEY); RECEIVE message_body FROM dbo.q INTO @m")
     assert received.text.endswith(" The duplicate key value is (0x7800).")
+
+
+@pytest.mark.parametrize(
+    ("columns", "values"),
+    [
+        ("a int NULL UNIQUE", "(1), (NULL), (NULL)"),
+        ("a varchar(9), b varbinary(9), UNIQUE (a, b)", "('x', NULL), (NULL, 0x), ('X', NULL)"),
+    ],
+)
+def test_a_unique_key_has_null_only_once(side, columns, values):
+    """ "As with any value participating in a UNIQUE constraint, only one null value is allowed per column.\""""
+    side.run(f"CREATE TABLE dbo.keyed ({columns})")
+    assert side.error(f"INSERT dbo.keyed VALUES {values}").number == 2627
+    assert side.error(f"DECLARE @t TABLE ({columns}); INSERT @t VALUES {values}").number == 2627
+    side.run("INSERT dbo.keyed DEFAULT VALUES")
+    side.crash()
+    side.run("USE db")
+    refused = side.error("INSERT dbo.keyed DEFAULT VALUES")
+    assert refused.number == 2627 and "<NULL>" in refused.text
+
+
+def test_an_identity_column_of_a_table_variable_numbers_its_rows(side):
+    declared = T.format("n int IDENTITY(5, 1), a int")
+    rows = "INSERT @t VALUES (1), (2); DELETE @t WHERE n = 6; INSERT @t (a) SELECT 3; SELECT n, a, @@IDENTITY FROM @t"
+    assert side.rows(declared + rows) == [(5, 1, 7), (7, 3, 7)]
+    assert side.error(declared + "INSERT @t (n, a) VALUES (1, 2)").number == 544
+    assert side.error(declared + "UPDATE @t SET n = 1").number == 8102
+    assert side.error(T.format("n tinyint IDENTITY(255, 1), a int") + "INSERT @t VALUES (1), (2)").number == 8115
+    assert side.error("UPDATE dbo.t SET id = 5").number == 8102

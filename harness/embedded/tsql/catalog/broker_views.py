@@ -1,11 +1,8 @@
-"""Service Broker: its catalog, queue monitors, conversations and messages, and queues as tables.
-
-Principal 1 owns all: dbo.
-"""
+"""Service Broker: its catalog, queue monitors, conversations and messages, and queues as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 from harness.embedded.broker.database import ConversationEndpoint, Database
@@ -42,6 +39,17 @@ def _queues(context: Context) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(**item._asdict(), queue=queue, execute_as_principal_id=execute_as)
 
 
+def _owned(kind: str) -> Callable[[Context], Iterator[SimpleNamespace]]:
+    """Services, contracts and the like, with the ids of their owners."""
+
+    def rows(context: Context) -> Iterator[SimpleNamespace]:
+        catalog = context.database.catalog
+        for item in getattr(catalog, kind).values():
+            yield SimpleNamespace(item=item, principal_id=catalog.principals.principal_id(item.owner))
+
+    return rows
+
+
 def _usages(context: Context) -> Iterator[SimpleNamespace]:
     for contract in context.database.catalog.contracts.values():
         for usage in contract.usages.values():
@@ -59,7 +67,8 @@ def _bindings(context: Context) -> Iterator[SimpleNamespace]:
     for binding in catalog.remote_service_bindings.values():
         user = catalog.principals.users.get(binding.user.lower())
         remote = DBO_ID if binding.user.lower() == DBO else None if user is None else user.principal_id
-        yield SimpleNamespace(binding=binding, remote_principal_id=remote)
+        owner = catalog.principals.principal_id(binding.owner)
+        yield SimpleNamespace(binding=binding, principal_id=owner, remote_principal_id=remote)
 
 
 def _priorities(context: Context) -> Iterator[SimpleNamespace]:
@@ -129,37 +138,37 @@ VIEWS = [
     View(
         "services",
         """
-        name              sysname NOT NULL
-        service_id        int NOT NULL
-        principal_id      int               = 1
-        service_queue_id  int NOT NULL      <- queue.object_id
+        name              sysname NOT NULL  <- item.name
+        service_id        int NOT NULL      <- item.service_id
+        principal_id      int
+        service_queue_id  int NOT NULL      <- item.queue.object_id
         """,
-        lambda context: list(context.database.catalog.services.values()),
-        visible=securable("SERVICE", "service_id"),
+        _owned("services"),
+        visible=securable("SERVICE", "item.service_id"),
     ),
     View(
         "service_contracts",
         """
-        name                 sysname NOT NULL
-        service_contract_id  int NOT NULL
-        principal_id         int               = 1
+        name                 sysname NOT NULL  <- item.name
+        service_contract_id  int NOT NULL      <- item.service_contract_id
+        principal_id         int
         """,
-        lambda context: list(context.database.catalog.contracts.values()),
-        visible=securable("CONTRACT", "service_contract_id"),
+        _owned("contracts"),
+        visible=securable("CONTRACT", "item.service_contract_id"),
     ),
     View(
         "service_message_types",
         """
-        name               sysname NOT NULL
-        message_type_id    int NOT NULL
-        principal_id       int               = 1
-        validation         char(2)           <- validation.value
+        name               sysname NOT NULL  <- item.name
+        message_type_id    int NOT NULL      <- item.message_type_id
+        principal_id       int
+        validation         char(2)           <- item.validation.value
         validation_desc    nvarchar(60)
         xml_collection_id  int               = NULL
         """,
-        lambda context: list(context.database.catalog.message_types.values()),
-        validation_desc=lambda item: VALIDATIONS[item.validation.value],
-        visible=securable("MESSAGE TYPE", "message_type_id"),
+        _owned("message_types"),
+        validation_desc=lambda row: VALIDATIONS[row.item.validation.value],
+        visible=securable("MESSAGE TYPE", "item.message_type_id"),
     ),
     View(
         "service_contract_message_usages",
@@ -202,24 +211,24 @@ VIEWS = [
     View(
         "routes",
         """
-        name                 sysname NOT NULL
-        route_id             int NOT NULL
-        principal_id         int               = 1
-        remote_service_name  nvarchar(256)
-        broker_instance      nvarchar(128)
-        lifetime             datetime
-        address              nvarchar(256)
-        mirror_address       nvarchar(256)
+        name                 sysname NOT NULL  <- item.name
+        route_id             int NOT NULL      <- item.route_id
+        principal_id         int
+        remote_service_name  nvarchar(256)     <- item.remote_service_name
+        broker_instance      nvarchar(128)     <- item.broker_instance
+        lifetime             datetime          <- item.lifetime
+        address              nvarchar(256)     <- item.address
+        mirror_address       nvarchar(256)     <- item.mirror_address
         """,
-        lambda context: list(context.database.catalog.routes.values()),
-        visible=securable("ROUTE", "route_id"),
+        _owned("routes"),
+        visible=securable("ROUTE", "item.route_id"),
     ),
     View(
         "remote_service_bindings",
         """
         name                       sysname NOT NULL  <- binding.name
         remote_service_binding_id  int NOT NULL      <- binding.remote_service_binding_id
-        principal_id               int               = 1
+        principal_id               int
         remote_service_name        nvarchar(256)     <- binding.remote_service_name
         service_contract_id        int NOT NULL      = 0
         remote_principal_id        int
@@ -433,13 +442,16 @@ RECEIVED = """
     message_body             varbinary(max)
     """
 RECEIVED_COLUMNS = columns(RECEIVED, {})
+# "Queues expose the message enqueued time": not part of RECEIVE *, whose page does not list it.
+ENQUEUED = "message_enqueue_time     datetime"
+[ENQUEUED_COLUMN] = columns(ENQUEUED, {})
 
 
 def queue_views(database: Database, queue: Queue) -> tuple[View, View]:
     """The views of a queue, with all its rows, including retained ones: of committed rows, and WITH (NOLOCK)."""
     table = f"""{RECEIVED.replace("<- status_in_receive", "<- status")}
     message_id               uniqueidentifier NOT NULL
-    message_enqueue_time     datetime
+    {ENQUEUED}
     """
 
     def committed(context: Context) -> list[QueueRow]:

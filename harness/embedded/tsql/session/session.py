@@ -247,6 +247,7 @@ class Frame:
         "depth",
         "identity",
         "instance",
+        "numbers",
         "procedure",
         "return_value",
         "session",
@@ -267,6 +268,7 @@ class Frame:
         self.identity = session.batch_identity if depth == 0 else None  # SCOPE_IDENTITY()
         self.variables: dict[str, Any] = {}
         self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite
+        self.numbers: dict[str, int] = {}  # the next ones of IDENTITY columns of table variables
         self.cursors: dict[str, Cursor] = {}
         self.return_value = 0
         self.declared: Mapping[str, str] = {}  # table variables and their columns, as SQLite declares them

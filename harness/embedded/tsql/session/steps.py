@@ -61,6 +61,8 @@ class Scope:
     defaults: dict[str, list[str | None]] = field(default_factory=dict)  # their columns' defaults
     keys: dict[str, list[str]] = field(default_factory=dict)  # the columns of their primary keys
     declared: dict[str, str] = field(default_factory=dict)  # their columns, as SQLite declares them
+    identities: dict[str, tuple[int, int]] = field(default_factory=dict)  # place and seed of their IDENTITY columns
+    cursors: set[str] = field(default_factory=set)  # cursor variables
     text: str = ""  # of the batch or procedure, for reports of defects
     loops: int = 0
     catches: int = 0

@@ -292,10 +292,11 @@ def _argument(parser: Parser) -> Argument:
 
 
 def _argument_value(parser: Parser) -> Expression:
-    """A constant, a variable, or, as `EXEC p name` allows, a bare word, which is a string."""
+    """A constant, a variable, or, as `EXEC p name` and `EXEC p [name]` allow, a bare name, which is a string."""
     tokens = parser.tokens
     token = tokens.peek()
-    if token is not None and tokens.word().isidentifier() and tokens.word() not in ("NULL", "N"):
+    is_word = tokens.word().isidentifier() and tokens.word() not in ("NULL", "N")
+    if token is not None and (is_word or tokens.at_quoted_name()):
         tokens.advance()
         return parse_expression(tokens, [string_token(token)])
     return parser.expression(",", "OUTPUT", "OUT", "WITH")

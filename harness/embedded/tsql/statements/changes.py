@@ -24,7 +24,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.storage.conversion import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
-from harness.embedded.tsql.storage.tables import Row, Table, key_columns, key_text, update_sql
+from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
 from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
 from harness.embedded.tsql.translation.binding import Binding, Plan
 
@@ -45,6 +45,8 @@ class Target(NamedTuple):
     defaults: Sequence[str | None]
     name: str
     keys: Sequence[str]  # the columns of a table variable's primary key
+    identity: int | None  # the place of the IDENTITY column
+    seed: int = 1  # of a table variable's
 
     def place(self, name: str) -> int:
         """The position of a column; 207 if there is none of that name."""
@@ -130,9 +132,24 @@ def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
     if isinstance(target, str):
         source = binding.table_variable(target, target)
         scope = binding.scope
-        return Target(None, source.sql, source.columns, scope.defaults[target], target, scope.keys[target])
+        identity, seed = scope.identities.get(target, (None, 1))
+        keys = scope.keys[target]
+        return Target(None, source.sql, source.columns, scope.defaults[target], target, keys, identity, seed)
     table = binding.user_table(target, *permissions)
-    return Target(table, table.sql, table.columns, [d.default for d in table.definitions], table.name, ())
+    defaults = [definition.default for definition in table.definitions]
+    return Target(table, table.sql, table.columns, defaults, table.name, (), table.identity)
+
+
+def reserve(frame: Frame, target: Target, count: int) -> int:
+    """The first of so many numbers for new rows; 8115 if an IDENTITY column has no such numbers."""
+    if target.table is not None:
+        return target.table.reserve(count)
+    if target.identity is None:
+        return 1
+    first = frame.numbers.get(target.name, target.seed)
+    check_number(target.columns[target.identity].type, first + count - 1)
+    frame.numbers[target.name] = first + count
+    return first
 
 
 def step(target: TargetName, change: Change) -> Step:
@@ -276,10 +293,17 @@ class Changing:
         self._sqlite.run_each(sql, rows)
 
 
+def place_to_update(target: Target, name: str) -> int:
+    """The position of a column that UPDATE assigns; 8102 for that of IDENTITY."""
+    place = target.place(name)
+    if place == target.identity:
+        raise SqlServerError(8102, target.columns[place].name)
+    return place
+
+
 def places_of(target: Target, names: list[str]) -> list[int]:
     """The indexes of the columns that get values, in order."""
-    table = target.table
-    identity = table.identity if table is not None else None
+    identity = target.identity
     if not names:
         return [place for place in range(len(target.columns)) if place != identity]
     places = []
@@ -321,8 +345,8 @@ def send_output(  # noqa: PLR0917
         frame.sink.columns(columns)
         frame.sink.rows(shaped(columns, made, frame.session.options.text_size_bytes))
         return
-    if not isinstance(output.into, str):
-        raise UnsupportedSyntax("OUTPUT INTO anything but a table variable", output.items.line)
+    if not isinstance(output.into, str) or output.into in scope.identities:
+        raise UnsupportedSyntax("OUTPUT INTO anything but a table variable without IDENTITY", output.items.line)
     marks = ", ".join("?" for _ in columns)
     names = f" ({', '.join(quoted(name) for name in output.columns)})" if output.columns else ""
     sql = f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})"

@@ -166,7 +166,9 @@ def authorization(tokens: Tokens) -> str:
 
 
 def owner_of(frame: Frame, given: str) -> str:
-    """The owner of a new object: the one given, or the user that creates it."""
+    """The owner of a new object: the one given, or the user that creates it; 15151 if there is no such user."""
+    if given:
+        securables.principal(frame, given, of_server=False)
     return given or frame.session.user_name()
 
 

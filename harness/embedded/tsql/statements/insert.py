@@ -81,8 +81,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         source = _values(renderer, node, target, places) if node.values is not None else None
         sql = source or _query(renderer, node, target, places)
         given = _all_places(target, places) or [0]
-        identity = target.table.identity if target.table is not None else None
-        order = {place: number for number, place in enumerate(given, start=1)} | {identity: 0}
+        order = {place: number for number, place in enumerate(given, start=1)} | {target.identity: 0}
         shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
         triggers = changes.triggers_of(frame, target, "INSERT", node.target, node.output)
         return Prepared(target, binding.plan(sql, renderer, []), shape=shape, triggers=triggers)
@@ -96,7 +95,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         if table is not None and tx is not None:
             table.use(tx)
         given = plan.read_all(frame)
-        first = table.reserve(len(given)) if table is not None else 1
+        first = changes.reserve(frame, target, len(given))
         rows: list[Row] = []
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(given):
@@ -104,7 +103,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
                 change.insert(new)
                 rows += new
         if rows:
-            frame.identified(rows[-1][0] if table is not None and table.identity is not None else None)
+            frame.identified(rows[-1][0] if target.identity is not None else None)
         changes.send_output(frame, scope, node.output, target, (), rows)
         return changes.end(frame, tx, planned, (), rows)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.embedded.broker import ddl_network, ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import Parameter, ResultSink
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.permissions.guard import THE_SERVER, Guard, of_login
 from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SERVER_ROLE_IDS, VALID, Securable
-from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.statements.definitions import Definition, ObjectName, define, in_database
+from harness.embedded.tsql.session.session import Frame, Session
+from harness.embedded.tsql.statements.batches import compile_batch, run_batch
+from harness.embedded.tsql.statements.definitions import Definition, ObjectName, check_owner, define, in_database
+from harness.embedded.tsql.statements.registry import Outputs, register_procedure
 from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens
 
@@ -158,6 +163,22 @@ def alter_role(parser: Parser) -> Definition:
     return Definition(parser.line, check, work)
 
 
+def sp_addrolemember(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[Outputs]:
+    """`sp_addrolemember [ @rolename = ] 'role' , [ @membername = ] 'principal'`: ALTER ROLE ... ADD MEMBER"""
+    given = dict(zip(("@rolename", "@membername"), parameters, strict=False))
+    given |= {parameter.name.lower(): parameter for parameter in parameters if parameter.name}
+    if len(parameters) != 2 or len(given) != 2:
+        raise SqlServerError(201, "sp_addrolemember", "@membername" if parameters else "@rolename")
+    role, member = (str(given[name].value).replace("]", "]]") for name in ("@rolename", "@membername"))
+    yield from run_batch(session, compile_batch(f"ALTER ROLE [{role}] ADD MEMBER [{member}]"), sink, depth=depth)
+    return {}
+
+
+register_procedure("sp_addrolemember", sp_addrolemember)
+
+
 def _renew(frame: Frame, login: str) -> None:
     """Renew the guards of a login's idle sessions after it has become or ceased to be a sysadmin."""
     for session in frame.instance.sessions.values():
@@ -167,7 +188,11 @@ def _renew(frame: Frame, login: str) -> None:
 
 @define("ALTER AUTHORIZATION")
 def alter_authorization(parser: Parser) -> Definition:
-    """`ALTER AUTHORIZATION ON DATABASE :: name TO login`: the new owner is the login that becomes dbo."""
+    """
+    ALTER AUTHORIZATION ON { DATABASE :: name TO login | SERVICE :: name TO user }
+
+    The new owner of a database is the login that becomes dbo.
+    """
     tokens, line = parser.tokens, parser.line
     tokens.expect("ON")
     securable_class, securable = _parse_securable(tokens)
@@ -175,12 +200,22 @@ def alter_authorization(parser: Parser) -> Definition:
     owner = tokens.name()
 
     def check(frame: Frame, guard: Guard) -> None:
+        if securable_class == "SERVICE":
+            service = securables.find(frame, "SERVICE", securable)
+            if service is None or not securables.is_held(frame, service, "TAKE OWNERSHIP"):
+                raise SqlServerError(15151, "find", "service", securable[-1])
+            check_owner(frame, guard, owner)
+            return
         found = securables.find(frame, "DATABASE", securable)
         own = owner.lower() == guard.login.lower()
         if found is None or not own or not securables.is_held(frame, found, "TAKE OWNERSHIP"):
             raise SqlServerError(15151, "find", "database", securable[-1])
 
     def work(frame: Frame, tx: Transaction) -> None:
+        if securable_class == "SERVICE":
+            user = securables.principal(frame, owner, of_server=False)
+            ddl_services.set_owner(tx, frame.database.catalog, securable[-1], user)
+            return
         if securable_class != "DATABASE":
             raise UnsupportedSyntax(f"ALTER AUTHORIZATION ON {securable_class}", line)
         database = frame.instance.database(securable[-1])

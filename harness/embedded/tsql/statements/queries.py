@@ -19,6 +19,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import check_assignable, converter
 from harness.embedded.tsql.text.parser import Parser, Query, Statement
+from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, select_plan
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
@@ -120,20 +121,23 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
 # -- cursors ---------------------------------------------------------------------------------------------------------
 
 # Accepted because every cursor is STATIC.
-CURSOR_OPTIONS = ("LOCAL", "GLOBAL", "FORWARD_ONLY", "STATIC", "FAST_FORWARD", "READ_ONLY")
+CURSOR_OPTIONS = ("LOCAL", "GLOBAL", "FORWARD_ONLY", "SCROLL", "STATIC", "FAST_FORWARD", "READ_ONLY")
 
 
 @dataclass(frozen=True, slots=True)
 class DeclareCursor(Statement):
-    name: str
+    name: str  # with its @ if it is a variable
     query: Query
     local: bool
 
 
 def parse_declare_cursor(parser: Parser) -> Statement:
     """`DECLARE name CURSOR [ LOCAL | FAST_FORWARD | ... ] FOR select [ FOR READ ONLY ]`"""
+    return cursor_definition(parser, parser.tokens.name().lower())
+
+
+def cursor_definition(parser: Parser, name: str) -> Statement:
     tokens = parser.tokens
-    name = tokens.name().lower()
     tokens.expect("CURSOR")
     options = set()
     while tokens.word() in CURSOR_OPTIONS:
@@ -142,12 +146,14 @@ def parse_declare_cursor(parser: Parser) -> Statement:
     query = parser.query(("FOR",))
     if tokens.accept("FOR"):
         tokens.expect("READ", "ONLY")
-    return DeclareCursor(parser.line, name, query, "LOCAL" in options)
+    return DeclareCursor(parser.line, name, query, "LOCAL" in options or name.startswith("@"))
 
 
 @register("DECLARE", parse_declare_cursor, DeclareCursor)
 def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
-    """A LOCAL cursor ends with its batch or procedure, a global one with the session; DEALLOCATE ends either."""
+    """A LOCAL cursor ends with its batch or procedure, a global one with the session; DEALLOCATE ends either. SET gives
+    a variable one that is LOCAL, in place of the one that it has."""
+    is_variable = _is_variable(node.name, scope, node.line)
     planned = Planned(select_plan(node.query.tree, node.line, scope))
 
     def fetch(
@@ -163,7 +169,7 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
 
     def run(frame: Frame) -> None:
         cursors = frame.cursors if node.local else frame.session.cursors
-        if node.name in cursors:
+        if node.name in cursors and not is_variable:
             raise SqlServerError(16915, node.name)
         # "Cursor variable values don't change after a cursor is declared." Another batch may open it.
         cursors[node.name] = Cursor(partial(fetch, frame.variables.copy(), frame.declared))
@@ -180,16 +186,27 @@ class CursorOperation(Statement):
 
 
 def parse_cursor_operation(parser: Parser) -> Statement:
-    """`OPEN | CLOSE | DEALLOCATE [ GLOBAL ] name`"""
+    """`OPEN | CLOSE | DEALLOCATE { [ GLOBAL ] name | @variable }`"""
     operation = parser.tokens.word(-1)
-    parser.tokens.accept("GLOBAL")
-    return CursorOperation(parser.line, operation, parser.tokens.name().lower())
+    return CursorOperation(parser.line, operation, _cursor_name(parser.tokens))
+
+
+def _cursor_name(tokens: Tokens) -> str:
+    tokens.accept("GLOBAL")
+    return tokens.variable() if tokens.at_variable() else tokens.name().lower()
+
+
+def _is_variable(name: str, scope: Scope, line: int) -> bool:
+    """Whether a name is that of a cursor variable; 137 if it is not declared."""
+    if name.startswith("@") and name not in scope.cursors:
+        raise SqlServerError(137, name, line=line)
+    return name.startswith("@")
 
 
 def _find(frame: Frame, name: str) -> Cursor:
     cursor = frame.cursors.get(name) or frame.session.cursors.get(name)
     if cursor is None:
-        raise SqlServerError(16916, name)
+        raise SqlServerError(16950 if name.startswith("@") else 16916, name)
     return cursor
 
 
@@ -224,6 +241,7 @@ OPERATIONS = {"OPEN": _open, "CLOSE": _close, "DEALLOCATE": _deallocate}
 @register("OPEN|CLOSE|DEALLOCATE", parse_cursor_operation, CursorOperation)
 def compile_cursor_operation(node: CursorOperation, scope: Scope) -> Step:
     operate = OPERATIONS[node.operation]
+    _is_variable(node.name, scope, node.line)
     return plain(lambda frame: operate(frame, node.name))
 
 
@@ -234,14 +252,13 @@ class Fetch(Statement):
 
 
 def parse_fetch(parser: Parser) -> Statement:
-    """`FETCH [ [ NEXT ] FROM ] [ GLOBAL ] name [ INTO @v [, ...] ]`"""
+    """`FETCH [ [ NEXT ] FROM ] { [ GLOBAL ] name | @variable } [ INTO @v [, ...] ]`"""
     tokens = parser.tokens
     if tokens.word() in ("PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE"):
         tokens.unsupported(f"FETCH {tokens.word()}")
     tokens.accept("NEXT")
     tokens.accept("FROM")
-    tokens.accept("GLOBAL")
-    name = tokens.name().lower()
+    name = _cursor_name(tokens)
     into = tokens.comma_separated(tokens.variable) if tokens.accept("INTO") else []
     return Fetch(parser.line, name, into)
 
@@ -249,6 +266,7 @@ def parse_fetch(parser: Parser) -> Statement:
 @register("FETCH", parse_fetch, Fetch)
 def compile_fetch(node: Fetch, scope: Scope) -> Step:
     types = [scope.type_of(name, node.line) for name in node.into]
+    _is_variable(node.name, scope, node.line)
 
     def run(frame: Frame) -> None:
         session = frame.session

@@ -13,10 +13,10 @@ from sqlglot import exp
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, UNIQUEIDENTIFIER, Column, SqlType
-from harness.embedded.tsql.catalog.broker_views import RECEIVED_COLUMNS
+from harness.embedded.tsql.catalog.broker_views import ENQUEUED_COLUMN, RECEIVED_COLUMNS
 from harness.embedded.tsql.instance.instance import catalog_key
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
@@ -187,12 +187,13 @@ RECEIVED = '"received"'  # the temporary table for computed columns
 
 def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Read:
     all_columns = [Column(column.name, column.type, column.nullable) for column in RECEIVED_COLUMNS]
+    hidden = Column(ENQUEUED_COLUMN.name, ENQUEUED_COLUMN.type)
     get = attrgetter(*(column.attribute for column in RECEIVED_COLUMNS))
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)
         renderer = Renderer(binding, line)
-        source = Source("received", f"temp.{RECEIVED}", all_columns)
+        source = Source("received", f"temp.{RECEIVED}", all_columns, hidden=[hidden])
         renderer.given_source = source
         sql, columns = selects.query(renderer, tree, None, converting(renderer, types) if types else None)
         return binding.plan(sql, renderer, columns)
@@ -201,11 +202,12 @@ def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> 
 
     def read(frame: Frame, rows: Sequence[QueueRow]) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
         sqlite = frame.sqlite
-        names = ", ".join(quoted(column.name) for column in all_columns)
+        names = ", ".join(quoted(column.name) for column in (*all_columns, hidden))
         sqlite.run(f"CREATE TEMP TABLE IF NOT EXISTS {RECEIVED} ({names})")
         sqlite.run(f"DELETE FROM temp.{RECEIVED}")
-        marks = ", ".join("?" for _ in all_columns)
-        sqlite.run_many(f"INSERT INTO temp.{RECEIVED} VALUES ({marks})", map(get, rows))
+        marks = ", ".join("?" for _ in (*all_columns, hidden))
+        values = [(*get(row), ENQUEUED_COLUMN.value(row)) for row in rows]
+        sqlite.run_many(f"INSERT INTO temp.{RECEIVED} VALUES ({marks})", values)
         plan = planned.for_(frame)
         return plan.columns, plan.rows(frame)
 
@@ -216,6 +218,8 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
     columns = scope.tables.get(name)
     if columns is None:
         raise SqlServerError(1087, name)
+    if name in scope.identities:
+        raise UnsupportedSyntax("RECEIVE INTO a table variable with IDENTITY", 0)
     marks = ", ".join("?" for _ in columns)
     known: Sequence[Column] | None = None
     conversions: Conversions = []

@@ -121,13 +121,31 @@ def create_queue(parser: Parser) -> Definition:
 
 @define("ALTER QUEUE")
 def alter_queue(parser: Parser) -> Definition:
-    """`ALTER QUEUE name WITH ...`, the clauses of CREATE QUEUE and ACTIVATION ( DROP )"""
+    """
+    ALTER QUEUE name
+        { WITH clauses | REBUILD [ WITH ( MAXDOP = n ) ] | REORGANIZE [ WITH ( LOB_COMPACTION = { ON | OFF } ) ] }
+
+    The clauses are those of CREATE QUEUE and ACTIVATION ( DROP ). REBUILD and REORGANIZE change nothing: a queue has no
+    pages here.
+    """
     tokens = parser.tokens
     name = tokens.object_name()
-    if tokens.word() in ("REBUILD", "REORGANIZE", "MOVE"):
-        tokens.unsupported(f"ALTER QUEUE {tokens.word()}")
-    tokens.expect("WITH")
-    clauses = _clauses(tokens)
+    clauses: dict[str, Any] = {}
+    if tokens.accept("REBUILD"):
+        if tokens.accept("WITH"):
+            tokens.expect("(", "MAXDOP", "=")
+            tokens.integer_between(0, MAX_QUEUE_READERS_MAX)
+            tokens.expect(")")
+    elif tokens.accept("REORGANIZE"):
+        if tokens.accept("WITH"):
+            tokens.expect("(", "LOB_COMPACTION", "=")
+            tokens.on_off()
+            tokens.expect(")")
+    elif tokens.at("MOVE"):
+        tokens.unsupported("ALTER QUEUE MOVE")
+    else:
+        tokens.expect("WITH")
+        clauses = _clauses(tokens)
 
     def work(frame: Frame, tx: Transaction) -> None:
         database, schema, queue = frame.instance.located(name, frame.database)

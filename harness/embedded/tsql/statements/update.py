@@ -105,7 +105,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
         places: list[int] = []
         values = []
         for name, expression in node.assignments:
-            places += changes.places_of(target, [name])
+            places.append(changes.place_to_update(target, name))
             value = renderer.assigned(renderer.value(expression.tree, names), target.columns[places[-1]].type)
             values.append(value.sql)
         sql = f"SELECT {', '.join([*_all_columns(target, alias), *values])} {rows}{_top(renderer, node)}"

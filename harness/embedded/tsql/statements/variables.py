@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.statements.flow import UNRESERVED
+from harness.embedded.tsql.statements.queries import cursor_definition
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.tables import table_body
-from harness.embedded.tsql.storage.sqlite import declarations, quoted
-from harness.embedded.tsql.storage.tables import TableBody
+from harness.embedded.tsql.storage.sqlite import declarations, unique_keys
+from harness.embedded.tsql.storage.tables import TableBody, check_identities
 from harness.embedded.tsql.text.parser import (
     COMPOUND,
     Expression,
@@ -34,6 +36,7 @@ class Declaration:
     type: SqlType | None
     table: TableBody | None  # of a table variable
     value: Expression | None
+    is_cursor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Declare(Statement):
 
 
 def parse_declare(parser: Parser) -> Statement:
-    """`DECLARE { @v [AS] type [ = value ] | @t [AS] TABLE ( ... ) } [, ...]`"""
+    """`DECLARE { @v [AS] type [ = value ] | @t [AS] TABLE ( ... ) | @c CURSOR } [, ...]`"""
     parser.tokens.position -= 1  # back to the @ of the first variable
     return Declare(parser.line, parser.tokens.comma_separated(lambda: _declaration(parser)))
 
@@ -53,6 +56,8 @@ def _declaration(parser: Parser) -> Declaration:
     tokens.accept("AS")
     if tokens.accept("TABLE"):
         return Declaration(variable, None, table_body(parser), None)
+    if tokens.accept("CURSOR"):
+        return Declaration(variable, None, None, None, is_cursor=True)
     type_ = tokens.data_type()
     value = parser.expression(",") if tokens.accept("=") else None
     return Declaration(variable, type_, None, value)
@@ -75,8 +80,11 @@ def compile_declare(node: Declare, scope: Scope) -> Step:
 def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Frame], None] | None:
     """Declare a variable; return the assignment of its initial value, if it has one."""
     name = declaration.variable
-    if name in scope.types or name in scope.tables:
+    if name in scope.types or name in scope.tables or name in scope.cursors:
         raise SqlServerError(134, name, line=line)
+    if declaration.is_cursor:
+        scope.cursors.add(name)
+        return None
     if declaration.table is not None:
         _declare_table(declaration, scope, line)
         return None
@@ -125,15 +133,16 @@ def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
     scope.tables[name] = columns
     scope.defaults[name] = [column.default for column in body.columns]
     scope.keys[name] = body.primary_key
-    identity = [column.name for column in body.columns if column.identity]
-    if identity:
-        raise UnsupportedSyntax("IDENTITY in a table variable", 0)
+    check_identities(name, body.columns)
+    for place, definition in enumerate(body.columns):
+        if definition.identity is not None:
+            scope.identities[name] = place, definition.identity[0]
     known = {column.name.lower() for column in columns}
     keys = [names for names in (body.primary_key, *(names for _, names in body.unique)) if names]
     for column_name in [each for names in keys for each in names]:
         if column_name.lower() not in known:
             raise SqlServerError(1911, column_name, line=line)
-    scope.declared[name] = declarations(columns, [f"UNIQUE ({', '.join(map(quoted, names))})" for names in keys])
+    scope.declared[name] = declarations(columns, unique_keys(columns, keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +152,7 @@ class SetVariable(Statement):
 
 
 def parse_set_variable(parser: Parser) -> Statement:
-    """`SET @v { = | += | -= | *= | /= | %= } expression`"""
+    """`SET { @v { = | += | -= | *= | /= | %= } expression | @c = CURSOR ... }`"""
     tokens = parser.tokens
     tokens.position -= 1  # back to the @
     variable = tokens.variable()
@@ -152,7 +161,9 @@ def parse_set_variable(parser: Parser) -> Statement:
     if sign in COMPOUND:
         tokens.advance()
     tokens.expect("=")
-    value = parser.expression()
+    if sign == "=" and tokens.at("CURSOR"):
+        return cursor_definition(parser, variable)
+    value = parser.expression(*UNRESERVED)
     if sign == "=":
         return SetVariable(parser.line, variable, value)
     # `SET @v += e` is `SET @v = @v + (e)`: the tokens of the variable precede the operator.

@@ -45,6 +45,23 @@ def moved(value: str, move: Callable[[str], str], scale: int) -> str:
     return _value(local - _offset_ticks(value), value[UTC_WIDTH:], scale)
 
 
+def offset_minutes(value: str) -> int:
+    return _offset_ticks(value) // TICKS_A_MINUTE
+
+
+def switched(value: str, offset: str | int) -> str:
+    """The same moment with another offset, `+hh:mm` or minutes; 9812 if there is no such offset."""
+    if isinstance(offset, str):
+        match = _OFFSET.fullmatch(offset.strip())
+        if match is None or match[1] is None or int(match[3]) > 59:
+            raise SqlServerError(9812, "switchoffset")
+        offset = (int(match[2]) * 60 + int(match[3])) * (-1 if match[1] == "-" else 1)
+    if abs(offset) > MINUTES_MAX:
+        raise SqlServerError(9812, "switchoffset")
+    hours, minutes = divmod(abs(offset), 60)
+    return f"{value[:UTC_WIDTH]} {'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"
+
+
 def as_text(source: SqlType, style: int) -> Callable[[str], str]:
     """The function that formats values, with as many digits of a second as the type has."""
     if style:

@@ -64,6 +64,30 @@ def declared(type_: SqlType | None) -> str:
     return AFFINITIES.get(family(type_), "")
 
 
+WITH_NULL = "\x01"  # ends the name of a column that is like another one, but has a value of its own for NULL
+
+
+def unique_keys(columns: Sequence[Column], keys: Sequence[Sequence[str]]) -> list[str]:
+    """The declarations of keys. "As with any value participating in a UNIQUE constraint, only one null value is allowed
+    per column", but to SQLite two NULLs differ; so a key of columns that may be NULL has columns computed from them."""
+    by_name = {column.name.lower(): column for column in columns}
+    computed: dict[str, str] = {}
+    constraints = []
+    for names in keys:
+        members = []
+        for name in names:
+            column = by_name[name.lower()]
+            if column.nullable:
+                like = quoted(column.name + WITH_NULL)
+                null = "''" if family(column.type) == "binary" else "x''"  # a value of no column of that type
+                computed[like] = f"{like} {declared(column.type)} AS (ifnull({quoted(column.name)}, {null}))"
+                members.append(like)
+            else:
+                members.append(quoted(column.name))
+        constraints.append(f"UNIQUE ({', '.join(members)})")
+    return [*computed.values(), *constraints]
+
+
 def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
     """The declarations of a table variable's columns and keys."""
     parts = [f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns]

@@ -19,7 +19,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, convert
-from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, Sqlite, declared, quoted
+from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, WITH_NULL, Sqlite, declared, quoted, unique_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,6 @@ class Table:
     def __post_init__(self) -> None:
         self.columns = [Column(d.name, d.type, d.nullable) for d in self.definitions]
         places = [place for place, definition in enumerate(self.definitions) if definition.identity]
-        if len(places) > 1:
-            raise SqlServerError(2744, self.name)
         self.identity = places[0] if places else None
         self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"
         marks = ", ".join(["?", *("?" for _ in self.columns)])
@@ -143,13 +141,14 @@ class Table:
     def create(self, sqlite: Sqlite) -> None:
         parts = [self._declaration(place) for place in range(len(self.columns))]
         identity = self.columns[self.identity].name.lower() if self.identity is not None else ""
-        keys = [self.primary_key, *(names for _, names in self.unique_keys())]
-        for names in keys:
+        unique: list[list[str]] = []
+        for names in (self.primary_key, *(names for _, names in self.unique_keys())):
             if names and [name.lower() for name in names] != [identity]:
                 for name in names:
                     self.place(name)
-                parts.append(f"UNIQUE ({', '.join(quoted(name) for name in names)})")
+                unique.append(names)
                 self._has_keys = True
+        parts += unique_keys(self.columns, unique)
         sqlite.run(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
         self.start_numbering()
 
@@ -193,10 +192,9 @@ class Table:
     ) -> Table:
         primary = {column.lower() for column in body.primary_key}
         definitions = [replace(d, nullable=d.nullable and d.name.lower() not in primary) for d in body.columns]
+        check_identities(name, definitions)
         seen: set[str] = set()
         for definition in definitions:
-            if definition.identity is not None:
-                _check_identity(definition)
             if definition.name.lower() in seen:
                 raise SqlServerError(2705, name, definition.name)
             seen.add(definition.name.lower())
@@ -364,9 +362,7 @@ class Table:
         """The first of so many numbers for new rows; 8115 if the IDENTITY column has no such numbers."""
         first, last = self.last_rowid + 1, self.last_rowid + count
         if self.identity is not None:
-            type_ = self.columns[self.identity].type
-            if last > INTEGER_RANGES[type_.name][1]:
-                raise SqlServerError(8115, type_.name)
+            check_number(self.columns[self.identity].type, last)
         self.last_rowid = last
         return first
 
@@ -414,7 +410,8 @@ def update_sql(table: str, columns: Sequence[Column]) -> str:
 
 def key_columns(error: sqlite3.IntegrityError) -> list[str]:
     """The columns of the key that a change violates, in lower case."""
-    return [part.rpartition(".")[2].lower() for part in str(error).partition(": ")[2].split(", ")]
+    names = [part.rpartition(".")[2] for part in str(error).partition(": ")[2].split(", ")]
+    return [name.removesuffix(WITH_NULL).lower() for name in names]
 
 
 def key_text(names: Sequence[str], columns: Sequence[Column], values: Sequence[Any]) -> str:
@@ -445,6 +442,21 @@ def committed(sqlite: Sqlite, tx: Transaction | None, tables: Iterable[Table]) -
     finally:
         sqlite.run("ROLLBACK TO committed")
         sqlite.run("RELEASE committed")
+
+
+def check_number(type_: SqlType, number: int) -> None:
+    """Raise 8115 if an IDENTITY column of that type cannot have a number."""
+    if number > INTEGER_RANGES[type_.name][1]:
+        raise SqlServerError(8115, type_.name)
+
+
+def check_identities(table: str, definitions: Sequence[ColumnDefinition]) -> None:
+    """Raise an error if a table has several IDENTITY columns, or one that cannot be one."""
+    found = [definition for definition in definitions if definition.identity is not None]
+    if len(found) > 1:
+        raise SqlServerError(2744, table)
+    for definition in found:
+        _check_identity(definition)
 
 
 def _check_identity(definition: ColumnDefinition) -> None:

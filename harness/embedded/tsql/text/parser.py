@@ -102,7 +102,8 @@ class Parser:
     def query(self, ends: Collection[str] = ()) -> Query:
         """Parse a SELECT, or WITH and its SELECT."""
         allow = ("WITH", "SELECT") if self.tokens.at("WITH") else ("SELECT",)
-        return parse_query(self.tokens, _simply_assigned(self.tokens.take_until(ends, allow=allow)))
+        taken = self.tokens.take_until(ends, allow=allow)
+        return parse_query(self.tokens, _simply_assigned(_simply_named(taken)))
 
     def parenthesised(self) -> Expression:
         self.tokens.expect("(")
@@ -147,6 +148,7 @@ def at_statement_end(parser: Parser) -> bool:
 # -- expressions and queries -------------------------------------------------------------------------------------------
 
 COMPOUND = ("+", "-", "*", "/", "%")  # before the = of an assignment
+BEFORE_ITEM = ("SELECT", "ALL", "DISTINCT", ",")
 ITEM_ENDS = (",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "OPTION")  # of the SELECT list
 
 CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
@@ -209,6 +211,16 @@ def parse_query(tokens: Tokens, taken: list[Token]) -> Query:
     if not isinstance(tree, exp.Query):
         raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", taken[0].line)
     return Query(tree, taken[0].line)
+
+
+def _simply_named(taken: list[Token]) -> list[Token]:
+    """`SELECT 'name' = e` as `SELECT [name] = e`."""
+    named = list(taken)
+    for at in range(1, len(taken) - 1):
+        token, before, after = taken[at], taken[at - 1].text.upper(), taken[at + 1].text
+        if token.token_type == TokenType.STRING and after == "=" and before in BEFORE_ITEM:
+            named[at] = Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+    return named
 
 
 def _simply_assigned(taken: list[Token]) -> list[Token]:

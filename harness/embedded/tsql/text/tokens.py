@@ -310,6 +310,10 @@ class Tokens:
         self.position += 1
         return str(token.text)
 
+    def at_quoted_name(self) -> bool:
+        token = self.peek()
+        return token is not None and token.token_type == TokenType.IDENTIFIER
+
     def at_string(self) -> bool:
         token = self.peek()
         return token is not None and token.token_type in TEXT
@@ -377,7 +381,8 @@ class Tokens:
                 break
             if depth == 0 and word == ")":
                 break
-            if depth == 0 and cases == 0:
+            is_name = self.position > start and self.word(-1) == "@"  # of a variable
+            if depth == 0 and cases == 0 and not is_name:
                 if word in ends:
                     break
                 if word in STATEMENT_WORDS and not self._continues(word, start):
@@ -386,9 +391,9 @@ class Tokens:
                     allowed.remove(word)
             self._go_on(self.position - start)
             depth += (word == "(") - (word == ")")
-            if word == "CASE":
+            if word == "CASE" and not is_name:
                 cases += 1
-            elif word == "END" and cases:
+            elif word == "END" and cases and not is_name:
                 cases -= 1
             self.position += 1
         if token is not None and self.position == start:

@@ -1,4 +1,4 @@
-"""DATEDIFF, DATEDIFF_BIG and DATEADD."""
+"""DATEDIFF, DATEDIFF_BIG, DATEADD and SWITCHOFFSET."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, DATETIME, DATETIME2, INT, SqlType
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.moments import DATETIMES, TICKS_A_DAY, TICKS_A_SECOND, of_type, ticks
-from harness.embedded.tsql.storage.offsets import UTC_WIDTH, moved
+from harness.embedded.tsql.storage.offsets import UTC_WIDTH, moved, switched
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, Render
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -30,6 +30,7 @@ PARTS = {
     "microsecond": "microsecond mcs",
     "nanosecond": "nanosecond ns",
     "iso_week": "iso_week isowk isoww",
+    "tzoffset": "tzoffset tz",
 }
 _NAMES = {name: part for part, names in PARTS.items() for name in names.split()}
 TICKS = {
@@ -48,7 +49,7 @@ MONTHS = {"year": 12, "quarter": 3, "month": 1}
 def part_named(name: str, function: str) -> str:
     """The date part that a name means; 155 if the function has none of that name."""
     part = _NAMES.get(name.lower())
-    if part is None or (part == "iso_week" and function in ("dateadd", "datediff")):
+    if part is None or (part in ("iso_week", "tzoffset") and function in ("dateadd", "datediff")):
         raise SqlServerError(155, name, function)
     return part
 
@@ -147,6 +148,15 @@ def _dateadd(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(f"{name}({number.sql}, {moment_of(renderer, moment).sql})", result)
 
 
+def _switchoffset(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """SWITCHOFFSET ( datetimeoffset , offset )"""
+    value, offset = arguments
+    if family(value.type) != "datetimeoffset":
+        value = renderer.cast(value, SqlType("datetimeoffset", scale=7))
+    renderer.function("switchoffset", 2, lambda moment, to: None if None in (moment, to) else switched(moment, to))
+    return Fragment(f"switchoffset({value.sql}, {offset.sql})", value.type)
+
+
 def moment_of(renderer: Renderer, value: Fragment) -> Fragment:
     if family(value.type) == "datetimeoffset":  # the moment in UTC, whose boundaries DATEDIFF counts
         return Fragment(f"substr({value.sql}, 1, {UTC_WIDTH})", DATETIME2)
@@ -162,4 +172,5 @@ FUNCTIONS: Functions = {
     "DATEADD": Function(3, 3, _dateadd, takes_word=True),
     "DATEDIFF": Function(3, 3, _datediff(INT), takes_word=True),
     "DATEDIFF_BIG": Function(3, 3, _datediff(BIGINT), takes_word=True),
+    "SWITCHOFFSET": Function(2, 2, _switchoffset),
 }

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
+from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, INT, SqlType
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.moments import TICKS_A_SECOND, ticks
-from harness.embedded.tsql.storage.offsets import to_moment
+from harness.embedded.tsql.storage.offsets import UTC_WIDTH, offset_minutes, to_moment
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.functions.date_functions import TICKS, check_part, moment_of, part_named
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions
@@ -44,11 +45,13 @@ READERS: dict[str, Callable[[str], int]] = {
     "microsecond": lambda moment: ticks(moment) % TICKS_A_SECOND // TICKS["microsecond"],
     "nanosecond": lambda moment: ticks(moment) % TICKS_A_SECOND * 100,
     "iso_week": lambda moment: _day(moment).isocalendar().week,
+    "tzoffset": offset_minutes,  # of a datetimeoffset, unlike the others
 }
 NAMERS: dict[str, Callable[[str], str]] = {
     **{part: lambda moment, read=read: str(read(moment)) for part, read in READERS.items()},  # type: ignore[misc]
     "month": lambda moment: month_name[int(moment[5:7])],
     "weekday": lambda moment: day_name[_day(moment).weekday()],
+    "tzoffset": lambda moment: moment[UTC_WIDTH + 1 :],
 }
 
 
@@ -72,8 +75,13 @@ def _named(function: str, readers: dict[str, Callable[[str], Any]], result: SqlT
     """DATEPART or DATENAME ( part , moment )"""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        part = part_named(arguments[0].sql, function)
-        return _part(renderer, function, part, readers[part], arguments[1], result)
+        part, value = part_named(arguments[0].sql, function), arguments[1]
+        if part == "tzoffset":
+            if family(value.type) != "datetimeoffset":
+                raise SqlServerError(9810, part, function, "datetime2" if value.type is None else value.type.name)
+            renderer.function(f"{function}_{part}", 1, lambda moment: None if moment is None else readers[part](moment))
+            return Fragment(f"{function}_{part}({value.sql})", result)
+        return _part(renderer, function, part, readers[part], value, result)
 
     return Function(2, 2, render, takes_word=True)
 

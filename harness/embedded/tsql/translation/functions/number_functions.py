@@ -1,4 +1,4 @@
-"""ROUND."""
+"""ABS and ROUND."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _round(renderer: Renderer, arguments: Arguments) -> Fragment:
     truncated if the function is not 0. "ROUND(748.58, -3) results in an arithmetic overflow", because decimal(5,2)
     cannot hold 1000.00."""
     value, length = arguments[:2]
-    type_ = _type(value.type)
+    type_ = _type(value.type, "round")
     if family(value.type) == "text":
         value = renderer.cast(value, FLOAT)
     name = f"round_{type_.name}_{type_.precision}_{type_.scale}"
@@ -30,13 +30,13 @@ def _round(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(f"{name}({value.sql}, {length.sql}, {how})", type_)
 
 
-def _type(type_: SqlType | None) -> SqlType:
+def _type(type_: SqlType | None, function: str) -> SqlType:
     """ "Expression: tinyint, smallint, int: int; bigint; decimal and numeric; money; float, real: float" """
     kind = family(type_)
     if type_ is None or kind == "text":
         return FLOAT
     if kind not in ("integer", "decimal", "float") or type_.name == "bit":
-        raise SqlServerError(8116, type_.name, "round")
+        raise SqlServerError(8116, type_.name, function)
     if kind == "integer":
         return type_ if type_.name == "bigint" else INT
     return FLOAT if kind == "float" else type_
@@ -63,4 +63,23 @@ def _rounded(type_: SqlType) -> Any:
     return rounded
 
 
-FUNCTIONS: Functions = {"ROUND": Function(2, 3, _round)}
+def _abs(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`ABS ( number )`; "ABS(-2147483648)" is an overflow of int."""
+    [value] = arguments
+    type_ = _type(value.type, "abs")
+    if family(value.type) == "text":
+        value = renderer.cast(value, FLOAT)
+    highest = INTEGER_RANGES[type_.name][1] if family(type_) == "integer" else None
+
+    def absolute(number: Any) -> Any:
+        if number is None:
+            return None
+        if highest is not None and abs(number) > highest:
+            raise SqlServerError(8115, type_.name)
+        return abs(number)
+
+    renderer.function(f"abs_{type_.name}", 1, absolute)
+    return Fragment(f"abs_{type_.name}({value.sql})", type_)
+
+
+FUNCTIONS: Functions = {"ABS": Function(1, 1, _abs), "ROUND": Function(2, 3, _round)}
