@@ -11,11 +11,11 @@ rate is asked for (`harness.load_model`). It writes each call's start and latenc
 and it never logs, prints or takes a lock that gevent has
 patched: under `monkey.patch_all` two logging threads block each other for ever, and counts are lost without an error.
 Workers therefore run with `LOCUST_SKIP_MONKEY_PATCH=1`, where threads, locks and time are the real ones; only the hub
-(messages, heartbeats, statistics) is gevent's. The master keeps Locust's patches: it has no native thread, and its web
-server needs them. Measured against an echo server, native threads under the patches (gevent's thread pool, or the
-original `start_new_thread`) are as fast, 62,000 calls/s with ten threads either way, but 2 of 40 starts hung while
-connecting; unpatched, 60 starts of 50 threads each did not. `tests/benchmarks/client.py` compares all of it with a bare
-loop of threads.
+(messages, heartbeats, statistics) is gevent's. The master runs with Locust's patches only where it serves the web page:
+the web server needs them, and patching takes time. Measured against an echo server, native threads under the patches
+(gevent's thread pool, or the original `start_new_thread`) are as fast, 62,000 calls/s with ten threads either way, but
+2 of 40 starts hung while connecting; unpatched, 60 starts of 50 threads each did not. `tests/benchmarks/client.py`
+compares all of it with a bare loop of threads.
 
 **Between cells** users stay: Locust starts or stops the difference (its `start` with a new count; never `stop`, which
 waits in steps of a second). The thread of a stopped user is parked with its connection open, and the next user takes
@@ -34,7 +34,7 @@ with its name and signal; the next `prepare` starts all of them anew. A thread t
 reported and abandoned; its user gets a new one.
 
 Modules: `plan` a cell's plan, progress and report; `payload` a message's body, `bodies` those of a workload's own sizes
-or template; `threads` the client thread; `worker` a worker process, `master` the master process, `locust_process` what
-they share; `messages` what goes between processes; `locust_clients` all of it seen from the sweep; `ui` and `web` the
-web interface for one scenario.
+or template; `threads` the client thread, `seats` which user has which; `worker` a worker process, `master` the master
+process, `locust_process` what they share; `messages` what goes between processes; `locust_clients` all of it seen from
+the sweep; `ui` and `web` the web interface for one scenario.
 """

@@ -199,7 +199,8 @@ class LocustClients:
             if web is not None:
                 options = ["--web-port", str(web.port), "--lab", web.lab, "--rate", web.rate]
                 options += ["--initiators-max", str(web.initiators_max), "--payload-bytes", str(web.payload_bytes)]
-            self._master = _Peer(self._child("locust-master", "harness.load.master", *options), self._news)
+            words = ["harness.load.master", *options]
+            self._master = _Peer(self._child("locust-master", *words, is_patched=web is not None), self._news)
         for number in started:
             options = [] if self._web is None else ["--report-interval", "1"]
             words = ["harness.load.worker", "--initiator", str(number), *options]
@@ -213,13 +214,13 @@ class LocustClients:
                 worker.client_id = answer.client_id
         return [self._workers[number].client_id for number in wanted]
 
-    def _child(self, name: str, module: str, *arguments: str) -> Child:
+    def _child(self, name: str, module: str, *arguments: str, is_patched: bool = False) -> Child:
         return Child(
             name,
             [sys.executable, "-m", module, *arguments],
             log=self._log_directory / f"{name}.log",
             # The worker's native threads need the real locks; the master's web server needs gevent's.
-            environment={"LOCUST_SKIP_MONKEY_PATCH": "1" if module.endswith("worker") else ""},
+            environment={"LOCUST_SKIP_MONKEY_PATCH": "" if is_patched else "1"},
             pipe_stdout=True,
         )
 

@@ -5,6 +5,7 @@ An order carries a number, and its answer the same one; what needs no answer car
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -226,7 +227,12 @@ class WorkerLost(Message):
 
 
 _KINDS = (*(kind for kind in Message.__subclasses__() if kind is not Answer), *Answer.__subclasses__())
-_ADAPTERS = {kind.__name__: TypeAdapter(kind) for kind in _KINDS}
+_BY_NAME = {kind.__name__: kind for kind in _KINDS}
+
+
+@functools.cache
+def _adapter(kind: str) -> TypeAdapter[Message]:
+    return TypeAdapter(_BY_NAME[kind])
 
 
 def encode(message: Message, number: int = 0) -> bytes:
@@ -236,4 +242,4 @@ def encode(message: Message, number: int = 0) -> bytes:
 def decode(line: bytes) -> tuple[int, Any]:
     """The number and the message of a line."""
     number, kind, values = json.loads(line)
-    return number, _ADAPTERS[kind].validate_python(values)
+    return number, _adapter(kind).validate_python(values)

@@ -22,9 +22,10 @@ from locust import runners
 from locust.env import Environment
 from locust.log import setup_logging
 
-from harness.load.locust_process import Pipe, Seats, TestClient
+from harness.load.locust_process import Pipe, TestClient
 from harness.load.messages import Connect, Connected, Done, Prepare, Start, Stop, Stopped, WorkerProgress
 from harness.load.plan import GeneratorHealth
+from harness.load.seats import Seats
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
 from harness.matrix import Cell, Visit
 from harness.records import write_calls

@@ -1,11 +1,11 @@
-"""A Locust process's end of its pipes; users and their native threads."""
+"""A Locust process's end of its pipes."""
 
 import os
 
 import gevent
 import pytest
 
-from harness.load.locust_process import Pipe, Seats
+from harness.load.locust_process import Pipe
 from harness.load.messages import (
     BeginScenario,
     Done,
@@ -67,17 +67,3 @@ def test_a_failed_request_raises_the_reason(pipe, monkeypatch):
 def test_no_answer_in_time_is_a_timeout(pipe):
     with pytest.raises(gevent.Timeout):
         pipe.ask(BeginScenario(), timeout_s=0.01)
-
-
-def test_the_thread_of_a_user_that_left_serves_the_next_one():
-    seats = Seats()
-    first, second = seats.take(), seats.take()
-    of_first, of_second = seats.threads
-    seats.leave(first)
-    third = seats.take()
-    assert seats.threads == [of_second, of_first]
-    seats.replace(of_second)
-    assert seats.threads[0] is not of_second
-    for ordinal in (second, third):
-        seats.leave(ordinal)
-    assert seats.threads == []
