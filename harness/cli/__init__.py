@@ -12,6 +12,7 @@ line.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -73,6 +74,10 @@ def harness() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point of the command `harness`."""
     signal.signal(signal.SIGTERM, _interrupt)
+    # A command first imports: many objects, hardly garbage. By default 700 of them start a collection.
+    gc.set_threshold(50_000)
+    # pydantic looks for plugins in every installed package; there are none for the harness or its processes.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         code = harness.main(arguments, prog_name="harness", standalone_mode=False)
     except Failure as failure:
