@@ -31,7 +31,6 @@ from typing import Any
 import psutil
 import yaml
 
-from harness.lab.embedded_instances import free_ports
 from harness.matrix import INITIATORS_MAX
 from tests.processes import children_of, is_alive
 
@@ -69,6 +68,9 @@ class StandIn:
 @contextlib.contextmanager
 def running(*faults: str, images: Sequence[str] = ()) -> Iterator[StandIn]:
     """An engine with free ports for all that docker-compose.yml publishes; the containers end with it."""
+    # The engine's own process imports this module too, and needs nothing of a lab.
+    from harness.lab.embedded_instances import free_ports  # noqa: PLC0415
+
     # Not below pytest's folders: the path of a socket is limited to 108 characters.
     folder = Path(tempfile.mkdtemp(prefix="docker-"))
     words = [sys.executable, str(HERE / "docker_engine.py"), str(folder), json.dumps(faults), json.dumps(images)]
@@ -79,7 +81,8 @@ def running(*faults: str, images: Sequence[str] = ()) -> Iterator[StandIn]:
         assert process.stdout.readline() == b"ready\n"
         ports = iter(free_ports(2 * len(ROLES)))
         published = {f"MSSQL_{role}{kind}_PORT": str(next(ports)) for role in ROLES for kind in ("", "_ADMIN")}
-        path = f"{HERE}{os.pathsep}{os.environ['PATH']}"
+        # The command runs in this Python: another one may belong to a version manager, which takes as long again.
+        path = os.pathsep.join([str(HERE), str(Path(sys.executable).parent), os.environ["PATH"]])
         yield StandIn(folder, process, {"PATH": path, "DOCKER_STAND_IN": str(folder), **published})
     finally:
         process.stdin.close()
