@@ -181,9 +181,9 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
     figure.text(left, 1 - at_title / whole, "\n".join(title), va="top", fontsize=TITLE_POINTS, fontweight="bold")
     figure.text(left, 1 - under_title / whole, "\n".join(below_title), va="top", fontsize=SUBTITLE_POINTS, **small)
     figure.text(left, MARGIN_IN / whole, "\n".join(below), va="bottom", fontsize=FOOTER_POINTS, **small)
-    figure.draw_without_rendering()
+    engine.execute(figure)
     if name_lines(figure):
-        figure.draw_without_rendering()  # the names need room too
+        engine.execute(figure)  # the names need room too
     # That layout is the last: saving would repeat it for each format.
     figure.set_layout_engine(None)
 

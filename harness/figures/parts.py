@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
@@ -64,6 +65,7 @@ class Sheet(Figure):
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(self)  # keeps the sizes of texts from one layout to the next and for the PNG
         self.title = ""
         self.subtitle = ""
         self.versions: list[str] = []

@@ -3,7 +3,9 @@ import shutil
 import pandas as pd
 import pytest
 
+from harness.figures import build
 from harness.figures.build import draw
+from harness.figures.parts import Sheet
 from harness.matrix import all_cells
 from tests.results_fixture import quick_cells, write_reduced
 
@@ -65,6 +67,13 @@ def drawn_run(quick_run, tmp_path_factory):
     """A copy of `quick_run` that was drawn, which takes ten seconds, and the files that were reported."""
     run = shutil.copytree(quick_run, tmp_path_factory.mktemp("drawn") / "20261121-0900-quick")
     return run, draw(run)
+
+
+@pytest.fixture
+def unrendered(monkeypatch):
+    """Figures are drawn, but neither laid out nor rendered: their files are empty. For a test that looks into none."""
+    monkeypatch.setattr(build, "frame", lambda *_: None)
+    monkeypatch.setattr(Sheet, "savefig", lambda self, path, **_: path.touch())
 
 
 @pytest.fixture(scope="session")

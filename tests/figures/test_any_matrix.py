@@ -97,6 +97,7 @@ def counted_run(folder):
     return run
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_run_whose_messages_were_counted_says_so_and_leaves_out_what_nobody_knows(tmp_path):
     folder, notes = counted_run(tmp_path / "run"), []
     *_, page = draw(folder, progress=notes.append)
@@ -107,6 +108,7 @@ def test_a_run_whose_messages_were_counted_says_so_and_leaves_out_what_nobody_kn
     assert summary.read(folder).findings[-1].startswith("Messages were counted")
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_runs_whose_messages_were_counted_are_compared_by_rates_and_calls(tmp_path):
     a, b = (counted_run(tmp_path / name) for name in "ab")
     console = Console(width=200, record=True, quiet=False, file=io.StringIO())

@@ -36,6 +36,7 @@ def framed(folder):
             with suppress(Missing):
                 sheets[name] = drawing()
                 frame(sheets[name], origin(run.lab, run.load_model, sheets[name].versions), footer(run))
+                sheets[name].draw_without_rendering()  # puts the numbers at their ticks, as saving does
     return sheets
 
 
@@ -229,6 +230,7 @@ def test_the_same_data_give_the_same_files(quick_run, tmp_path):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_figures_without_data_are_left_out_reported_and_removed(tmp_path):
     cells = [cell for cell in all_cells() if cell.dialog_ratio == 150 and cell.initiators == 1][:20]
     run = write_reduced(tmp_path / "run", cells)
@@ -257,7 +259,8 @@ def test_figures_without_data_are_left_out_reported_and_removed(tmp_path):
     assert not stale.exists()
 
 
-def test_a_single_cell_can_be_drawn(tmp_path):
+def test_a_single_cell_can_be_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "FORMATS", ("png",))
     run = write_reduced(tmp_path / "run", [Cell.parse("i2-t7-r1-p500-v2022")], lab="sqlserver")
     sheets = {path.stem for path in draw(run, progress=lambda _: None)[:-1]}
     assert sheets == {
@@ -272,9 +275,8 @@ def test_a_single_cell_can_be_drawn(tmp_path):
     }
 
 
-def test_a_folder_reduced_by_an_older_harness_is_drawn_without_the_missing_figures(quick_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "FORMATS", ("png",))
-    monkeypatch.setattr(build, "frame", lambda *_: None)
+@pytest.mark.usefixtures("unrendered")
+def test_a_folder_reduced_by_an_older_harness_is_drawn_without_the_missing_figures(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     for name in ("page_spread", "latch_share", "latches", "file_io"):
         (run / "reduced" / f"{name}.parquet").unlink()

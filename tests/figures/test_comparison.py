@@ -232,6 +232,7 @@ def test_runs_without_a_common_cell_are_refused(tmp_path, console):
     assert not (tmp_path / "compare-a-b").exists()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_runs_without_a_common_version_are_compared_and_the_output_says_how(tmp_path, console):
     a = write_reduced(tmp_path / "a", quick_cells(("2022", "2025")), lab="sqlserver", shape="paper")
     b = write_reduced(tmp_path / "b", quick_cells(("2008",)), shape="paper")
@@ -335,6 +336,7 @@ def test_a_slowdown_that_the_runs_tell_is_reported(tmp_path, console):
     assert faster.slowdowns == []
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_slowdown_ends_the_command_with_one(tmp_path, capsys):
     cells = CELLS[:2]
     a, b = (write_reduced(tmp_path / name, cells, blocks=3, factor=factor) for name, factor in (("a", 1), ("b", 0.7)))
