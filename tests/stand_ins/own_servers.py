@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 
-import psutil
 import pyodbc
+import pytest
 
+from harness import cli
 from harness.lab import drivers
 from harness.lab.drivers import Secret
 from harness.lab.embedded_instances import free_ports
@@ -134,7 +137,6 @@ class CommandResult:
     code: int
     out: str
     err: str
-    seconds: float
 
     @property
     def line(self) -> str:
@@ -179,23 +181,21 @@ class OwnServers:
             env={**child_environment({"HARNESS_PASSWORD": self.password}), "COLUMNS": "200"},
         )
 
-    def harness(self, *arguments: str, timeout_s: float = 500) -> CommandResult:
-        """Run a command to its end. Assert that no process is left and that it showed and wrote no password."""
-        began = time.monotonic()
-        with self.begin(*arguments) as process:
-            children: dict[int, psutil.Process] = {}
-            while process.poll() is None:
-                if time.monotonic() - began > timeout_s:
-                    process.kill()
-                    raise AssertionError(f"{arguments} did not end within {timeout_s} s: {process.communicate()}")
-                children |= {child.pid: child for child in children_of(process.pid)}
-                try:
-                    process.wait(0.2)  # between looks at all processes of the machine
-                except subprocess.TimeoutExpired:
-                    continue
-            out, err = process.communicate()
-        result = CommandResult(process.returncode, out, err, time.monotonic() - began)
-        assert not [child for child in children.values() if is_alive(child)]
+    def harness(self, *arguments: str) -> CommandResult:
+        """Run a command to its end, in this process. Assert that no process is left and that it showed and wrote no
+        password."""
+        before = set(children_of(os.getpid()))
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        with pytest.MonkeyPatch.context() as patch, StringIO() as out, StringIO() as err:
+            patch.chdir(self.folder)
+            patch.setenv("HARNESS_PASSWORD", self.password)
+            patch.setenv("COLUMNS", "200")
+            with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+                cli.main(arguments)
+            result = CommandResult(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        assert not [child for child in children_of(os.getpid()) if child not in before and is_alive(child)]
         self.assert_no_secret(result)
         return result
 
