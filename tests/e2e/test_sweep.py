@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,52 +33,49 @@ QUICK = ["--lab", "embedded", "--measure", "300ms", "--settle", "200ms"]
 
 
 class Saboteur(Reporter):
-    """Kills one child process of this one with SIGKILL when a cell is first measured."""
+    """Kills a child process of this one with SIGKILL when a cell is first measured, another one in the next cell."""
 
-    def __init__(self, victim: str) -> None:
-        self.victim = victim
+    def __init__(self, victims: Sequence[str]) -> None:
+        self.victims = list(victims)
         self.spared = set(psutil.Process().children())  # servers of other tests' fixtures
-        self.killed = 0
-        self.notes: list[str] = []
+        self.killed: dict[str, int] = {}
 
     def phase(self, what: str) -> None:
-        if what.endswith(": measure") and not self.killed:
-            self.killed = next(
+        if what.endswith(": measure") and what not in self.killed:
+            victim = self.victims.pop(0)
+            found = next(
                 child.pid
                 for child in psutil.Process().children()
-                if child not in self.spared and self.victim in " ".join(command_line(child))
+                if child not in self.spared and victim in " ".join(command_line(child))
             )
-            os.kill(self.killed, signal.SIGKILL)
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+            self.killed[what] = found
+            os.kill(found, signal.SIGKILL)
 
 
 def entries(results: Path) -> list[Entry]:
     return list(read(results / "journal.jsonl"))
 
 
-VICTIMS = [
-    ("harness.load.worker", "locust-worker-1"),
-    ("harness.load.master", "locust-master"),
-    ("--name initiator-1", "initiator-1"),
-    ("--name target", "target"),
-]
+VICTIMS = {
+    "locust-worker-1": "harness.load.worker",
+    "locust-master": "harness.load.master",
+    "initiator-1": "--name initiator-1",
+    "target": "--name target",
+}
 
 
-@pytest.mark.parametrize("victim, name", VICTIMS, ids=[name for _, name in VICTIMS])
-def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
-    victim: str, name: str, tmp_path: Path
-) -> None:
+def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(tmp_path: Path) -> None:
     selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
-    cells = [Visit(Cell.parse(cell)) for cell in CELLS]
+    cells = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in range(1, len(VICTIMS) + 1)]
     results = matrix_run.open_results(selection.settings, cells)
-    saboteur = Saboteur(victim)
+    saboteur = Saboteur([*VICTIMS.values()])
     tally = matrix_run.run_cells(selection, results, cells, saboteur)
-    assert (tally.completed, tally.failed) == (2, 0), tally.last_reason
-    first, *others = entries(results)
-    assert (first.outcome, [entry.outcome for entry in others]) == ("failed", ["completed", "completed"])
-    assert f"{name} (process {saboteur.killed}) was killed by signal 9 (SIGKILL)" in first.reason
+    assert (tally.completed, tally.failed) == (len(VICTIMS), 0), tally.last_reason
+    failed = [entry for entry in entries(results) if entry.outcome == "failed"]
+    for name, killed, entry in zip(VICTIMS, saboteur.killed.values(), failed, strict=True):
+        assert f"{name} (process {killed}) was killed by signal 9 (SIGKILL)" in entry.reason
+    assert len({entry.cell for entry in failed}) == len(VICTIMS)
+    assert sorted(entry.outcome for entry in entries(results)) == sorted(["completed", "failed"] * len(VICTIMS))
     assert set(psutil.Process().children()) <= saboteur.spared
 
 
