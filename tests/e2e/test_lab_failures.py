@@ -20,7 +20,8 @@ from harness.lab.drivers import Secret
 from harness.lab.error_remedies import REMEDIES
 from harness.lab.scripts import ScriptError
 from harness.sweep.journal import Entry, read
-from tests.stand_ins.own_servers import PASSWORD, CommandResult, OwnServers, Server, output_until, stop_all
+from tests.commands import CommandResult
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 
 pytestmark = pytest.mark.process
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,19 +12,9 @@ import pytest
 import harness as harness_package
 from harness.records import State
 from harness.workload_file import FOLDER, PAPER, PRESETS
+from tests.commands import harness
 
 pytestmark = pytest.mark.process
-
-
-def harness(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=500,
-        check=False,
-    )
 
 
 NAMES = """
@@ -43,17 +31,17 @@ target_queue = "dbo.[//Warehouse/Queue]"
 @pytest.mark.parametrize("name", sorted({*PRESETS} - {PAPER}))
 def test_a_workload_of_the_package_runs(name: str, tmp_path: Path) -> None:
     checked = harness(tmp_path, "workload", "check", name)
-    assert (checked.returncode, checked.stderr) == (0, "")
-    assert "messages sent, each processed once and in order" in checked.stdout
-    assert checked.stdout.splitlines()[-1] == f"the workload runs. Next: harness run --workload {name}"
+    assert (checked.code, checked.err) == (0, "")
+    assert "messages sent, each processed once and in order" in checked.out
+    assert checked.out.splitlines()[-1] == f"the workload runs. Next: harness run --workload {name}"
 
 
 def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_of_its_own(tmp_path: Path) -> None:
     written = harness(tmp_path, "workload", "new", "orders")
-    assert (written.returncode, written.stderr) == (0, "")
-    assert "next: harness workload check orders" in written.stdout
+    assert (written.code, written.err) == (0, "")
+    assert "next: harness workload check orders" in written.out
     again = harness(tmp_path, "workload", "new", "orders")
-    assert (again.returncode, again.stderr) == (2, "harness: orders exists: name another folder\n")
+    assert (again.code, again.err) == (2, "harness: orders exists: name another folder\n")
 
     file = tmp_path / "orders" / "workload.toml"
     options = "messages_per_transaction = 10\n\n[dialogs]\npriority = 8\nper_group = 2\n\n[queue]\nretention = true\n\n[initiator]"
@@ -63,9 +51,9 @@ def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_of_its
     small = harness(tmp_path, "run", *cell, "--payload", "100")
     line = f"workload.toml, line {len(text.splitlines())}: the bodies of orders have sizes of their own"
     why = f"{line}: the payload of its cells is their mean, 600 bytes, not 100"
-    assert (small.returncode, small.stderr) == (2, f"harness: {why}\n")
+    assert (small.code, small.err) == (2, f"harness: {why}\n")
     ran = harness(tmp_path, "run", *cell, "--measure", "300ms", "--settle", "200ms")
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (ran.code, ran.err) == (0, "")
     [manifest] = tmp_path.glob("results/*/manifest.json")
     workload = json.loads(manifest.read_text())["settings"]["workload"]
     assert (workload["name"], workload["dialogs"]) == ("orders", {"priority": 8, "per_group": 2})
@@ -174,9 +162,9 @@ def test_messages_of_json_reach_an_application_that_reads_them(tmp_path: Path) -
     assert submit.count("@body varbinary(max)") == 1
     (folder / "submit_order.sql").write_text(submit.replace("@body varbinary(max)", "@body nvarchar(max)"))
     checked = harness(tmp_path, "workload", "check", "orders")
-    assert (checked.returncode, checked.stderr) == (0, "")
-    assert "bodies: order.json, uniform from 300 to 2,000 bytes, 1,150 on average" in checked.stdout
-    assert "messages sent, none left in a queue" in checked.stdout
+    assert (checked.code, checked.err) == (0, "")
+    assert "bodies: order.json, uniform from 300 to 2,000 bytes, 1,150 on average" in checked.out
+    assert "messages sent, none left in a queue" in checked.out
 
 
 def test_a_target_that_is_slower_than_the_clients_falls_behind_though_messages_are_only_counted(tmp_path: Path) -> None:
@@ -233,12 +221,12 @@ MISTAKES = [
 
 @pytest.mark.parametrize("file, old, new, words, code", MISTAKES)
 def test_a_mistake_is_one_line(tmp_path: Path, file: str, old: str, new: str, words: str, code: int) -> None:  # noqa: PLR0917
-    assert harness(tmp_path, "workload", "new", "orders").returncode == 0
+    assert harness(tmp_path, "workload", "new", "orders").code == 0
     path = tmp_path / "orders" / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
     checked = harness(tmp_path, "workload", "check", "orders")
-    [line] = checked.stderr.splitlines()
+    [line] = checked.err.splitlines()
     assert words in line, line
-    assert checked.returncode == code
+    assert checked.code == code

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 
 import pyodbc
-import pytest
 
-from harness import cli
 from harness.lab import drivers
 from harness.lab.drivers import Secret
 from harness.lab.embedded_instances import free_ports
 from harness.settings import child_environment
-from tests.processes import Child, children_of, is_alive
+from tests import commands
+from tests.commands import CommandResult
+from tests.processes import Child
 
 FAULTY_SERVER = Path(__file__).with_name("faulty_server.py")
 PASSWORD = "Stand-in, never 2 be seen!"  # of the login sa, and so of the harness
@@ -131,23 +128,6 @@ class Server:
 
 
 @dataclass
-class CommandResult:
-    """The output and exit code of a command."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def line(self) -> str:
-        """The one line on stderr."""
-        assert "Traceback" not in self.out + self.err, self.out + self.err
-        lines = self.err.splitlines()
-        assert len(lines) == 1 and lines[0].startswith("harness: "), (self.code, self.out, self.err)
-        return lines[0].removeprefix("harness: ")
-
-
-@dataclass
 class OwnServers:
     """A target and initiators, their lab.toml, and commands on them."""
 
@@ -182,20 +162,8 @@ class OwnServers:
         )
 
     def harness(self, *arguments: str) -> CommandResult:
-        """Run a command to its end, in this process. Assert that no process is left and that it showed and wrote no
-        password."""
-        before = set(children_of(os.getpid()))
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        with pytest.MonkeyPatch.context() as patch, StringIO() as out, StringIO() as err:
-            patch.chdir(self.folder)
-            patch.setenv("HARNESS_PASSWORD", self.password)
-            patch.setenv("COLUMNS", "200")
-            with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-                cli.main(arguments)
-            result = CommandResult(int(ended.value.code or 0), out.getvalue(), err.getvalue())
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        assert not [child for child in children_of(os.getpid()) if child not in before and is_alive(child)]
+        """Run a command to its end. Assert that it showed and wrote no password."""
+        result = commands.harness(self.folder, *arguments, HARNESS_PASSWORD=self.password)
         self.assert_no_secret(result)
         return result
 
