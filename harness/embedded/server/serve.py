@@ -189,7 +189,6 @@ class InstanceServer:
                 turns=turns,
             )
 
-        gc.collect()
         gc.freeze()  # what exists now lives as long as the process: collections need not look at it
         gc.set_threshold(*GC_THRESHOLD)
         self._memory = MemoryWatch(loop, instance)
