@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from harness.embedded.broker.arrival import Acceptance, Arrival
 from harness.embedded.broker.broker_link import BrokerLink, Dispatchers, Inboxes, Transport
@@ -67,6 +68,7 @@ class Engine:
         self.error_log = error_log = ErrorLog(clock)
         keys = keys or NoKeys(entropy)
         environment = Environment(name, scheduler, clock, entropy, store, platform, waits, counters, error_log, keys)
+        self.statements: Any = None  # what runs its T-SQL: the engine and it end together
         self.rows_set_aside = 0  # by recovery, because it could not read them
         self.logins: dict[str, Login] = {}  # by name, lower case
         self.databases = databases = Databases(version, environment)

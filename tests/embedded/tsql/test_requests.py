@@ -3,13 +3,16 @@ output, and how they fail."""
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from harness.embedded.sqltypes import INT, MAX, Parameter, SqlType
 from harness.embedded.tsql.requests import ClientSession
 from harness.embedded.tsql.session import handles
 from harness.embedded.tsql.statements import procedures
-from tests.embedded.tsql.sides import Message
+from tests.embedded.tsql.sides import Message, World
 
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
 
@@ -222,3 +225,12 @@ def test_a_procedure_with_parameters_cannot_be_activated(side, send):
         "ALTER QUEUE dbo.q WITH ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.Reader, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER)"
     )
     assert error.number == 9653
+
+
+def test_an_instance_that_nobody_uses_is_freed():
+    side = World().side("Here")
+    assert side.rows("SELECT v.n / 2, LEN(v.s) FROM (VALUES (6, N'abc')) AS v (n, s)") == [(3, 3)]
+    instance = weakref.ref(side.instance)
+    del side
+    gc.collect()
+    assert instance() is None

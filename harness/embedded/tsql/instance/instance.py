@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Protocol
-from weakref import WeakKeyDictionary
+from typing import Any, Protocol
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
@@ -78,13 +77,11 @@ class ConnectedSession(Protocol):
 class Instance:
     """The T-SQL side of one engine. `Instance.of(engine)` returns it, and the first call reads it from the store."""
 
-    _instances: ClassVar[WeakKeyDictionary[Engine, Instance]] = WeakKeyDictionary()
-
-    @classmethod
-    def of(cls, engine: Engine) -> Instance:
-        instance = cls._instances.get(engine)
+    @staticmethod
+    def of(engine: Engine) -> Instance:
+        instance: Instance | None = engine.statements
         if instance is None:
-            instance = cls._instances[engine] = Instance(engine)
+            instance = engine.statements = Instance(engine)
             instance.recover()
         return instance
 

@@ -94,6 +94,15 @@ def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
     return ", ".join((*parts, *keys))
 
 
+class Calls:
+    """What functions share with the connection, to which they must not refer: it does not show them to a collection of
+    garbage, and neither would ever be freed."""
+
+    def __init__(self) -> None:
+        self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
+        self.failure: Exception | None = None
+
+
 class Sqlite:
     """The connection, its functions, and its errors translated to SQL Server's."""
 
@@ -113,9 +122,8 @@ class Sqlite:
         self.look_again: Callable[[], None] = lambda: None  # and set them as they are now
         self.reads = Reads()
         self.is_reading = False  # a query that may be stopped: stopping a change would roll everything back
-        self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
+        self.calls = Calls()
         self._functions: set[tuple[str, int]] = set()
-        self._failure: Exception | None = None  # of a function
         self._pools: dict[str, list[str]] = {}  # unused temporary tables, by their declarations
         self._serial = 0
         self._held: dict[int, str | bytes] = {}  # long parameters of the statement that runs, by place
@@ -237,7 +245,7 @@ class Sqlite:
             connection.execute("RELEASE refused")
 
     def _translated(self, error: Exception) -> BaseException:
-        failure, self._failure = self._failure, None
+        failure, self.calls.failure = self.calls.failure, None
         if failure is not None:
             return failure
         if isinstance(error, sqlite3.IntegrityError):
@@ -286,18 +294,19 @@ class Sqlite:
         if (name, arity) in self._functions:
             return
         self._functions.add((name, arity))
+        calls = self.calls
 
         def guarded(*arguments: Any) -> Any:
             try:
-                return function(*arguments) if constant else function(self.frame, *arguments)
+                return function(*arguments) if constant else function(calls.frame, *arguments)
             except (SqlServerError, RecursionError, MemoryError) as error:
-                self._failure = error
+                calls.failure = error
                 raise
             except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
-                self._failure = SqlServerError(8116, type(arguments[-1]).__name__, name)
-                raise self._failure from error
+                calls.failure = SqlServerError(8116, type(arguments[-1]).__name__, name)
+                raise calls.failure from error
             except Exception as error:  # a defect: SQLite would report it as an error of its own
-                self._failure = error
+                calls.failure = error
                 raise
 
         self.connection.create_function(name, arity, guarded, deterministic=constant)
@@ -328,8 +337,8 @@ class Sqlite:
     def forget(self, session: Any) -> None:
         """At the end of a session's request: drop its frame and parameters, which may be large."""
         self._held.clear()
-        if self.frame is not None and self.frame.session is session:
-            self.frame = None
+        if self.calls.frame is not None and self.calls.frame.session is session:
+            self.calls.frame = None
 
     def give_back(self, name: str, declarations: str) -> int:
         """Empty a table and return how many rows it had. It is reused next: it is in the processor's caches."""

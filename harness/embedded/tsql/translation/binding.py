@@ -170,7 +170,7 @@ class Plan:
 
     def prepare(self, frame: Frame) -> tuple[str, list[Any]]:
         """Check permissions, fill views, and return the text and the parameters for this run."""
-        frame.sqlite.frame = frame
+        frame.sqlite.calls.frame = frame
         guard = frame.session.guard
         if guard is not None and self.needs:
             guard.run(self, frame)
