@@ -75,7 +75,7 @@ def is_precise(journal: Journal, cell: Cell, before: int) -> bool:
     return bool(interval and interval.is_known and (interval.high - interval.low) / interval.ratio < 0.1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(noise=st.floats(0.0, 0.2), stop_after=st.integers(0, 80))
 def test_a_pair_is_repeated_until_all_its_gains_are_precise_also_when_the_sweep_is_killed_and_resumed(
     noise: float, stop_after: int

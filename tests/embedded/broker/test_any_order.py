@@ -153,4 +153,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=200, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+TestAnyOrder.settings = settings(max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck))

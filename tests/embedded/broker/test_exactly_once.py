@@ -146,7 +146,7 @@ class ExactlyOnce(RuleBasedStateMachine):
 
 
 TestExactlyOnce = ExactlyOnce.TestCase
-TestExactlyOnce.settings = settings(max_examples=150, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+TestExactlyOnce.settings = settings(max_examples=80, stateful_step_count=30, suppress_health_check=list(HealthCheck))
 
 
 def test_a_crash_between_flush_and_acknowledgement_does_not_repeat_the_message(world, pair):
