@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from harness.lab import dialog_pool
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
 from harness.observe import dialog_pages
+from tests.commands import harness
 
 pytestmark = pytest.mark.process
 
@@ -51,19 +50,11 @@ def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(la
 
 def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(tmp_path: Path) -> None:
     cells = "i1-t3-r1-p100-v2008", "i1-t3-r150-p100-v2008"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "harness", "matrix", "--lab", "embedded", "--only-sweep"),
-            *("--cells", "i1-t3-r*-p100-v2008", "--measure", "1s", "--settle", "200ms", "--results", str(tmp_path)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "sys.sysdesend" not in done.stdout, "the pages are the model's"
-    [results] = tmp_path.iterdir()
+    times = ("--measure", "1s", "--settle", "200ms")
+    done = harness(tmp_path, "matrix", "--lab", "embedded", "--only-sweep", "--cells", "i1-t3-r*-p100-v2008", *times)
+    assert done.code == 0, done
+    assert "sys.sysdesend" not in done.out, "the pages are the model's"
+    [results] = (tmp_path / "results").iterdir()
     distinct = {}
     for cell in cells:
         rows = pq.read_table(results / "raw" / "dialog_pages" / f"{cell}-b1-a1.parquet").to_pylist()

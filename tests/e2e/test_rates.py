@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from tests.commands import harness
+
 pytestmark = pytest.mark.process
 
 TIMES = ("--settle", "200ms", "--measure", "500ms", "--lab", "embedded", "--results", "runs")
 
 
-def harness(tmp_path: Path, *arguments: str) -> tuple[Path, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *arguments, *TIMES],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def run(tmp_path: Path, *arguments: str) -> tuple[Path, str]:
+    done = harness(tmp_path, *arguments, *TIMES)
+    assert done.code == 0, done
     [results] = (tmp_path / "runs").iterdir()
-    return results, done.stdout
+    return results, done.out
 
 
 def test_a_cell_climbs_from_a_tenth_of_its_rate_to_beyond_it(tmp_path: Path) -> None:
-    results, printed = harness(tmp_path, "rates", "i1-t2-r1-p100-v2008")
+    results, printed = run(tmp_path, "rates", "i1-t2-r1-p100-v2008")
     table = pd.read_parquet(results / "reduced" / "rates.parquet")
     assert len(table) == 12 and table.percent.isna().tolist() == [True] + [False] * 11
     closed_loop_per_s = table.sent_per_s[0]
@@ -44,7 +37,7 @@ def test_a_cell_climbs_from_a_tenth_of_its_rate_to_beyond_it(tmp_path: Path) -> 
 
 
 def test_a_single_cell_in_the_open_loop_has_its_schedule_in_the_records(tmp_path: Path) -> None:
-    results, printed = harness(tmp_path, "run", "i1-t2-r1-p100-v2008", "--rate", "40/s", "--arrivals", "poisson")
+    results, printed = run(tmp_path, "run", "i1-t2-r1-p100-v2008", "--rate", "40/s", "--arrivals", "poisson")
     model = "open loop, 40/s per initiator, Poisson arrivals"
     assert f"cell: i1-t2-r1-p100-v2008, {model}" in printed
     assert "2 threads per initiator can make 40 sends/s while a send takes at most 50 ms on average" in printed

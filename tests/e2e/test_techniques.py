@@ -13,6 +13,7 @@ import pytest
 
 from harness.techniques.technique_scenario import DEFAULT, read
 from harness.techniques.techniques_table import SCHEMA
+from tests.commands import harness
 
 pytestmark = pytest.mark.process
 
@@ -59,20 +60,14 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     svg = (results / "figures" / "techniques.svg").read_text()
     assert "not SQL Server" in svg
 
-    again = subprocess.run(
-        [sys.executable, "-m", "harness", "figures", str(results)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=500,
-        check=True,
-    )
-    assert again.stdout.splitlines() == [
-        f"figure: {results / 'figures' / 'techniques'}.{ending}" for ending in ("png", "svg")
-    ]
-
     kinds = {path.name for path in (results / "techniques" / "reuse" / "raw").iterdir()}
     assert {"cells", "calls", "deliveries", "receives", "samples", "waits"} <= kinds
     manifest = json.loads((results / "manifest.json").read_text())
     assert manifest["lab"] == lab and manifest["finished_at"]
     assert [step["key"] for step in manifest["scenario"]["techniques"]] == table.technique.tolist()
+
+    again = harness(tmp_path, "figures", str(results))
+    assert (again.code, again.err) == (0, "")
+    assert again.out.splitlines() == [
+        f"figure: {results / 'figures' / 'techniques'}.{ending}" for ending in ("png", "svg")
+    ]
