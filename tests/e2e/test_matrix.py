@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +16,20 @@ import pytest
 from harness.reductions import SparkUnavailable
 from harness.reductions.spark_session import require_java
 
-CELLS = "i1-t2-*-p100-v2008 i2-t1-r150-p1024-v2008"
+pytestmark = [pytest.mark.process, pytest.mark.spark]
+
+MATRIX = '[axes]\nthreads = 5\nversions = "newest"\n[times]\nmeasure = "500ms"\nsettle = "500ms"\n'
+AXES = ("--matrix", "mine.toml", "--initiators", "1,4", "--threads", "2", "--ratios", "1,150", "--payloads", "3000")
+CELLS = {f"i{initiators}-t2-r{ratio}-p3000-v2008" for initiators in (1, 4) for ratio in (1, 150)}
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run, with what its command printed and left beside its results."""
+
+    folder: Path
+    output: str
+    left: set[str]
 
 
 def harness(*arguments: str, cwd: Path, scratch: Path) -> str:
@@ -26,79 +40,50 @@ def harness(*arguments: str, cwd: Path, scratch: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.process
-@pytest.mark.spark
-def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_with(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A run of axes of one's own."""
     try:
         require_java()
     except SparkUnavailable as missing:
         pytest.skip(str(missing))
-    scratch = tmp_path_factory.mktemp("scratch")
-    matrix = (
-        "matrix",
-        "--lab",
-        "embedded",
-        "--cells",
-        CELLS,
-        "--measure",
-        "500ms",
-        "--settle",
-        "500ms",
-        "--results",
-        "runs",
-    )
-    output = harness(*matrix, cwd=tmp_path, scratch=scratch)
-    assert os.listdir(tmp_path) == ["runs"]
-    assert os.listdir(scratch) == []
-    [run] = (tmp_path / "runs").iterdir()
-    assert "not SQL Server's" in output.splitlines()[0]
-    assert f"results: runs/{run.name}" in output.splitlines()[-1]
+    folder, scratch = tmp_path_factory.mktemp("matrix"), tmp_path_factory.mktemp("scratch")
+    (folder / "mine.toml").write_text(MATRIX)
+    output = harness("matrix", "--lab", "embedded", *AXES, "--results", "runs", cwd=folder, scratch=scratch)
+    [run] = (folder / "runs").iterdir()
+    (folder / "mine.toml").unlink()
+    return Done(run, output, {*os.listdir(folder), *os.listdir(scratch)})
 
+
+def test_a_matrix_ends_with_tables_and_figures(done: Done) -> None:
+    run = done.folder
+    assert done.left == {"runs"}
+    assert "not SQL Server's" in done.output.splitlines()[0]
+    assert f"results: runs/{run.name}" in done.output.splitlines()[-1]
     cells = pq.read_table(run / "reduced" / "cells.parquet").to_pylist()
-    assert {row["cell_id"] for row in cells} == {
-        "i1-t2-r1-p100-v2008",
-        "i1-t2-r150-p100-v2008",
-        "i2-t1-r150-p1024-v2008",
-    }
+    assert {row["cell_id"] for row in cells} == CELLS
     assert all(row["processed_per_s"] > 0 for row in cells)
     calls = [row["sent_per_s"] * row["measured_s"] for row in cells]
     assert [row["latency_us_p50"] is not None for row in cells] == [number >= 20 for number in map(round, calls)]
-    assert pq.read_metadata(run / "reduced" / "gain.parquet").num_rows == 1
-    figures = {path.name for path in (run / "figures").glob("*.png")}
-    assert any(name.startswith("figure-2") for name in figures) and any(name.startswith("figure-5") for name in figures)
-    assert {path.stem for path in (run / "figures").glob("*.svg")} == {Path(name).stem for name in figures}
-
-    other = shutil.copytree(run, tmp_path / "other")
-    manifest = json.loads((run / "manifest.json").read_text())
-    (other / "manifest.json").write_text(json.dumps(manifest | {"run_id": "other"}))
-    harness("compare", str(run), str(other), "--output", "compared", cwd=tmp_path, scratch=scratch)
-    assert list((tmp_path / "compared").glob("*.png")) and list((tmp_path / "compared").glob("*.csv"))
+    assert pq.read_metadata(run / "reduced" / "gain.parquet").num_rows == 2
+    figures = {path.stem for path in (run / "figures").glob("*.png")}
+    assert {"figure-2-throughput-1-initiator", "throughput-4-initiators", "figure-5-gain"} <= figures
+    assert {path.stem for path in (run / "figures").glob("*.svg")} == figures
 
 
-@pytest.mark.process
-@pytest.mark.spark
-def test_axes_of_ones_own_are_run_drawn_and_resumed(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    try:
-        require_java()
-    except SparkUnavailable as missing:
-        pytest.skip(str(missing))
-    (tmp_path / "mine.toml").write_text(
-        '[axes]\nthreads = 2\nversions = "newest"\n[times]\nmeasure = "400ms"\nsettle = "400ms"\n'
-    )
-    scratch = tmp_path_factory.mktemp("scratch")
-    axes = ("--matrix", "mine.toml", "--initiators", "4", "--threads", "1,7", "--ratios", "1,20", "--payloads", "3000")
-    output = harness("matrix", "--lab", "embedded", *axes, "--results", "runs", cwd=tmp_path, scratch=scratch)
-    [run] = (tmp_path / "runs").iterdir()
-    cells = {f"i4-t{threads}-r{ratio}-p3000-v2008" for threads in (1, 7) for ratio in (1, 20)}
-    rows = pq.read_table(run / "reduced" / "cells.parquet").to_pylist()
-    assert {row["cell_id"] for row in rows} == cells
-    assert all(f"│ {cell} " in output for cell in cells), output
-    assert (run / "figures" / "throughput-4-initiators.png").is_file()
-    settings = json.loads((run / "manifest.json").read_text())["settings"]
-    assert (settings["matrix"]["name"], settings["threads"], settings["measure"]) == ("mine", [1, 7], 0.4)
-
-    (tmp_path / "mine.toml").unlink()  # the manifest keeps the matrix
-    again = harness("matrix", "--resume", str(run), "--only-sweep", cwd=tmp_path, scratch=scratch)
+def test_axes_of_ones_own_are_shown_and_resumed_without_their_file(done: Done, tmp_path: Path) -> None:
+    assert all(f"│ {cell} " in done.output for cell in CELLS), done.output
+    settings = json.loads((done.folder / "manifest.json").read_text())["settings"]
+    assert (settings["matrix"]["name"], settings["threads"], settings["measure"]) == ("mine", [2], 0.5)
+    resume = ("matrix", "--resume", str(done.folder), "--only-sweep")
+    again = harness(*resume, cwd=done.folder, scratch=tmp_path)
     assert "4 cells" in again and "completed" not in again
+
+
+def test_a_run_is_compared_with_another(done: Done, tmp_path: Path) -> None:
+    other = shutil.copytree(done.folder, tmp_path / "other")
+    manifest = json.loads((other / "manifest.json").read_text())
+    (other / "manifest.json").write_text(json.dumps(manifest | {"run_id": "other"}))
+    compare = ("compare", str(done.folder), str(other), "--output", "compared")
+    harness(*compare, cwd=tmp_path, scratch=tmp_path)
+    assert list((tmp_path / "compared").glob("*.png")) and list((tmp_path / "compared").glob("*.csv"))
