@@ -21,6 +21,7 @@ from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
+from tests.commands import harness
 from tests.processes import Child, children_of, command_line, environment, is_alive
 from tests.waiting import wait_until
 
@@ -194,14 +195,12 @@ def test_a_killed_sweep_resumes_where_it_was_and_only_under_the_same_settings(
 ) -> None:
     results, _ = ended(start("matrix", "--only-sweep", "--cells", FIVE, *QUICK), signal.SIGKILL, tmp_path)
     done = [entry.cell for entry in entries(results)]
-    refused = start("matrix", "--resume", str(results), "--measure", "2s")
-    output, _ = refused.communicate(timeout=500)
-    assert refused.returncode == 2
-    assert "cannot be resumed with other settings: measure is 0.3 in the run and 2.0 now" in output
-    resumed = start("matrix", "--only-sweep", "--resume", str(results))
-    output, _ = resumed.communicate(timeout=120)
-    assert resumed.returncode == 0, output
-    assert f"{len(done)} of 5 cells are done already" in output
+    refused = harness(tmp_path, "matrix", "--resume", str(results), "--measure", "2s")
+    assert refused.code == 2
+    assert "cannot be resumed with other settings: measure is 0.3 in the run and 2.0 now" in refused.line
+    resumed = harness(tmp_path, "matrix", "--only-sweep", "--resume", str(results))
+    assert resumed.code == 0, resumed
+    assert f"{len(done)} of 5 cells are done already" in resumed.out
     completed = [entry.cell for entry in entries(results) if entry.outcome == "completed"]
     assert completed[: len(done)] == done
     assert len(completed) == len(set(completed)) == 5
@@ -209,8 +208,7 @@ def test_a_killed_sweep_resumes_where_it_was_and_only_under_the_same_settings(
 
 
 @pytest.mark.skipif(not freetds, reason="FreeTDS is not installed (apt-get install tdsodbc)")
-def test_a_cell_runs_with_freetds_as_well(start: Callable[..., subprocess.Popen[str]]) -> None:
-    process = start("run", CELLS[0], "--driver", "freetds", *QUICK)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
-    assert "each processed once and in order" in output
+def test_a_cell_runs_with_freetds_as_well(tmp_path: Path) -> None:
+    ran = harness(tmp_path, "run", CELLS[0], "--driver", "freetds", *QUICK)
+    assert ran.code == 0, ran
+    assert "each processed once and in order" in ran.out
