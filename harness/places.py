@@ -7,6 +7,7 @@ PACKAGE = Path(str(files("harness")))
 # The checkout that this code runs from; None for an installed package.
 CHECKOUT: Path | None = None if (PACKAGE / "sql").is_dir() else PACKAGE.parent
 SQL_ROOT = (CHECKOUT or PACKAGE) / "sql"
+LOCUSTFILE = PACKAGE / "load" / "locustfile.py"
 COMPOSE_FILE = (CHECKOUT or PACKAGE) / "docker-compose.yml"
 # Where .env lies, which Compose reads: beside docker-compose.yml in a checkout, else in the current folder.
 PROJECT_FOLDER = CHECKOUT or Path()

@@ -208,6 +208,14 @@ def write(
     results: Path, kind: str, visit: Visit, attempt: int, columns: Mapping[str, Sequence[Any]], *, writer: str = ""
 ) -> Path:
     """Writes one file of `kind`, whole or not at all; `columns` are those behind KEY, of equal length."""
+    path = raw_path(results, kind, visit, attempt, writer)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as file:
+        _write_table(_table(kind, visit, attempt, columns), file)
+    return path
+
+
+def _table(kind: str, visit: Visit, attempt: int, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     schema = SCHEMAS[kind]
     length = len(next(iter(columns.values())))
     cell = visit.cell
@@ -227,13 +235,13 @@ def write(
         else _array(columns[field.name], field.type)
         for field in schema
     ]
-    path = raw_path(results, kind, visit, attempt, writer)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _write_table(table: pa.Table, file: Any) -> None:
     # Numbers hardly ever repeat: a dictionary of them makes the file larger.
-    texts = [field.name for field in schema if field.type == pa.string()]
-    with written_whole(path) as file:
-        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd", use_dictionary=texts)
-    return path
+    texts = [field.name for field in table.schema if field.type == pa.string()]
+    pq.write_table(table, file, compression="zstd", use_dictionary=texts)
 
 
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -308,16 +316,18 @@ class RecordedThread(Protocol):
     def log(self) -> RecordedCalls: ...
 
 
-def write_calls(
+def calls_file(
     threads: Sequence[RecordedThread],
     *,
-    results: Path,
     visit: Visit,
     attempt: int,
     initiator: int,
     clock_offset_ns: int,
-) -> Path:
-    """Writes the initiator's file for one attempt at a cell, once its threads have finished or are abandoned."""
+) -> memoryview:
+    """The initiator's file for one attempt at a cell, once its threads have finished or are abandoned.
+
+    `write_calls` writes it to the results, which may lie on another machine.
+    """
     counts = [thread.log.count for thread in threads]
     succeeded = np.ones(sum(counts), dtype=bool)
     base = 0
@@ -340,7 +350,20 @@ def write_calls(
         "latency_ns": joined(log.latencies_ns(0, count) for log, count in logs),
         "succeeded": succeeded,
     }
-    return write(results, "calls", visit, attempt, columns, writer=f"i{initiator}")
+    stream = pa.BufferOutputStream()
+    _write_table(_table("calls", visit, attempt, columns), stream)
+    return memoryview(stream.getvalue())
+
+
+def write_calls(
+    results: Path, visit: Visit, attempt: int, initiator: int, pieces: Iterable[bytes | memoryview]
+) -> Path:
+    """Writes the pieces of an initiator's file, whole or not at all."""
+    path = raw_path(results, "calls", visit, attempt, f"i{initiator}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        file.writelines(pieces)
+    return path
 
 
 class ResultsError(UsageFailure):

@@ -26,9 +26,13 @@ from harness.toml_file import in_words
 from harness.workload_file import Workload
 
 PREFIX = "HARNESS_"
-# Secrets are not settings: the embedded servers' password, which their parent passes on, and those of own servers.
+# Secrets are not settings: the embedded servers' password, which their parent passes on, those of own servers, and the
+# token of the test clients.
+TOKEN = "HARNESS_TOKEN"  # that a worker must know to join
+TOKEN_LENGTH_MIN = 16  # a shorter one could be guessed from a recorded handshake
 SECRETS = frozenset(
     {
+        TOKEN,
         "HARNESS_SA_PASSWORD",
         "HARNESS_PASSWORD",
         "HARNESS_PASSWORD_TARGET",
@@ -172,6 +176,10 @@ class Settings(RunSettings):
     workload: Annotated[Workload, AfterValidator(_without_rate), AfterValidator(_without_payloads)] = Field(
         default_factory=workload_file.paper, description="what is sent and what is done with it: a name or a folder"
     )
+    master_bind_host: str | None = Field(
+        None, description="where Locust's master listens for workers that join; none: workers of this machine"
+    )
+    master_bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(5557, description="the same: its port")
     drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
         60.0, description="longest wait until everything sent has been processed"
     )
@@ -280,6 +288,15 @@ def secret(name: str) -> str | None:
     """A secret from the environment, or None."""
     assert name in SECRETS, name
     return os.environ.get(name)
+
+
+def load_token() -> str:
+    """The token that lets test clients of other machines in; raises SettingsError if it is missing or short."""
+    token = secret(TOKEN) or ""
+    if len(token) < TOKEN_LENGTH_MIN:
+        found = f"{TOKEN} has {len(token)} characters" if token else f"{TOKEN} is not set"
+        raise SettingsError(f'{found}: export {TOKEN}="$(openssl rand -hex 16)", the same on all machines')
+    return token
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -28,6 +28,7 @@ COMMANDS = [
     "lab",
     "doctor",
     "serve",
+    "worker",
     "reduce",
     "figures",
     "claims",

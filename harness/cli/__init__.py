@@ -5,7 +5,7 @@ line.
 - `simulation`: simulate, calibrate
 - `workloads`: workload new, workload check
 - `labs`: lab, doctor
-- `serving`: serve
+- `serving`: serve, worker
 - `results`: reduce, figures, claims, compare
 - `conventions`: what they share; `outcomes`: how they end
 """
@@ -32,7 +32,7 @@ _MODULES = {
     **dict.fromkeys(("techniques", "rates"), "sweeps"),
     "workload": "workloads",
     **dict.fromkeys(("lab", "doctor"), "labs"),
-    "serve": "serving",
+    **dict.fromkeys(("serve", "worker"), "serving"),
     **dict.fromkeys(("reduce", "figures", "claims", "compare"), "results"),
 }
 

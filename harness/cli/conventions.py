@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 LAB_OPTIONS = ("lab", "lab_file", "dialog_security", "endpoint_encryption", "driver")
+# Of the test clients.
+CLIENT_OPTIONS = ("master_bind_host", "master_bind_port")
 MATRIX_OPTIONS = ("matrix", "initiators", "threads", "ratios", "payloads", "cells", "quick")
 
 
@@ -61,6 +63,13 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "of a workload.toml; harness workload new writes one.",
     ),
     "driver": _option("--driver", "NAME", "ODBC driver: auto (default), microsoft or freetds."),
+    "master_bind_host": _option(
+        "--master-bind-host",
+        "ADDRESS",
+        "Address of this machine on which Locust's master waits for workers of other machines, one per initiator; "
+        "harness worker starts them (default: workers of this machine, on 127.0.0.1).",
+    ),
+    "master_bind_port": _option("--master-bind-port", "PORT", "The same: its port (default 5557)."),
     "measure": _option(
         "--measure", "TIME", "Length of a cell's measured window: 500ms, 2m ... (default 30s, embedded 1s)."
     ),

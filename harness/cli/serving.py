@@ -1,16 +1,18 @@
-"""The command of an instance. It imports no settings: a lab starts an instance for each of its servers."""
+"""The commands of an instance and of a worker. `serve` imports no settings: a lab starts an instance for each of its
+servers."""
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.cli.outcomes import EXIT_CODES, OK, PATH, one_line_errors
+from harness.cli.outcomes import EXIT_CODES, OK, PATH, USAGE, Failure, one_line_errors
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
@@ -57,3 +59,44 @@ def serve(**options: Any) -> None:
         from harness.embedded.server import serve as server
 
         sys.exit(server.main(**options) or OK)
+
+
+MASTER_PORT = 5557  # Locust's
+
+
+@click.command(epilog=EXIT_CODES, short_help="Join a run of another machine with the test clients of this one.")
+@click.argument("master", metavar="HOST[:PORT]")
+@click.option("--processes", type=int, default=1, show_default=True, metavar="N", help="How many workers.")
+def worker(master: str, processes: int) -> None:
+    """Join a run that waits for workers (harness matrix --master-bind-host) at the master's address, and at its port
+    if that is not 5557. A run takes one worker per initiator, and ends them. This machine needs the same harness, and
+    must reach the initiators under the names in lab.toml. HARNESS_TOKEN in the environment is the same on all machines.
+
+    It is the short form of Locust's own command, which takes all of Locust's options:
+    locust -f .../harness/load/locustfile.py --worker --master-host HOST --master-port PORT
+
+    \b
+    Examples:
+      export HARNESS_TOKEN="$(openssl rand -hex 16)"     once; then the same in each shell
+      harness matrix --lab-file lab.toml --master-bind-host 10.0.0.5
+      harness worker 10.0.0.5                            on each client machine
+      harness worker 10.0.0.5:6000 --processes 3         three workers of one machine
+    """
+    from harness.places import LOCUSTFILE
+    from harness.settings import load_token
+
+    with one_line_errors():
+        load_token()
+        host, separator, port = master.rpartition(":")
+        if not separator:
+            host, port = master, str(MASTER_PORT)
+        if not host or not port.isdecimal():
+            raise Failure(f"{master!r} is no address: write 10.0.0.5 or 10.0.0.5:{MASTER_PORT}", USAGE)
+        words = ["--worker", "--master-host", host, "--master-port", port, "--loglevel", "WARNING"]
+        if processes > 1:
+            words += ["--processes", str(processes)]
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), *words],
+            {**os.environ, "LOCUST_SKIP_MONKEY_PATCH": "1"},
+        )

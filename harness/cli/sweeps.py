@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.conventions import LAB_OPTIONS, MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
+from harness.cli.conventions import (
+    CLIENT_OPTIONS,
+    LAB_OPTIONS,
+    MATRIX_OPTIONS,
+    print_rows,
+    require_all_completed,
+    settings_options,
+)
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors, say
 from harness.cli.results import draw_and_show, show
 
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     "precision",
     "rate",
     "arrivals",
+    *CLIENT_OPTIONS,
     "measure",
     "settle",
     "drain",
@@ -57,6 +65,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
       harness matrix --matrix quick --repeats 20 --precision 10%
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
+      harness matrix --lab-file lab.toml --master-bind-host 10.0.0.5     clients elsewhere: harness worker --help
       harness matrix --resume results/20260101-120000-sqlserver
     """
     from harness import reporting
@@ -77,7 +86,9 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("cell", required=False)
-@settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", "measure", "settle", "drain", "results", "settings")
+@settings_options(
+    *LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS, "measure", "settle", "drain", "results", "settings"
+)
 @click.option("--initiators", metavar="N", help="How many send (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
 @click.option("--dialog-ratio", metavar="N", help="1, or any other such as 150: use every 150th dialog (default 150).")
@@ -107,7 +118,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
-@settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", "settings")
+@settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS, "settings")
 @click.option("--port", default=8089, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--initiators", metavar="N", help="How many initiators the lab has (default those of the lab, or 3).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
@@ -209,7 +220,7 @@ _repeated_steps = click.option(
     help="Intended starts of the open loops: constant intervals, or a Poisson process by the seed.",
 )
 @click.option("--measure", metavar="TIME", help="Length of a step's window (default 30s, embedded and simulated 5s).")
-@settings_options("settle", "drain", "seed", "hardware", "results")
+@settings_options("settle", "drain", "seed", "hardware", *CLIENT_OPTIONS, "results")
 @_repeated_steps
 def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
     """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate; print a table and draw
@@ -250,7 +261,7 @@ def _show_steps(measured: harness.Run) -> None:
 @click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")
 @settings_options("results")
 @click.option("--seed", metavar="NUMBER", help="Seed of every random choice in the simulated lab (default 1).")
-@settings_options("hardware")
+@settings_options("hardware", *CLIENT_OPTIONS)
 @_repeated_steps
 @click.option(
     "--scenario",

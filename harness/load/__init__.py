@@ -2,7 +2,9 @@
 
 The sweep sees only `locust_clients.LocustClients`. Behind it run one Locust master process and one Locust worker
 process for each initiator, alive for a whole sweep; a worker is one test client computer and drives exactly one
-initiator. Master runner, worker runners, user class, the distribution of users and the statistics are Locust's own.
+initiator. Master runner, worker runners, user class, the distribution of users and the statistics are Locust's own, and
+a worker is Locust's own command with `locustfile`, wherever it runs: the sweep's process starts those of this machine,
+users those of others.
 
 **One thread, one client.** A Locust user owns a native thread for its whole life, with its own connection and its own
 used dialog (`threads.ClientThread`). pyodbc blocks inside the driver, where gevent cannot switch, so the loop that
@@ -21,20 +23,25 @@ compares all of it with a bare loop of threads.
 waits in steps of a second). The thread of a stopped user is parked with its connection open, and the next user takes
 it.
 
-**Messages.** The sweep's process and each Locust process exchange the typed `messages` over the process's stdin and
-stdout. A cell is `StartUsers` to the master, then `Prepare`, `Start` and `Stop` to each worker, which reports
-`WorkerProgress` in between. Locust's own network between master and workers carries nothing of ours.
+**Messages.** The sweep's process exchanges the typed `messages` with the master over the master's stdin and stdout, and
+with each worker through the master, which passes them on as custom messages of Locust. A worker joins with its version
+of the harness; another version is refused. A cell is `StartUsers` to the master, then `Prepare`, `Start` and `Stop` to
+each worker, which reports `WorkerProgress` in between; then `Fetch` asks for the file of its calls, in pieces.
 
-**Secrets.** Connection strings reach a worker through its stdin. They are on no command line and in no network message.
-Their login may execute the procedures of the lab's workload and nothing else; so test clients look up no dialogs: the
-plan has their handles.
+**Secrets.** Connection strings reach a worker in a message. They are on no command line, and all that goes between
+master and workers is encrypted (`sealed_sockets`): who does not know HARNESS_TOKEN cannot join, send or read. A run
+whose workers are all on this machine makes a token of its own. The login of a connection string may execute the
+procedures of the lab's workload and nothing else; so test clients look up no dialogs: the plan has their handles.
 
-**Endings.** Every process dies with its parent (`harness.lab.processes`). A worker or master that dies is a `LoadError`
-with its name and signal; the next `prepare` starts all of them anew. A thread that stays in a call after `stop` is
-reported and abandoned; its user gets a new one.
+**Endings.** Every process of this machine dies with its parent (`harness.lab.processes`). A worker or master that dies
+is a `LoadError` with its name and signal; the next `prepare` starts all of them anew. A worker of another machine that
+leaves, or sends no heartbeat for ten seconds, is one with its machine's name; the next cell waits for another. It ends
+with the run, or after a minute without the master. A thread that stays in a call after `stop` is reported and
+abandoned; its user gets a new one.
 
 Modules: `plan` a cell's plan, progress and report; `payload` a message's body, `bodies` those of a workload's own sizes
-or template; `threads` the client thread, `seats` which user has which; `worker` a worker process, `master` the master
-process, `locust_process` what they share; `messages` what goes between processes; `locust_clients` all of it seen from
-the sweep; `ui` and `web` the web interface for one scenario.
+or template; `threads` the client thread, `seats` which user has which; `locustfile` what Locust runs as a worker,
+`worker` what it does there; `master` the master process, `locust_process` what it shares with workers,
+`sealed_sockets` their connections; `messages` what goes between processes; `locust_clients` all of it seen from the
+sweep; `ui` and `web` the web interface for one scenario.
 """

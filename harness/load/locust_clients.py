@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import itertools
 import re
+import secrets
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from harness.failures import UsageFailure
 from harness.lab.processes import Child, stop_all
 from harness.load import messages
-from harness.load.messages import Answer, Failed, Message, WorkerLost, WorkerProgress, decode, encode
+from harness.load.messages import (
+    Answer,
+    Failed,
+    Joined,
+    Message,
+    Refused,
+    WorkerLost,
+    WorkerProgress,
+    decode,
+    encode,
+)
 from harness.load.plan import CellPlan, LoadError, LoadReport, Progress
+from harness.matrix import Cell
+from harness.places import LOCUSTFILE
+from harness.records import write_calls
+from harness.settings import TOKEN, Settings, load_token, secret
 
 PREPARE_TIMEOUT_S = 60.0  # fifty logins on a busy machine
 STOP_TIMEOUT_S = 10.0  # for the last calls to return
 MARGIN_S = 60.0  # beyond the children's own time limits: they should have answered long before
+JOIN_TIMEOUT_S = 300.0  # somebody goes from machine to machine; Locust's workers try for as long to join
 POLL_S = 0.02
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,104 +56,136 @@ class WebPage:
     payload_bytes: int = 100  # the same
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where the master listens for workers that others start, on any machine; HARNESS_TOKEN lets them in."""
+
+    host: str  # an address of this machine
+    port: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Elsewhere | None:
+        """What the settings say, None for workers of this machine; raises UsageFailure if it is not possible."""
+        if settings.master_bind_host is None:
+            return None
+        host, port = settings.master_bind_host, settings.master_bind_port
+        load_token()
+        try:
+            socket.create_server((host, port), reuse_port=False).close()
+        except OSError as error:
+            raise UsageFailure(
+                f"the master cannot listen on {host} port {port} ({error.strerror}): choose an address of this machine "
+                "with --master-bind-host, and a free port with --master-bind-port"
+            ) from None
+        return cls(host, port)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
 class _Peer:
     """A Locust process, and the messages to and from it."""
 
-    def __init__(self, child: Child, news: threading.Condition, label: str = "") -> None:
-        self.child = child
-        self.label = label  # begins its failures
-        self.client_id = ""  # a worker's, once it is connected
+    def __init__(self, name: str, address: str, child: Child | None, link: Child) -> None:
+        self.name = name
+        self.address = address  # Locust's client id of a worker; empty: the master
+        self.child = child  # None: started elsewhere
         self.progress: WorkerProgress | None = None
         self.answers: dict[int, Any] = {}
-        self.requests: list[tuple[int, Message]] = []
-        self._news = news
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.lost = ""  # why a worker from elsewhere is not there
+        self._link = link  # the master, through which all messages go
 
     def tell(self, message: Message, number: int = 0) -> None:
         try:
-            self.child.stdin.write(encode(message, number))
-            self.child.stdin.flush()
+            self._link.stdin.write(self.address.encode() + b"\t" + encode(message, number))
+            self._link.stdin.flush()
         except OSError:
-            raise LoadError(self.child.death() or f"{self.child.name} does not read its input") from None
+            raise LoadError(self._link.death() or f"{self._link.name} does not read its input") from None
 
-    def _listen(self) -> None:
-        for line in self.child.stdout:
-            if not line.endswith(b"\n"):
-                break  # it died while it wrote
-            number, message = decode(line)
-            with self._news:
-                if isinstance(message, Answer):
-                    self.answers[number] = message
-                elif isinstance(message, WorkerProgress):
-                    self.progress = message
-                else:
-                    self.requests.append((number, message))
-                self._news.notify_all()
+    def death(self) -> str | None:
+        return self.child.death() if self.child else self.lost or None
 
 
 class LocustClients:
     """Locust's master and one worker per initiator, alive from the first `prepare` to `close`.
 
-    Start and use it from one thread, the main one: the kernel ties the children to the thread that starts them.
+    Start and use it from one thread, the main one: the kernel ties the children to the thread that starts them. Workers
+    from elsewhere are waited for, and used in the order of their hosts' names.
     """
 
     def __init__(
-        self, *, log_directory: Path, stop_timeout_s: float = STOP_TIMEOUT_S, web: WebPage | None = None
+        self,
+        *,
+        log_directory: Path,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+        join_timeout_s: float = JOIN_TIMEOUT_S,
+        web: WebPage | None = None,
+        elsewhere: Elsewhere | None = None,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._log_directory = log_directory
         self._stop_timeout_s = stop_timeout_s
+        self._join_timeout_s = join_timeout_s
         self._web = web
+        self._elsewhere = elsewhere
+        self._tell = tell
+        self._own_token = "" if elsewhere else secrets.token_urlsafe()
         self._master: _Peer | None = None
-        self._workers: dict[int, _Peer] = {}  # by initiator
-        self._taking_part: list[int] = []
+        self._children: list[Child] = []  # workers of this machine
+        self._joined: dict[str, _Peer] = {}  # workers that have joined, by address
+        self._workers: list[_Peer] = []  # those that take part in a cell, in the order of the initiators
+        self._plan: CellPlan | None = None
+        self._port = 0
+        self._requests: list[tuple[int, Message]] = []  # of the master's web interface
+        self._notes: list[str] = []
         self._news = threading.Condition()
         self._numbers = itertools.count(1)
 
     def prepare(self, plan: CellPlan) -> None:
-        """Connects every thread of the cell and lets it wait at the barrier; raises LoadError.
-
-        Starts the processes anew where one has died.
-        """
-        if self._death() is not None:
-            self.close()
-        workers = self.launch(plan.cell.initiators)
+        """Connects every thread of the cell and lets it wait at the barrier; raises LoadError."""
+        self.launch(plan.cell.initiators)
         assert self._master is not None
-        self._ask({self._master: messages.StartUsers(workers, plan.cell.threads)}, PREPARE_TIMEOUT_S)
+        self._ask({self._master: messages.StartUsers(self.users(plan.cell))}, PREPARE_TIMEOUT_S)
         self.prepare_cell(plan)
 
     def prepare_cell(self, plan: CellPlan) -> None:
         """The same for workers whose users are started."""
-        self._taking_part = list(range(1, plan.cell.initiators + 1))
+        self._plan = plan
         orders = {
-            self._workers[initiator]: messages.Prepare(
+            worker: messages.Prepare(
                 plan.cell.id,
                 plan.visit.block,
                 plan.attempt,
+                initiator,
                 plan.run,
                 plan.cell.payload_bytes,
                 plan.client,
                 plan.bodies,
-                str(plan.results.absolute()) if plan.results else None,
+                plan.results is not None,
                 plan.connection_strings[initiator - 1],
                 plan.handles[initiator - 1][: plan.cell.threads],
                 PREPARE_TIMEOUT_S,
                 plan.open_loop,
             )
-            for initiator in self._taking_part
+            for initiator, worker in enumerate(self._workers, start=1)
         }
         self._ask(orders, PREPARE_TIMEOUT_S)
-        for worker in self._workers.values():
+        for worker in self._workers:
             worker.progress = None
+
+    def users(self, cell: Cell) -> dict[str, int]:
+        """How many users the workers of a cell have, after `launch`."""
+        return {worker.address: cell.threads for worker in self._workers}
 
     def start(self) -> None:
         """Opens the barrier."""
-        self._ask({self._workers[initiator]: messages.Start() for initiator in self._taking_part}, 0)
+        self._ask({worker: messages.Start() for worker in self._workers}, 0)
 
     def progress(self) -> Progress:
         """The newest reports; all zero before the first ones. LoadError if a process has died."""
         self._require_alive()
         with self._news:
-            reports = [worker.progress for _, worker in sorted(self._workers.items()) if worker.progress]
+            reports = [worker.progress for worker in self._workers if worker.progress]
         return Progress(
             counted_at_ns=sum(report.counted_at_ns for report in reports) // max(1, len(reports)),
             sent=sum(report.sent for report in reports),
@@ -142,37 +195,57 @@ class LocustClients:
         )
 
     def stop(self) -> LoadReport:
-        """Waits for every thread's last call and for the workers' `calls` files."""
-        workers = {number: self._workers[number] for number in self._taking_part if number in self._workers}
-        if not workers:
+        """Waits for every thread's last call and writes the `calls` files."""
+        workers, plan = self._workers, self._plan
+        if not workers or plan is None:
             raise LoadError("the Locust processes are not running")
-        answers = self._ask(dict.fromkeys(workers.values(), messages.Stop(self._stop_timeout_s)), self._stop_timeout_s)
+        answers = self._ask(dict.fromkeys(workers, messages.Stop(self._stop_timeout_s)), self._stop_timeout_s)
         errors: dict[str, int] = {}
         for answer in answers:
             for text, count in answer.errors:
                 errors[text] = errors.get(text, 0) + count
+        by_initiator = list(enumerate(answers, start=1))
+        if plan.results is not None:
+            for initiator, answer in by_initiator:
+                pieces = self._calls(workers[initiator - 1], answer.calls_bytes)
+                write_calls(plan.results, plan.visit, plan.attempt, initiator, pieces)
         return LoadReport(
             started_at_ns=min(answer.started_at_ns for answer in answers),
             stopped_at_ns=max(answer.stopped_at_ns for answer in answers),
             sent={
                 (initiator, thread): sent
-                for initiator, answer in zip(workers, answers, strict=True)
+                for initiator, answer in by_initiator
                 for thread, sent in enumerate(answer.sent, start=1)
             },
             failed_calls=sum(errors.values()),
             errors=sorted(errors.items(), key=lambda item: (-item[1], item[0])),
             problems=[problem for answer in answers for problem in answer.problems],
             health=[answer.health for answer in answers],
-            barriers_at_ns={
-                initiator: answer.started_at_ns for initiator, answer in zip(workers, answers, strict=True)
-            },
+            barriers_at_ns={initiator: answer.started_at_ns for initiator, answer in by_initiator},
         )
 
+    def _calls(self, worker: _Peer, size: int) -> Iterator[bytes]:
+        for offset in range(0, size, messages.PIECE_BYTES):
+            [piece] = self._ask({worker: messages.Fetch(offset)}, 0)
+            yield base64.b64decode(piece.data)
+
+    def restart(self) -> None:
+        """After a failure: ends the processes of this machine, and the cell of workers from elsewhere, which stay."""
+        if self._elsewhere is None or self._master is None or self._master.death():
+            self.close()
+            return
+        for worker in self._joined.values():
+            worker.tell(messages.Stop(self._stop_timeout_s))
+        self._workers = []
+
     def close(self) -> None:
-        """Ends all processes. `prepare` may be called again."""
-        peers = [*self._workers.values(), *([self._master] if self._master else [])]
-        self._workers, self._master = {}, None
-        stop_all([peer.child for peer in peers])
+        """Ends all processes, also workers from elsewhere. `prepare` may be called again."""
+        master, children = self._master, self._children
+        if master is not None and self._elsewhere is not None:
+            with contextlib.suppress(LoadError):
+                self._ask({master: messages.Dismiss()}, 0)
+        self._master, self._children, self._joined, self._workers = None, [], {}, []
+        stop_all([*children, *([master.child] if master and master.child else [])])
 
     def __enter__(self) -> Self:
         return self
@@ -184,68 +257,145 @@ class LocustClients:
 
     @property
     def processes(self) -> dict[str, int]:
-        """Process ids by name."""
-        peers = [*self._workers.values(), *([self._master] if self._master else [])]
-        return {peer.child.name: peer.child.pid for peer in peers}
+        """Process ids of this machine, by name."""
+        return {child.name: child.pid for child in self._own()}
 
-    def launch(self, initiators: int) -> list[str]:
-        """Starts the master and the first `initiators` workers where they do not run; Locust's ids of the workers."""
-        wanted = range(1, initiators + 1)
-        started = [number for number in wanted if number not in self._workers]
-        is_first = self._master is None
+    def launch(self, initiators: int) -> None:
+        """Starts the master and the workers of the first initiators where they do not run, or waits for them to join.
+
+        Starts all of this machine's processes anew where one has died. Raises LoadError.
+        """
+        self._workers = []
+        if any(child.death() for child in self._own()):
+            self.close()
         if self._master is None:
-            web = self._web
-            options = []
-            if web is not None:
-                options = ["--web-port", str(web.port), "--lab", web.lab, "--rate", web.rate]
-                options += ["--initiators-max", str(web.initiators_max), "--payload-bytes", str(web.payload_bytes)]
-            words = ["harness.load.master", *options]
-            self._master = _Peer(self._child("locust-master", *words, is_patched=web is not None), self._news)
-        for number in started:
-            options = [] if self._web is None else ["--report-interval", "1"]
-            words = ["harness.load.worker", "--initiator", str(number), *options]
-            child = self._child(f"locust-worker-{number}", *words)
-            self._workers[number] = _Peer(child, self._news, f"initiator {number}: ")
-        if started or is_first:
-            [listening] = self._ask({self._master: messages.Listen()}, 0)
-            workers = [self._workers[number] for number in started]
-            connected = self._ask(dict.fromkeys(workers, messages.Connect(listening.port)), 0)
-            for worker, answer in zip(workers, connected, strict=True):
-                worker.client_id = answer.client_id
-        return [self._workers[number].client_id for number in wanted]
+            self._start_master()
+        master = self._master
+        assert master is not None
+        if self._elsewhere is None:
+            for number in range(len(self._children) + 1, initiators + 1):
+                self._children.append(self._start_worker(number))
+        elif len(self._present()) < initiators:
+            self._tell(
+                f"waiting for {initiators} workers, one per initiator: on other machines run harness worker "
+                f"{self._elsewhere}"
+            )
+        self._wait_for(lambda: len(self._present()) >= initiators, self._join_timeout_s)
+        present = self._present()
+        if len(present) < initiators:
+            where = f"at {self._elsewhere}" if self._elsewhere else f"within {self._join_timeout_s:g} s"
+            raise LoadError(f"{len(present)} of {initiators} workers have joined {where}: start the others")
+        self._workers = present[:initiators]
 
-    def _child(self, name: str, module: str, *arguments: str, is_patched: bool = False) -> Child:
+    def _present(self) -> list[_Peer]:
+        """Workers that have joined and are not lost: this machine's in their order, others by their hosts' names."""
+        with self._news:
+            found = [worker for worker in self._joined.values() if not worker.death()]
+        children = self._children
+        return sorted(found, key=lambda worker: (children.index(worker.child) if worker.child else 0, worker.name))
+
+    def _own(self) -> list[Child]:
+        return [*self._children, *([self._master.child] if self._master and self._master.child else [])]
+
+    def _start_master(self) -> None:
+        web, at = self._web, self._elsewhere
+        options = ["--master-bind-host", at.host if at else LOOPBACK, "--master-bind-port", str(at.port if at else 0)]
+        if web is not None:
+            options += ["--web-page", str(web.port), "--lab", web.lab, "--initiators-max", str(web.initiators_max)]
+            options += ["--rate", web.rate, "--payload-bytes", str(web.payload_bytes)]
+        # The web server needs gevent's locks.
+        child = self._child("locust-master", "" if web else "1", "-m", "harness.load.master", *options)
+        self._master = _Peer(child.name, "", child, child)
+        threading.Thread(target=self._listen, args=(self._master, child), daemon=True).start()
+        if at is None:
+            [listening] = self._ask({self._master: messages.Listen()}, 0)
+            self._port = listening.port
+
+    def _start_worker(self, number: int) -> Child:
+        options = ["--master-host", LOOPBACK, "--master-port", str(self._port), "--loglevel", "WARNING"]
+        # Its native threads need the real locks.
+        return self._child(f"locust-worker-{number}", "1", "-m", "locust", "-f", str(LOCUSTFILE), "--worker", *options)
+
+    def _child(self, name: str, skip_monkey_patch: str, *words: str) -> Child:
         return Child(
             name,
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, *words],
             log=self._log_directory / f"{name}.log",
-            # The worker's native threads need the real locks; the master's web server needs gevent's.
-            environment={"LOCUST_SKIP_MONKEY_PATCH": "" if is_patched else "1"},
+            environment={
+                "LOCUST_SKIP_MONKEY_PATCH": skip_monkey_patch,
+                TOKEN: self._own_token or secret(TOKEN) or "",
+            },
             pipe_stdout=True,
         )
 
+    def _listen(self, master: _Peer, link: Child) -> None:
+        for text in link.stdout:
+            if not text.endswith(b"\n"):
+                break  # it died while it wrote
+            address, _, line = text.partition(b"\t")
+            number, message = decode(line)
+            with self._news:
+                if self._master is master:
+                    self._receive(address.decode(), number, message)
+                    self._news.notify_all()
+
+    def _receive(self, address: str, number: int, message: Any) -> None:
+        assert self._master is not None
+        # The last words of a worker that has died may arrive after it was forgotten.
+        about = message.worker if isinstance(message, WorkerLost) else address
+        peer = self._joined.get(about) if about else self._master
+        if isinstance(message, Joined):
+            self._join(message)
+        elif peer is None:
+            return
+        elif isinstance(message, Answer):
+            peer.answers[number] = message
+        elif isinstance(message, WorkerProgress):
+            peer.progress = message
+        elif isinstance(message, WorkerLost):
+            peer.lost = f"worker {peer.name} {message.reason}"
+        elif isinstance(message, Refused):
+            self._notes.append(message.reason)
+        else:
+            self._requests.append((number, message))
+
+    def _join(self, joined: Joined) -> None:
+        """A worker of this machine is known by its process id: nobody else has the token and the address."""
+        known = self._joined.get(joined.worker)
+        if known is not None:
+            known.lost = ""
+            return
+        assert self._master is not None and self._master.child is not None
+        own = next((child for child in self._children if self._elsewhere is None and child.pid == joined.process), None)
+        name = own.name if own else f"{joined.host} (process {joined.process})"
+        self._joined[joined.worker] = _Peer(name, joined.worker, own, self._master.child)
+
     def next_request(self, timeout_s: float) -> tuple[int, Message] | None:
         """The next request of the master's web interface, or None; LoadError if the master has died."""
-        master = self._master
-        assert master is not None
-        if death := master.child.death():
+        assert self._master is not None
+        if death := self._master.death():
             raise LoadError(death)
         with self._news:
-            self._news.wait_for(lambda: bool(master.requests), timeout_s)
-            return master.requests.pop(0) if master.requests else None
+            self._news.wait_for(lambda: bool(self._requests), timeout_s)
+            return self._requests.pop(0) if self._requests else None
 
     def tell_master(self, message: Message, number: int = 0) -> None:
         assert self._master is not None
         self._master.tell(message, number)
 
     def remove_dead_workers(self) -> list[WorkerLost]:
-        """Forgets the workers that have died; `launch` starts them anew."""
-        lost = {number: death for number, worker in self._workers.items() if (death := worker.child.death())}
+        """Forgets the workers that have died or left; `launch` starts them anew, or waits for others."""
         found = []
-        for number, death in lost.items():
-            worker = self._workers.pop(number)
-            worker.child.stop()
-            found.append(WorkerLost(worker.client_id, death))
+        with self._news:
+            joined = list(self._joined.items())
+        for address, worker in joined:
+            if death := worker.death():
+                del self._joined[address]
+                if worker.child:
+                    worker.child.stop()
+                    self._children.remove(worker.child)
+                self._workers = [other for other in self._workers if other is not worker]
+                found.append(WorkerLost(address, death))
         return found
 
     def _ask(self, orders: Mapping[_Peer, Message], timeout_s: float) -> list[Any]:
@@ -256,30 +406,29 @@ class LocustClients:
             peer.tell(order, number)
         timeout_s += MARGIN_S
         self._wait_for(lambda: all(number in peer.answers for peer in orders), timeout_s)
-        missing = [peer.child.name for peer in orders if number not in peer.answers]
+        missing = [peer.name for peer in orders if number not in peer.answers]
         for peer, order in orders.items():
             answer = peer.answers.get(number)
             verb = re.sub(r"(?<!^)([A-Z])", r" \1", type(order).__name__).lower()
             if isinstance(answer, Failed):
                 self._require_alive()  # a death explains the failure
-                raise LoadError(f"{verb}: {peer.label}{answer.reason}")
+                of = f"initiator {self._workers.index(peer) + 1}: " if peer in self._workers else ""
+                raise LoadError(f"{verb}: {of}{answer.reason}")
             if missing:
                 raise LoadError(f"{verb}: {missing[0]} did not answer within {timeout_s:g} s")
         return [peer.answers.pop(number) for peer in orders]
 
     def _wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        with self._news:
-            while not condition() and time.monotonic() < deadline:
+        while not condition() and time.monotonic() < deadline:
+            with self._news:
                 self._news.wait(POLL_S)
-                self._require_alive()
-
-    def _death(self) -> str | None:
-        for peer in [self._master, *self._workers.values()]:
-            if peer is not None and (death := peer.child.death()) is not None:
-                return death
-        return None
+            self._require_alive()
+            while self._notes:
+                self._tell(self._notes.pop(0))
 
     def _require_alive(self) -> None:
-        if death := self._death():
-            raise LoadError(death)
+        """Raises LoadError where a process of this machine has died, or a worker of the cell is lost."""
+        for death in (*(child.death() for child in self._own()), *(worker.death() for worker in self._workers)):
+            if death:
+                raise LoadError(death)

@@ -1,11 +1,14 @@
-"""What the Locust processes have in common: the user class and the pipes to their parent."""
+"""What the Locust processes have in common: the user class, orders and their answers."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import itertools
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TypedDict
 
 import gevent
 from gevent.event import AsyncResult, Event
@@ -14,9 +17,45 @@ from locust import User, constant, task
 
 from harness.load.messages import Answer, Failed, Message, decode, encode
 
+Handlers = Mapping[type[Message], Callable[[Any], Answer | None]]
+JOIN = "harness-join"  # Locust's name of the message with which a worker introduces itself; its data is an Introduction
+REFUSE = "harness-refuse"  # the master's answer to one of another version; its data is the reason
+LINE = "harness-line"  # of the messages that carry a line of `messages`
+
+
+class Introduction(TypedDict):
+    """What a worker says of itself."""
+
+    version: str
+    host: str
+    process: int
+
+
+def version() -> str:
+    """The harness's version, and a digest of its source: a checkout may have changed since its version was named."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted([*package.glob("*.py"), *package.glob("load/*.py")]):
+        digest.update(path.read_bytes())
+    return f"{importlib.metadata.version('service-broker-harness')} ({digest.hexdigest()[:8]})"
+
+
+def carry_out(message: Message, number: int, handlers: Handlers, tell: Callable[[Message, int], None]) -> None:
+    """Carries out an order in a greenlet of its own, and answers."""
+
+    def run() -> None:
+        try:
+            answer = handlers[type(message)](message)
+        except Exception as error:
+            answer = Failed(str(error) or type(error).__name__)
+        if answer is not None:
+            tell(answer, number)
+
+    gevent.spawn(run)
+
 
 class Pipe:
-    """Messages from the parent on stdin, to it on stdout. Use it from the hub's thread."""
+    """The master's messages from the sweep's process on stdin, to it on stdout. Use it from the hub's thread."""
 
     def __init__(self) -> None:
         self._input = FileObjectPosix(os.dup(0), "rb")
@@ -26,7 +65,13 @@ class Pipe:
         self._asked: dict[int, AsyncResult] = {}
 
     def tell(self, message: Message, number: int = 0) -> None:
-        os.write(self._output, encode(message, number))
+        self.pass_on("", encode(message, number))
+
+    def pass_on(self, worker: str, line: bytes) -> None:
+        """Writes a worker's line."""
+        left = memoryview(worker.encode() + b"\t" + line)
+        while left:
+            left = left[os.write(self._output, left) :]
 
     def ask(self, message: Message, *, timeout_s: float) -> Any:
         """The parent's answer; RuntimeError with its reason, or gevent.Timeout."""
@@ -41,23 +86,19 @@ class Pipe:
             raise RuntimeError(answer.reason)
         return answer
 
-    def serve(self, handlers: Mapping[type[Message], Callable[[Any], Answer | None]]) -> NoReturn:
-        """Carries out orders, each in a greenlet of its own. The process ends with its parent."""
-        for line in self._input:
+    def serve(self, handlers: Handlers, to_worker: Callable[[str, str], None]) -> NoReturn:
+        """Carries out orders and hands on those to workers. The process ends with its parent."""
+        for text in self._input:
+            worker, _, line = text.partition(b"\t")
+            if worker:
+                to_worker(worker.decode(), line.decode())
+                continue
             number, message = decode(line)
             if not isinstance(message, Answer):
-                gevent.spawn(self._carry_out, number, message, handlers[type(message)])
+                carry_out(message, number, handlers, self.tell)
             elif asked := self._asked.get(number):
                 asked.set(message)
-        os._exit(0)  # threads that are still in a call do not hold the process
-
-    def _carry_out(self, number: int, message: Message, handler: Callable[[Any], Answer | None]) -> None:
-        try:
-            answer = handler(message)
-        except Exception as error:
-            answer = Failed(str(error) or type(error).__name__)
-        if answer is not None:
-            self.tell(answer, number)
+        os._exit(0)
 
 
 class TestClient(User):

@@ -1,31 +1,37 @@
 """The Locust master process: `python -m harness.load.master`, started by `locust_clients`, which it answers on a pipe.
 
-With `--web-port` it also serves Locust's web interface (`web`).
+Its options are options of Locust's own parser, so that Locust, its listeners and its plugins find in `sys.argv` what
+they know. With `--web-port` it also serves Locust's web interface (`web`).
 """
 
 from __future__ import annotations
 
 import locust  # isort: skip  before anything else: it patches the standard library for gevent
 
-import argparse
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
 
 import gevent
+from locust import argument_parser, runners
 from locust.dispatch import UsersDispatcher
 from locust.env import Environment
 from locust.log import setup_logging
 from locust.runners import STATE_MISSING
 
-from harness.load.locust_process import Pipe, TestClient
-from harness.load.messages import Answer, Done, Listen, Listening, Message, StartUsers
+from harness.load import sealed_sockets
+from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, Pipe, TestClient, version
+from harness.load.messages import Dismiss, Done, Joined, Listen, Listening, Refused, StartUsers, WorkerLost
 
 WORKER_TIMEOUT_S = 30.0  # for a worker process to appear on a busy machine
+# Locust calls a worker missing after so many seconds without a heartbeat. Its 3 are too few on a busy machine.
+SILENCE_MAX_S = 10
+LOOK_EVERY_S = 0.2
+LAST_WORDS_S = 0.2  # for messages to leave before the process ends
 
 
-# Of a cell: Locust's ids of the workers that take part, and the threads of each.
-Assignment = Callable[[], tuple[Sequence[str], int]]
+# Of a cell: Locust's ids of the workers that take part, each with its number of users.
+Assignment = Callable[[], Mapping[str, int]]
 
 
 class InitiatorDispatcher(UsersDispatcher):
@@ -49,12 +55,10 @@ class InitiatorDispatcher(UsersDispatcher):
     def new_dispatch(
         self, target_user_count: int, spawn_rate: float, user_classes: list[type[Any]] | None = None
     ) -> None:
-        workers, threads = self._assignment()
-        assert target_user_count == threads * len(workers)
-        assert set(workers) <= self._nodes.keys()
-        users = {
-            node_id: dict.fromkeys(self._class_names, threads if node_id in workers else 0) for node_id in self._nodes
-        }
+        assigned = self._assignment()
+        assert target_user_count == sum(assigned.values())
+        assert assigned.keys() <= self._nodes.keys()
+        users = {node_id: dict.fromkeys(self._class_names, assigned.get(node_id, 0)) for node_id in self._nodes}
         self._iterations = iter([users])
 
     def __next__(self) -> dict[str, dict[str, int]]:
@@ -70,74 +74,117 @@ class InitiatorDispatcher(UsersDispatcher):
 class Master:
     """Locust's master runner, with users only on the workers that take part in a cell."""
 
-    def __init__(self, environment: Any) -> None:
-        self._workers: Sequence[str] = ()
-        self._threads = 0
-        environment.dispatcher_class = functools.partial(
-            InitiatorDispatcher, assignment=lambda: (self._workers, self._threads)
-        )
-        self.runner = environment.create_master_runner("127.0.0.1", 0)
+    def __init__(self, environment: Any, pipe: Pipe, host: str, port: int) -> None:
+        self._pipe = pipe
+        self._assigned: Mapping[str, int] = {}
+        self._joined: dict[str, Joined] = {}
+        self._lost: set[str] = set()
+        environment.dispatcher_class = functools.partial(InitiatorDispatcher, assignment=lambda: self._assigned)
+        self.runner = environment.create_master_runner(host, port)
+        self.runner.register_message(JOIN, self._on_join)
+        self.runner.register_message(LINE, self._on_line)
+        gevent.spawn(self._watch_workers)
 
     def listen(self, _: Listen) -> Listening:
         return Listening(self.runner.server.port)
 
     def start_users(self, order: StartUsers) -> Done:
-        self.assign(order.workers, order.threads)
+        self.assign(order.users)
         self.runner.stats.clear_all()
         # Locust's own start returns when the workers have reported the users.
         self.runner.start(self.users, spawn_rate=self.users)
         return Done()
 
-    def assign(self, workers: Sequence[str], threads: int) -> None:
+    def assign(self, users: Mapping[str, int]) -> None:
         """Sets which workers take part from now on, and with how many users each."""
         with gevent.Timeout(WORKER_TIMEOUT_S, RuntimeError("a worker did not connect to the master")):
-            while not all(self._is_connected(worker) for worker in workers):
+            while not all(self._is_there(worker) for worker in users):
                 gevent.sleep(0.01)
-        self._workers, self._threads = workers, threads
+        self._assigned = users
 
     def forget(self, worker: str) -> None:
         """Forgets a worker that has died. Locust itself would wait for it for a minute."""
-        self._workers = [other for other in self._workers if other != worker]
+        self._assigned = {other: users for other, users in self._assigned.items() if other != worker}
         self.runner.clients.pop(worker, None)
 
-    def _is_connected(self, worker: str) -> bool:
-        node = self.runner.clients.get(worker)
-        return node is not None and node.state != STATE_MISSING
+    def dismiss(self, _: Dismiss) -> Done:
+        """Ends all workers."""
+        self.runner.send_message("quit")
+        gevent.sleep(LAST_WORDS_S)
+        return Done()
+
+    def to_worker(self, worker: str, line: str) -> None:
+        self.runner.send_message(LINE, line, worker)
 
     @property
     def users(self) -> int:
-        return self._threads * len(self._workers)
+        return sum(self._assigned.values())
+
+    def _on_join(self, msg: Any, **_: Any) -> None:
+        introduction: Introduction = msg.data
+        host, process, own = introduction["host"], introduction["process"], version()
+        if introduction["version"] != own:
+            reason = f"the run has harness {own}, this worker {introduction['version']}: install the same on both"
+            self.runner.send_message(REFUSE, reason, msg.node_id)
+            other = f"a worker on {host} was refused: its harness is {introduction['version']}, this one {own}"
+            self._pipe.tell(Refused(other))
+            return
+        joined = self._joined[msg.node_id] = Joined(msg.node_id, host, process)
+        self._pipe.tell(joined)
+
+    def _on_line(self, msg: Any, **_: Any) -> None:
+        self._pipe.pass_on(msg.node_id, msg.data.encode())
+
+    def _watch_workers(self) -> NoReturn:
+        """Reports a worker that is lost, and one that is back."""
+        while True:
+            gevent.sleep(LOOK_EVERY_S)
+            for worker, joined in self._joined.items():
+                if self._is_there(worker) == (worker not in self._lost):
+                    continue
+                if worker in self._lost:
+                    self._lost.remove(worker)
+                    self._pipe.tell(joined)
+                else:
+                    self._lost.add(worker)
+                    silent = worker in self.runner.clients
+                    how = f"has not been heard of for {SILENCE_MAX_S} s" if silent else "has left"
+                    self._pipe.tell(WorkerLost(worker, how))
+
+    def _is_there(self, worker: str) -> bool:
+        node = self.runner.clients.get(worker)
+        return node is not None and node.state != STATE_MISSING
+
+
+def add_options(parser: Any) -> None:
+    """What `locust_clients` passes on beside Locust's own."""
+    parser.add_argument("--web-page", type=int, include_in_web_ui=False)
+    parser.add_argument("--lab", include_in_web_ui=False, help="what the web page says it loads")
+    parser.add_argument("--initiators-max", type=int, default=1, include_in_web_ui=False)
+    known, _ = parser.parse_known_args()
+    if known.web_page is not None:
+        from harness.load.web import add_fields  # noqa: PLC0415  only `harness ui` needs it
+
+        add_fields(parser, known.initiators_max)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--web-port", type=int)
-    parser.add_argument("--lab", default="lab", help="what the web page says it loads")
-    parser.add_argument("--initiators-max", type=int, help="how many the lab of the web page has")
-    parser.add_argument("--rate", default="", help="default of the web page's field")
-    parser.add_argument("--payload-bytes", default="100", help="the same")
-    options = parser.parse_args()
+    locust.events.init_command_line_parser.add_listener(add_options)  # type: ignore[no-untyped-call]
+    # Locust's files of settings are those of other locustfiles, whose options this process does not have.
+    options = argument_parser.get_parser(default_config_files=[]).parse_args()
     setup_logging("WARNING")  # type: ignore[no-untyped-call]
+    runners.HEARTBEAT_LIVENESS = SILENCE_MAX_S
     pipe = Pipe()
     environment = Environment(user_classes=[TestClient], events=locust.events)
-    master = Master(environment)
-    handlers: dict[type[Message], Callable[[Any], Answer | None]] = {
-        Listen: master.listen,
-        StartUsers: master.start_users,
-    }
-    if options.web_port is not None:
+    sealed_sockets.install()
+    master = Master(environment, pipe, options.master_bind_host, options.master_bind_port)
+    handlers: Handlers = {Listen: master.listen, StartUsers: master.start_users, Dismiss: master.dismiss}
+    if options.web_page is not None:
         from harness.load.web import WebInterface  # noqa: PLC0415  only `harness ui` needs it
 
-        handlers |= WebInterface(
-            environment,
-            master,
-            pipe,
-            options.web_port,
-            lab=options.lab,
-            initiators_max=options.initiators_max,
-            defaults={"rate": options.rate, "payload_bytes": options.payload_bytes},
-        ).handlers
-    pipe.serve(handlers)
+        own = WebInterface(environment, master, pipe, options)
+        handlers = {**handlers, **own.handlers}
+    pipe.serve(handlers, master.to_worker)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Every message between the sweep's process and its Locust processes: one line of JSON on a pipe.
+"""Every message between the sweep's process and its Locust processes: one line of JSON.
 
-An order carries a number, and its answer the same one; what needs no answer carries 0.
+An order carries a number, and its answer the same one; what needs no answer carries 0. On the pipe between the sweep's
+process and the master a line begins with the worker to which or from which it goes, and a tab; with the tab alone it is
+the master's own. The master passes workers' lines on, as they are, in custom messages of Locust.
 """
 
 from __future__ import annotations
@@ -55,25 +57,36 @@ class Listening(Answer):
 
 @dataclass(frozen=True)
 class StartUsers(Message):
-    """Asks for so many users on each of these workers, named by Locust's client ids, and on no other."""
+    """Asks for so many users on each of these workers, by Locust's client ids, and for none on any other."""
 
-    workers: Sequence[str]
-    threads: int
+    users: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Dismiss(Message):
+    """Asks the master to tell all workers that the run has ended."""
+
+
+# From the master
+
+
+@dataclass(frozen=True)
+class Joined(Message):
+    """A worker of this harness has joined, or is back."""
+
+    worker: str  # Locust's client id
+    host: str
+    process: int
+
+
+@dataclass(frozen=True)
+class Refused(Message):
+    """A worker was sent away."""
+
+    reason: str
 
 
 # To a worker
-
-
-@dataclass(frozen=True)
-class Connect(Message):
-    """Asks a worker to connect to the master: `Connected`."""
-
-    master_port: int
-
-
-@dataclass(frozen=True)
-class Connected(Answer):
-    client_id: str  # Locust's
 
 
 @dataclass(frozen=True)
@@ -83,11 +96,12 @@ class Prepare(Message):
     cell: str
     block: int
     attempt: int
+    initiator: int
     run: int  # goes into every message's header
     payload_bytes: int
     client: Client
     bodies: Bodies | None  # None: each thread has one, of `payload_bytes`
-    results: str | None  # folder of the records; None: the calls are not kept
+    keeps_calls: bool
     connection_string: str = field(repr=False)
     handles: Sequence[str] = field(repr=False)  # one for each thread
     timeout_s: float
@@ -116,6 +130,19 @@ class Stopped(Answer):
     errors: Sequence[tuple[str, int]]
     problems: Sequence[str]
     health: GeneratorHealth
+    calls_bytes: int  # of the file of its calls, which `Fetch` asks for
+
+
+@dataclass(frozen=True)
+class Fetch(Message):
+    """Asks for a piece of the file of the last cell's calls: `Piece`."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Piece(Answer):
+    data: str  # base64 of PIECE_BYTES, or of what is left
 
 
 @dataclass(frozen=True)
@@ -193,7 +220,7 @@ class MakeReady(Message):
 
 @dataclass(frozen=True)
 class Ready(Answer):
-    workers: Sequence[str]
+    users: Mapping[str, int]  # by Locust's client ids of the workers
 
 
 @dataclass(frozen=True)
@@ -220,11 +247,13 @@ class Status(Message):
 
 @dataclass(frozen=True)
 class WorkerLost(Message):
-    """A worker has died."""
+    """A worker has died, left or fallen silent."""
 
     worker: str
     reason: str
 
+
+PIECE_BYTES = 1 << 19
 
 _KINDS = (*(kind for kind in Message.__subclasses__() if kind is not Answer), *Answer.__subclasses__())
 _BY_NAME = {kind.__name__: kind for kind in _KINDS}

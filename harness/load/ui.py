@@ -18,7 +18,7 @@ from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
 from harness.lab.opening import Selection
 from harness.lab.scripts import ScriptError
-from harness.load.locust_clients import LocustClients, WebPage
+from harness.load.locust_clients import Elsewhere, LocustClients, WebPage
 from harness.load.messages import (
     Answer,
     BeginScenario,
@@ -146,7 +146,8 @@ class Player:
         if isinstance(message, MakeReady):
             self._run += 1
             self._plan = self._stage.make_ready(message.scenario, self._run, self._show_status)
-            return Ready(self._clients.launch(message.scenario.initiators))
+            self._clients.launch(message.scenario.initiators)
+            return Ready(self._clients.users(self._plan.cell))
         assert self._plan is not None
         if isinstance(message, BeginScenario):
             self._clients.prepare_cell(self._plan)
@@ -179,7 +180,9 @@ def main(
             )
         )
         web = WebPage(port, f"{topology.kind} lab", initiators, rate, payload_bytes)
-        clients = stack.enter_context(LocustClients(log_directory=directory / "logs", web=web))
+        clients = stack.enter_context(
+            LocustClients(log_directory=directory / "logs", web=web, elsewhere=Elsewhere.of(settings), tell=say)
+        )
         clients.launch(1)
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

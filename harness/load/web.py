@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib.resources import files
 from typing import Any
 
 import gevent
 from flask import Response, jsonify, request
-from locust import LoadTestShape, argument_parser, stats
+from locust import LoadTestShape, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness.load.locust_process import Pipe
@@ -70,19 +68,9 @@ class ScenarioShape(LoadTestShape):
 class WebInterface:
     """The start form, its validation, and the cell behind Locust's own start and stop."""
 
-    def __init__(
-        self,
-        environment: Any,
-        master: Any,
-        pipe: Pipe,
-        port: int,
-        *,
-        lab: str,
-        initiators_max: int,
-        defaults: Mapping[str, str],
-    ) -> None:
+    def __init__(self, environment: Any, master: Any, pipe: Pipe, options: Any) -> None:
         self._environment = environment
-        self._initiators_max = initiators_max
+        self._initiators_max = options.initiators_max
         self._master = master
         self._pipe = pipe
         self._status = "ready"
@@ -93,16 +81,14 @@ class WebInterface:
             Status: self._on_status,
             WorkerLost: self._on_worker_lost,
         }
-        environment.events.init_command_line_parser.add_listener(partial(add_fields, initiators_max, defaults))
-        sys.argv = sys.argv[:1]  # Locust parses it again for the form's defaults
-        environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args([])
-        environment.host = lab
+        environment.parsed_options = options
+        environment.host = options.lab
         environment.shape_class = ScenarioShape()  # type: ignore[no-untyped-call]
         environment.shape_class.master = master
         environment.shape_class.runner = environment.runner
         environment.events.spawning_complete.add_listener(self._on_spawning_complete)
         environment.events.test_stopping.add_listener(self._on_test_stopping)
-        web_ui = environment.create_web_ui("127.0.0.1", port, delayed_start=True)
+        web_ui = environment.create_web_ui("127.0.0.1", options.web_page, delayed_start=True)
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         web_ui.app.json.sort_keys = False
         web_ui.app.before_request(self._before_request)
@@ -146,7 +132,7 @@ class WebInterface:
             raise RuntimeError(f"the lab was not ready after {timeout_s:,.0f} s") from None
         finally:
             self._is_making_ready = False
-        self._master.assign(ready.workers, scenario.threads)
+        self._master.assign(ready.users)
         self._failure = ""
         self._status = str(scenario)
 
@@ -183,10 +169,10 @@ class WebInterface:
         self._status = self._failure or "stopped"
 
 
-def add_fields(initiators_max: int, defaults: Mapping[str, str], parser: Any) -> None:
-    """The scenario's fields, on the start form's custom parameters; some have other `defaults`."""
+def add_fields(parser: Any, initiators_max: int) -> None:
+    """Adds the scenario's fields as options: Locust's start form asks for them, with what was given as defaults."""
     valid = bounds(initiators_max)
-    for name, default in {**WebScenario().fields(), **defaults}.items():
+    for name, default in WebScenario().fields().items():
         if name == "rate":
             parser.add_argument("--rate", default=default, help="open loop: 500/s per initiator; empty: closed loop")
             continue

@@ -1,14 +1,16 @@
-"""A Locust worker process: one test client computer, which drives one initiator.
+"""A Locust worker of a run: one test client computer, or a part of one, which drives one initiator.
 
-`LOCUST_SKIP_MONKEY_PATCH=1 python -m harness.load.worker --initiator K`, started by `locust_clients`, which it answers
-on a pipe.
+`locustfile` attaches it to Locust's worker runner; the sweep's process sends it orders through the master.
 """
 
 from __future__ import annotations
 
-import argparse
+import base64
 import contextlib
 import math
+import os
+import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,17 +20,27 @@ from typing import Any
 import gevent
 import numpy as np
 import numpy.typing as npt
-from locust import runners
-from locust.env import Environment
-from locust.log import setup_logging
 
-from harness.load.locust_process import Pipe, TestClient
-from harness.load.messages import Connect, Connected, Done, Prepare, Start, Stop, Stopped, WorkerProgress
+from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, carry_out, version
+from harness.load.messages import (
+    PIECE_BYTES,
+    Done,
+    Fetch,
+    Message,
+    Piece,
+    Prepare,
+    Start,
+    Stop,
+    Stopped,
+    WorkerProgress,
+    decode,
+    encode,
+)
 from harness.load.plan import GeneratorHealth
 from harness.load.seats import Seats
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
 from harness.matrix import Cell, Visit
-from harness.records import write_calls
+from harness.records import calls_file
 
 # The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
 COUNT_EVERY_S = 0.1
@@ -133,12 +145,10 @@ def log_calls(
 class Worker:
     """Carries out the sweep's orders with this worker's threads."""
 
-    def __init__(self, initiator: int, pipe: Pipe) -> None:
-        self._initiator = initiator
-        self._pipe = pipe
-        self._environment: Any = Environment(user_classes=[TestClient])
-        self._seats = Seats()
-        self._environment.seats = self._seats  # type: ignore[attr-defined]  # where this worker's users find it
+    def __init__(self, environment: Any, runner: Any) -> None:
+        self._environment = environment
+        self._runner = runner
+        self._seats = environment.seats = Seats()  # where this worker's users find them
         self._order: Prepare | None = None
         self._run: CellRun | None = None
         self._threads: list[ClientThread] = []
@@ -146,13 +156,34 @@ class Worker:
         self._started_ns = 0
         self._collected: list[tuple[int, int]] = []  # calls and failures of each thread already in the statistics
         self._in_calls_ns = 0  # sum of their durations
+        self._calls: bytes | memoryview = b""  # the file of the last cell's
+        self._handlers: Handlers = {
+            Prepare: self.prepare,
+            Start: self.start,
+            Stop: self.stop,
+            Fetch: self.fetch,
+        }
 
-    def connect(self, order: Connect) -> Connected:
-        """Becomes a worker of the master."""
-        runner = self._environment.create_worker_runner("127.0.0.1", order.master_port)
+    def join(self) -> None:
+        """Introduces itself to the master, which answers with orders or refuses it."""
+        self._runner.register_message(LINE, self._on_line)
+        self._runner.register_message(REFUSE, self._on_refusal)
+        introduction = Introduction(version=version(), host=socket.gethostname(), process=os.getpid())
+        self._runner.send_message(JOIN, introduction)
         gevent.spawn(self._report_for_ever)
         gevent.spawn(self._watch_the_hub)
-        return Connected(runner.client_id)
+
+    def _on_line(self, msg: Any, **_: Any) -> None:
+        number, message = decode(msg.data)
+        carry_out(message, number, self._handlers, self._tell)
+
+    def _on_refusal(self, msg: Any, **_: Any) -> None:
+        print(f"harness: {msg.data}", file=sys.stderr, flush=True)
+        self._environment.process_exit_code = 2
+        gevent.spawn(self._runner.quit)
+
+    def _tell(self, message: Message, number: int = 0) -> None:
+        self._runner.send_message(LINE, encode(message, number).decode())
 
     def prepare(self, order: Prepare) -> Done:
         seats, threads = self._seats, len(order.handles)
@@ -164,13 +195,13 @@ class Worker:
         self._meter = None
         run = self._run = CellRun(
             connection_string=order.connection_string,
-            initiator=self._initiator,
+            initiator=order.initiator,
             run=order.run,
             payload_bytes=order.payload_bytes,
             client=order.client,
             bodies=order.bodies,
             threads=threads,
-            turns=Turns(order.open_loop.starts_ns(self._initiator, order.block)) if order.open_loop else None,
+            turns=Turns(order.open_loop.starts_ns(order.initiator, order.block)) if order.open_loop else None,
         )
         self._threads = seats.threads
         for number, (thread, handle) in enumerate(zip(self._threads, order.handles, strict=True), start=1):
@@ -189,10 +220,10 @@ class Worker:
         return Done()
 
     def start(self, _: Start) -> Done:
-        assert self._run is not None
+        assert self._run is not None and self._order is not None
         turns = self._run.turns
         no_pause = turns is None and not self._run.think_time_s
-        self._meter = HealthMeter(self._initiator, len(self._threads), calls_without_pause=no_pause)
+        self._meter = HealthMeter(self._order.initiator, len(self._threads), calls_without_pause=no_pause)
         self._run.clock_offset_ns = clock_offset_ns()
         self._started_ns = time.perf_counter_ns()
         if turns is not None:
@@ -202,8 +233,8 @@ class Worker:
         return Done()
 
     def stop(self, order: Stop) -> Stopped:
-        run, meter = self._run, self._meter
-        if run is None or meter is None:
+        run, meter, cell = self._run, self._meter, self._order
+        if run is None or meter is None or cell is None:
             raise RuntimeError("no cell has started")
         run.stopping = True
         wait_until(lambda: not self._any(ThreadState.RUNNING), timeout_s=order.timeout_s)
@@ -213,7 +244,7 @@ class Worker:
         self._collect()
         health = meter.read(self._in_calls_ns, until_ns=stopped_ns)
         self._meter = None
-        gevent.get_hub().threadpool.apply(self._write)
+        self._calls = gevent.get_hub().threadpool.apply(self._calls_file)
         errors = Counter(text for thread in self._threads for _, text in thread.log.failures)
         kept = errors.most_common(ERROR_TEXTS_MAX)
         if rest := errors.total() - sum(count for _, count in kept):
@@ -224,12 +255,16 @@ class Worker:
             [thread.log.count - len(thread.log.failures) for thread in self._threads],
             kept,
             [
-                f"initiator {self._initiator}, thread {thread.number}: {why}"
+                f"initiator {cell.initiator}, thread {thread.number}: {why}"
                 for thread in self._threads
                 if (why := self._problem(thread, order.timeout_s))
             ],
             health,
+            len(self._calls),
         )
+
+    def fetch(self, order: Fetch) -> Piece:
+        return Piece(base64.b64encode(self._calls[order.offset : order.offset + PIECE_BYTES]).decode())
 
     @staticmethod
     def _problem(thread: ClientThread, timeout_s: float) -> str:
@@ -239,18 +274,18 @@ class Worker:
             return f"still in a call {timeout_s:g} s after the stop"
         return thread.reason or "its user was stopped in the middle of the cell"
 
-    def _write(self) -> None:
+    def _calls_file(self) -> bytes | memoryview:
         order = self._order
         assert order is not None and self._run is not None
-        if order.results is not None:
-            write_calls(
-                self._threads,
-                results=Path(order.results),
-                visit=Visit(Cell.parse(order.cell), order.block),
-                attempt=order.attempt,
-                initiator=self._initiator,
-                clock_offset_ns=self._run.clock_offset_ns,
-            )
+        if not order.keeps_calls:
+            return b""
+        return calls_file(
+            self._threads,
+            visit=Visit(Cell.parse(order.cell), order.block),
+            attempt=order.attempt,
+            initiator=order.initiator,
+            clock_offset_ns=self._run.clock_offset_ns,
+        )
 
     def _any(self, state: ThreadState) -> bool:
         return any(thread.state is state for thread in self._threads)
@@ -277,7 +312,7 @@ class Worker:
                 now_ns, calls = time.perf_counter_ns(), self._collect()
                 calls_per_s = (calls - last_calls) / ((now_ns - last_ns) / 1e9)
                 last_ns, last_calls = now_ns, calls
-            self._pipe.tell(self._progress(calls_per_s))
+            self._tell(self._progress(calls_per_s))
 
     def _progress(self, calls_per_s: float) -> WorkerProgress:
         failed = sum(len(thread.log.failures) for thread in self._threads)
@@ -313,19 +348,3 @@ class Worker:
             gevent.sleep(HUB_LAG_SLEEP_S)
             if self._meter is not None:
                 self._meter.hub_woke(time.perf_counter_ns() - before - int(HUB_LAG_SLEEP_S * 1e9))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--initiator", type=int, required=True)
-    parser.add_argument("--report-interval", type=float, default=runners.WORKER_REPORT_INTERVAL)
-    options = parser.parse_args()
-    setup_logging("WARNING")  # type: ignore[no-untyped-call]
-    runners.WORKER_REPORT_INTERVAL = options.report_interval
-    pipe = Pipe()
-    worker = Worker(options.initiator, pipe)
-    pipe.serve({Connect: worker.connect, Prepare: worker.prepare, Start: worker.start, Stop: worker.stop})
-
-
-if __name__ == "__main__":
-    main()

@@ -65,6 +65,8 @@ class CellRunner(Protocol):
 
     def tear_down(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 class StepsTestbed:
     """Implements `sweep.loop.Testbed`. All rates are shares of the first block's closed loop: blocks repeat them."""
@@ -97,6 +99,9 @@ class StepsTestbed:
     def tear_down(self) -> None:
         self._runner.tear_down()
 
+    def close(self) -> None:
+        self._runner.close()
+
     def _closed_loop_per_s(self) -> float:
         """Return the rate of all initiators in the first closed loop that was completed; 0 without any."""
         return next((found.sent_per_s for step, found in self.measured.items() if step.percent is None), 0.0)
@@ -121,6 +126,9 @@ class ServerRunner:
 
     def tear_down(self) -> None:
         self._testbed.tear_down()
+
+    def close(self) -> None:
+        self._testbed.close()
 
 
 class SimulatedRunner:
@@ -151,3 +159,6 @@ class SimulatedRunner:
 
     def tear_down(self) -> None:
         self._world = None
+
+    def close(self) -> None:
+        self.tear_down()

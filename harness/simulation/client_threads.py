@@ -209,14 +209,14 @@ class SimulatedClients:
         plan = self._plan
         assert plan.results is not None
         for initiator in range(1, plan.cell.initiators + 1):
-            records.write_calls(
+            file = records.calls_file(
                 [client for client in self._clients if client.initiator == initiator],
-                results=plan.results,
                 visit=plan.visit,
                 attempt=plan.attempt,
                 initiator=initiator,
                 clock_offset_ns=0,
             )
+            records.write_calls(plan.results, plan.visit, plan.attempt, initiator, [file])
         return LoadReport(
             started_at_ns=self._started_at_ns,
             stopped_at_ns=stopped_at_ns,

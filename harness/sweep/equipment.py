@@ -1,4 +1,4 @@
-"""Equipment that every cell needs beside its dialogs: a lab, open and examined, Locust, observers and connections."""
+"""Equipment that every cell needs beside its dialogs: Locust, a lab, open and examined, observers and connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.lab import interruption, link
 from harness.lab import open as open_lab
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
-from harness.load.locust_clients import LocustClients
+from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.matrix import Cell
 from harness.observe import Observers
 from harness.observe.snapshots import fingerprint
@@ -71,19 +71,28 @@ class Preflight:
         run_folder.write_manifest(self.results, current)
 
 
-class LabEquipment:
-    """Opens a version's lab, starts Locust, and ends both. Use it from the main thread."""
+def locust_clients(preflight: Preflight) -> LocustClients:
+    """The clients of a run, which all its labs share; raises UsageFailure where the settings cannot be met."""
+    return LocustClients(
+        log_directory=preflight.results / "lab" / "logs",
+        elsewhere=Elsewhere.of(preflight.settings),
+        tell=preflight.reporter.note,
+    )
 
-    def __init__(self, topology: Topology, preflight: Preflight) -> None:
+
+class LabEquipment:
+    """Opens a version's lab, and closes it. Use it from the main thread."""
+
+    def __init__(self, topology: Topology, preflight: Preflight, clients: Clients) -> None:
         self.parts: Equipment | None = None
         self._topology = topology
         self._preflight = preflight
+        self._clients = clients
         self._exits = contextlib.ExitStack()
 
     def open(self, version: str, initiators: int) -> Equipment:
         """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
         directory = self._preflight.results / "lab" / version
-        clients = self._exits.enter_context(LocustClients(log_directory=directory / "logs"))
         lab = self._exits.enter_context(
             open_lab(
                 self._topology,
@@ -96,20 +105,20 @@ class LabEquipment:
             )
         )
         self._preflight.examine(lab)
-        self.parts = self._connected(lab, clients)
+        self.parts = self._connected(lab)
         return self.parts
 
     def without_conversations(self) -> Equipment:
         """Ends every conversation. That disconnects every session in the databases, so connections are new."""
         assert self.parts is not None
-        lab, clients = self.parts.lab, self.parts.clients
+        lab = self.parts.lab
         _release(self.parts)
         link.remove_conversations(lab)
-        self.parts = self._connected(lab, clients)
+        self.parts = self._connected(lab)
         return self.parts
 
     def close(self) -> None:
-        """Ends lab and clients; never raises."""
+        """Ends the lab; never raises."""
         parts, self.parts = self.parts, None
         if parts is not None:
             _release(parts)
@@ -117,10 +126,10 @@ class LabEquipment:
         with contextlib.suppress(Exception):
             exits.close()
 
-    def _connected(self, lab: Lab, clients: Clients) -> Equipment:
+    def _connected(self, lab: Lab) -> Equipment:
         return Equipment(
             lab,
-            clients,
+            self._clients,
             Observers(lab.instances, tell=self._preflight.note_once),
             lab.target.connect(),
             [instance.connect() for instance in lab.initiators],

@@ -56,7 +56,11 @@ class Testbed(Protocol[Swept_contra]):
         ...
 
     def tear_down(self) -> None:
-        """Ends lab and clients; never raises."""
+        """Ends lab and clients after a failure, but not clients of other machines; never raises."""
+        ...
+
+    def close(self) -> None:
+        """Ends everything; never raises."""
         ...
 
 
@@ -93,7 +97,7 @@ class Sweep(Generic[Swept]):
     def run(self, cells: Sequence[Swept], is_needed: Callable[[Swept], bool] = lambda cell: True) -> Tally:
         """Runs every cell that is needed and that the journal does not call completed.
 
-        `is_needed` is asked when a cell's turn comes. However the loop ends, it tears the testbed down.
+        `is_needed` is asked when a cell's turn comes. However the loop ends, it closes the testbed.
         """
         done = self._journal.completed()
         tally = Tally(completed=sum((cell.id, cell.block) in done for cell in cells))
@@ -116,7 +120,7 @@ class Sweep(Generic[Swept]):
                 self._reporter.cell_done(number, label(entry.cell, entry.block), entry.outcome, describe(entry))
         finally:
             self._reporter.end()
-            self._testbed.tear_down()
+            self._testbed.close()
         return tally
 
     def _run_cell(self, cell: Swept, tally: Tally) -> Entry:

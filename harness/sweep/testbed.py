@@ -1,9 +1,9 @@
 """The testbed on which a sweep's cells run: equipment and dialogs, kept from cell to cell while they fit.
 
-Instances, with their clients, connections and observers, are replaced only when one died, or when the version changes
-on a lab that cannot hold several; conversations when the group (version, initiators) changes, or for each cell where
-queues retain messages. One pool of dialogs
-serves all dialog ratios, so that the cells of a pair differ only in which dialogs are used.
+Instances, with their connections and observers, are replaced only when one died, or when the version changes on a lab
+that cannot hold several; the clients only when one died; conversations when the group (version, initiators) changes, or
+for each cell where queues retain messages. One pool of dialogs serves all dialog ratios, so that the cells of a pair
+differ only in which dialogs are used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.observe import dialog_pages
 from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured, NotReady
-from harness.sweep.equipment import LabEquipment, Preflight
+from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
 from harness.sweep.journal import Phases
 
 
@@ -59,7 +59,10 @@ class LabTestbed:
         self._groups = {group: [cell for cell in cells if cell.group == group] for group in {c.group for c in cells}}
         self._holds_all_versions = topology.holds_all_versions
         self._preflight = Preflight(settings, cells, results, reporter)
-        self._stages = {version: _Stage(LabEquipment(topology, self._preflight)) for version in self._initiators}
+        self._clients = locust_clients(self._preflight)
+        self._stages = {
+            version: _Stage(LabEquipment(topology, self._preflight, self._clients)) for version in self._initiators
+        }
 
     def make_ready(self, cell: Visit, phases: Phases) -> None:
         try:
@@ -89,10 +92,17 @@ class LabTestbed:
     def tear_down(self) -> None:
         for stage in self._stages.values():
             stage.close()
+        self._clients.restart()
+
+    def close(self) -> None:
+        self.tear_down()
+        self._clients.close()
 
     def _make_ready(self, cell: Cell, phases: Phases) -> None:
         version = cell.server_version
         stage = self._stages[version]
+        with phases.phase("clients"):
+            self._clients.launch(cell.initiators)
         if not self._holds_all_versions:
             for other in self._stages.values():
                 if other is not stage:

@@ -25,7 +25,7 @@ from harness.simulation.simulated_cell import Times
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import Attempt, CellFailed, Equipment, Measured, NotReady
-from harness.sweep.equipment import LabEquipment, Preflight
+from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
 from harness.sweep.journal import Phases
 from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, WARM_UP_BYTES
@@ -52,12 +52,15 @@ class ServerTestbed:
     def __init__(self, topology: Topology, preflight: Preflight) -> None:
         self._settings = preflight.settings
         self._results = preflight.results
-        self._equipment = LabEquipment(topology, preflight)
+        self._clients = locust_clients(preflight)
+        self._equipment = LabEquipment(topology, preflight, self._clients)
         self._pool: Pool | None = None
         self._is_clean = True  # the lab has no conversations
 
     def make_ready(self, cell: Turn, phases: Phases) -> None:
         try:
+            with phases.phase("clients"):
+                self._clients.launch(cell.cell.initiators)
             if self._equipment.parts is None:
                 with phases.phase("lab"):
                     self._equipment.open(cell.cell.server_version, cell.cell.initiators)
@@ -90,6 +93,11 @@ class ServerTestbed:
     def tear_down(self) -> None:
         self._pool, self._is_clean = None, True
         self._equipment.close()
+        self._clients.restart()
+
+    def close(self) -> None:
+        self.tear_down()
+        self._clients.close()
 
     def _with_dialogs(self, turn: Turn) -> Equipment:
         """Begin the dialogs of the step, and end all others, unless they already exist."""
@@ -145,6 +153,9 @@ class SimulatedTestbed:
 
     def tear_down(self) -> None:
         self._lab, self._made_for = None, None
+
+    def close(self) -> None:
+        self.tear_down()
 
     def _world(self, turn: Turn) -> SimulatedLab:
         """Build the world of a turn, with a seed for each block, so that blocks differ as they do on servers."""

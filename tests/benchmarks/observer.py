@@ -100,7 +100,7 @@ def log_ratios(size: Size, folder: Path) -> Iterator[float]:
                 rates[has_observers] = testbed.run(visit, attempt, run, phases).processed_per_s
             yield math.log(rates[True] / rates[False])
     finally:
-        testbed.tear_down()
+        testbed.close()
 
 
 def main(size: Size = FULL) -> None:

@@ -94,7 +94,7 @@ def p99_ms(size: Size, rate: str | None, folder: Path) -> dict[str, float]:
             testbed.make_ready(visit, phases)
             found[name] = testbed.run(visit, attempt, attempt, phases).latencies_us["p99"] / 1000
     finally:
-        testbed.tear_down()
+        testbed.close()
     return found | {"expected": 1000 * (testbed.stalled_s - size.measure_s / 100)}
 
 

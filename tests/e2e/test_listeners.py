@@ -107,6 +107,7 @@ def test_the_table_names_the_commands_that_are_checked_here():
     assert {row[2] for row in table()[1:]} == {
         "127.0.0.1",
         "127.0.0.1, or `--host` (then only with TLS)",
+        "127.0.0.1, or `--master-bind-host` (encrypted, with a token)",
         "`--host` at most",
     }
 

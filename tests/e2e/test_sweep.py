@@ -58,7 +58,7 @@ def entries(results: Path) -> list[Entry]:
 
 
 VICTIMS = {
-    "locust-worker-1": "harness.load.worker",
+    "locust-worker-1": "load/locustfile.py",
     "locust-master": "harness.load.master",
     "initiator-1": "--name initiator-1",
     "target": "--name target",

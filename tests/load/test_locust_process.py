@@ -28,9 +28,9 @@ def pipe(monkeypatch):
 
 def serve(pipe, monkeypatch, handlers, *lines):
     """Serves these lines to their end, and every greenlet that they start."""
-    monkeypatch.setattr(pipe, "_input", iter(lines))
+    monkeypatch.setattr(pipe, "_input", iter(b"\t" + line for line in lines))
     monkeypatch.setattr(os, "_exit", lambda code: None)
-    pipe.serve(handlers)
+    pipe.serve(handlers, lambda worker, line: None)
     gevent.sleep(0)
 
 

@@ -143,7 +143,8 @@ def test_failed_calls_show_as_failures(page):
 def test_a_worker_that_is_killed_ends_the_scenario_and_the_next_one_starts(page):
     assert page.start(initiators=2)["success"]
     page.wait_for(lambda stats: stats["user_count"] == 4 and requests(stats) > 100, "calls")
-    (worker,) = [child for child in children_of(page.pid) if "--initiator 2" in " ".join(command_line(child))]
+    workers = [child for child in children_of(page.pid) if "locustfile.py" in " ".join(command_line(child))]
+    worker = sorted(workers, key=lambda child: child.create_time())[1]
     worker.kill()
     page.wait_for(lambda stats: stats["state"] in ("ready", "stopped") and not stats["user_count"], "stop")
     assert "locust-worker-2" in page.status() and "SIGKILL" in page.status()

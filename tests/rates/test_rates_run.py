@@ -57,6 +57,8 @@ class FakeRunner:
 
     def tear_down(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 def climb(
     tmp_path: Path,

@@ -38,6 +38,9 @@ class FakeTestbed:
     def tear_down(self) -> None:
         self.torn_down += 1
 
+    def close(self) -> None:
+        self.tear_down()
+
 
 def sweep(testbed: FakeTestbed, folder: Path, free: int = 2**40) -> Sweep:
     return Sweep(testbed, Journal(folder / "journal.jsonl"), Reporter(), folder, free_bytes=lambda path: free)

@@ -49,6 +49,8 @@ class NoisyTestbed:
 
     def tear_down(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 def sweep(testbed: NoisyTestbed, folder: Path, settings: Settings = SETTINGS) -> Journal:
     journal = Journal(folder / "journal.jsonl")

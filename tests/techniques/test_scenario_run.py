@@ -50,6 +50,8 @@ class FakeTestbed:
 
     def tear_down(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attempt: None) -> list[float]:
     """Replace the simulated lab by a fake; return the drain times that it gets, in seconds."""
