@@ -87,8 +87,8 @@ class CallLog:
         text = error_text(error)
         self.failures.extend((number, text) for number in calls)
 
-    def intended_ns(self) -> npt.NDArray[np.int64]:
-        return self._joined(self.intended, 0, self.count)
+    def intended_ns(self, first: int = 0, last: int | None = None) -> npt.NDArray[np.int64]:
+        return self._joined(self.intended, first, self.count if last is None else last)
 
     def starts_ns(self) -> npt.NDArray[np.int64]:
         return self._joined(self.starts, 0, self.count)

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-import numpy as np
-import numpy.typing as npt
 
 from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, carry_out, version
 from harness.load.messages import (
@@ -37,6 +35,7 @@ from harness.load.messages import (
     encode,
 )
 from harness.load.plan import GeneratorHealth
+from harness.load.recorder import Recorder
 from harness.load.seats import Seats
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
 from harness.matrix import Cell, Visit
@@ -48,7 +47,6 @@ COUNTS_PER_COLLECTION = 5  # Locust's statistics and the rate
 HUB_LAG_SLEEP_S = 0.05
 POLL_S = 0.002  # while the hub waits for its threads; nothing is being measured then
 SEATS_TIMEOUT_S = 10.0
-METHOD = "CALL"  # in Locust's statistics
 ERROR_TEXTS_MAX = 20  # distinct ones kept in a report; the rest count as "other errors"
 
 
@@ -105,49 +103,13 @@ def run_delay_ns() -> dict[str, int]:
     return found
 
 
-def two_digits_ms(latencies_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Milliseconds rounded to two significant digits, not finer than 10 us."""
-    latencies_ms = np.maximum(latencies_ns, 1) / 1e6
-    step = 10.0 ** np.maximum(np.floor(np.log10(latencies_ms)) - 1, -2)
-    rounded: npt.NDArray[np.float64] = np.round(np.round(latencies_ms / step) * step, 2)
-    return rounded
-
-
-def log_calls(
-    stats: Any, latencies_ns: npt.NDArray[np.int64], *, procedure: str, payload_bytes: int, failures: list[str]
-) -> None:
-    """Adds calls (failed ones among them) to Locust's `RequestStats`, which its web interface shows.
-
-    `events.request.fire` costs 2.6 us per call, and Locust's histogram rounds to whole milliseconds, which is longer
-    than most calls. Here half a second of calls is one update that keeps two significant digits.
-    """
-    for text in failures:
-        stats.log_error(METHOD, procedure, text)
-    if not len(latencies_ns):
-        return
-    values, counts = np.unique(two_digits_ms(latencies_ns), return_counts=True)
-    histogram = list(zip(values.tolist(), counts.tolist(), strict=True))
-    now = time.time()
-    for entry in (stats.total, stats.get(procedure, METHOD)):
-        entry.num_requests += len(latencies_ns)
-        entry.num_reqs_per_sec[int(now)] += len(latencies_ns)
-        entry.last_request_timestamp = now
-        entry.total_response_time += float(latencies_ns.sum()) / 1e6
-        entry.total_content_length += payload_bytes * len(latencies_ns)
-        shortest, longest = float(latencies_ns.min()) / 1e6, float(latencies_ns.max()) / 1e6
-        known = entry.min_response_time
-        entry.min_response_time = shortest if known is None else min(known, shortest)
-        entry.max_response_time = max(entry.max_response_time, longest)
-        for value, count in histogram:
-            entry.response_times[value] += count
-
-
 class Worker:
     """Carries out the sweep's orders with this worker's threads."""
 
     def __init__(self, environment: Any, runner: Any) -> None:
         self._environment = environment
         self._runner = runner
+        self._recorder = Recorder(environment)
         self._seats = environment.seats = Seats()  # where this worker's users find them
         self._order: Prepare | None = None
         self._run: CellRun | None = None
@@ -325,19 +287,21 @@ class Worker:
         )
 
     def _collect(self) -> int:
-        """Adds new calls to Locust's statistics; calls so far."""
-        assert self._order is not None
+        """Tells Locust of new calls; calls so far."""
+        assert self._order is not None and self._run is not None
         for place, thread in enumerate(self._threads):
             known_calls, known_failures = self._collected[place]
             count, failed = thread.log.count, len(thread.log.failures)
             latencies_ns = thread.log.latencies_ns(known_calls, count)
             self._in_calls_ns += int((latencies_ns - thread.log.lateness_ns(known_calls, count)).sum())
-            log_calls(
-                self._environment.stats,
-                latencies_ns,
-                procedure=self._order.client.procedure,
+            self._recorder.record(
+                thread.log,
+                range(known_calls, count),
+                thread.log.failures[known_failures:failed],
+                name=self._order.client.procedure,
                 payload_bytes=self._order.payload_bytes,
-                failures=[text for _, text in thread.log.failures[known_failures:failed]],
+                clock_offset_ns=self._run.clock_offset_ns,
+                context={"initiator": self._order.initiator, "thread": thread.number},
             )
             self._collected[place] = (count, failed)
         return sum(calls for calls, _ in self._collected)
