@@ -50,13 +50,23 @@ class OpenLoop:
     def __str__(self) -> str:
         return f"open loop, {self.rate_per_s:,g}/s per initiator, {ARRIVAL_WORDS[self.arrivals]}"
 
-    def starts_ns(self, initiator: int, block: int) -> Iterator[int]:
+    def starts_ns(self, initiator: int, block: int, *, number: int = 1, of: int = 1) -> Iterator[int]:
         """Yield the intended starts of an initiator's sends, without end, in nanoseconds after the cell's start.
+
+        With `number` and `of` every `of`-th, from the `number`-th on: the part of one of its workers.
 
         All cells of a block have the same: those of a pair differ in nothing else than the dialog ratio.
         Constant intervals begin at a random moment of the first one: initiators of their own never send at the same
         moments.
         """
+        return itertools.islice(self._all_starts_ns(initiator, block), number - 1, None, of)
+
+    def due(self, initiator: int, block: int, from_ns: int, to_ns: int, *, number: int = 1, of: int = 1) -> int:
+        """Count the sends whose intended start lies in [from, to), in nanoseconds after the cell's start."""
+        until = itertools.takewhile(lambda at_ns: at_ns < to_ns, self.starts_ns(initiator, block, number=number, of=of))
+        return sum(at_ns >= from_ns for at_ns in until)
+
+    def _all_starts_ns(self, initiator: int, block: int) -> Iterator[int]:
         draw = random.Random(f"{self.seed} {initiator} {block}")
         if self.arrivals == "poisson":
             gaps_s = (draw.expovariate(self.rate_per_s) for _ in itertools.count())
@@ -64,11 +74,6 @@ class OpenLoop:
         interval_ns = _NS_PER_S / self.rate_per_s
         phase = draw.random()
         return (round((number + phase) * interval_ns) for number in itertools.count())
-
-    def due(self, initiator: int, block: int, from_ns: int, to_ns: int) -> int:
-        """Count the sends whose intended start lies in [from, to), in nanoseconds after the cell's start."""
-        until = itertools.takewhile(lambda at_ns: at_ns < to_ns, self.starts_ns(initiator, block))
-        return sum(at_ns >= from_ns for at_ns in until)
 
 
 def describe(open_loop: OpenLoop | None) -> str:

@@ -324,7 +324,7 @@ def calls_file(
     initiator: int,
     clock_offset_ns: int,
 ) -> memoryview:
-    """The initiator's file for one attempt at a cell, once its threads have finished or are abandoned.
+    """A worker's file for one attempt at a cell, once its threads have finished or are abandoned.
 
     `write_calls` writes it to the results, which may lie on another machine.
     """
@@ -355,11 +355,9 @@ def calls_file(
     return memoryview(stream.getvalue())
 
 
-def write_calls(
-    results: Path, visit: Visit, attempt: int, initiator: int, pieces: Iterable[bytes | memoryview]
-) -> Path:
-    """Writes the pieces of an initiator's file, whole or not at all."""
-    path = raw_path(results, "calls", visit, attempt, f"i{initiator}")
+def write_calls(results: Path, visit: Visit, attempt: int, writer: str, pieces: Iterable[bytes | memoryview]) -> Path:
+    """Writes the pieces of a worker's file, whole or not at all."""
+    path = raw_path(results, "calls", visit, attempt, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as unfinished, unfinished.open("wb") as file:
         file.writelines(pieces)

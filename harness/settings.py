@@ -180,6 +180,9 @@ class Settings(RunSettings):
         None, description="where Locust's master listens for workers that join; none: workers of this machine"
     )
     master_bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(5557, description="the same: its port")
+    workers_per_initiator: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="processes among which the threads of an initiator are divided"
+    )
     drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
         60.0, description="longest wait until everything sent has been processed"
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 LAB_OPTIONS = ("lab", "lab_file", "dialog_security", "endpoint_encryption", "driver")
 # Of the test clients.
-CLIENT_OPTIONS = ("master_bind_host", "master_bind_port")
+CLIENT_OPTIONS = ("workers_per_initiator", "master_bind_host", "master_bind_port")
 MATRIX_OPTIONS = ("matrix", "initiators", "threads", "ratios", "payloads", "cells", "quick")
 
 
@@ -63,10 +63,16 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "of a workload.toml; harness workload new writes one.",
     ),
     "driver": _option("--driver", "NAME", "ODBC driver: auto (default), microsoft or freetds."),
+    "workers_per_initiator": _option(
+        "--workers-per-initiator",
+        "N",
+        "Divide the threads of each initiator among so many Locust workers, each a process (default 1): threads of one "
+        "process wait for each other's Python.",
+    ),
     "master_bind_host": _option(
         "--master-bind-host",
         "ADDRESS",
-        "Address of this machine on which Locust's master waits for workers of other machines, one per initiator; "
+        "Address of this machine on which Locust's master waits for workers of other machines; "
         "harness worker starts them (default: workers of this machine, on 127.0.0.1).",
     ),
     "master_bind_port": _option("--master-bind-port", "PORT", "The same: its port (default 5557)."),

@@ -31,7 +31,7 @@ from harness.load.messages import (
     decode,
     encode,
 )
-from harness.load.plan import CellPlan, LoadError, LoadReport, Progress
+from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share
 from harness.matrix import Cell
 from harness.places import LOCUSTFILE
 from harness.records import write_calls
@@ -107,7 +107,7 @@ class _Peer:
 
 
 class LocustClients:
-    """Locust's master and one worker per initiator, alive from the first `prepare` to `close`.
+    """Locust's master and one worker or more per initiator, alive from the first `prepare` to `close`.
 
     Start and use it from one thread, the main one: the kernel ties the children to the thread that starts them. Workers
     from elsewhere are waited for, and used in the order of their hosts' names.
@@ -121,6 +121,7 @@ class LocustClients:
         join_timeout_s: float = JOIN_TIMEOUT_S,
         web: WebPage | None = None,
         elsewhere: Elsewhere | None = None,
+        per_initiator: int = 1,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._log_directory = log_directory
@@ -128,6 +129,7 @@ class LocustClients:
         self._join_timeout_s = join_timeout_s
         self._web = web
         self._elsewhere = elsewhere
+        self._per_initiator = per_initiator
         self._tell = tell
         self._own_token = "" if elsewhere else secrets.token_urlsafe()
         self._master: _Peer | None = None
@@ -156,18 +158,18 @@ class LocustClients:
                 plan.cell.id,
                 plan.visit.block,
                 plan.attempt,
-                initiator,
+                share,
                 plan.run,
                 plan.cell.payload_bytes,
                 plan.client,
                 plan.bodies,
                 plan.results is not None,
-                plan.connection_strings[initiator - 1],
-                plan.handles[initiator - 1][: plan.cell.threads],
+                plan.connection_strings[share.initiator - 1],
+                [plan.handles[share.initiator - 1][number - 1] for number in share.threads(plan.cell.threads)],
                 PREPARE_TIMEOUT_S,
                 plan.open_loop,
             )
-            for initiator, worker in enumerate(self._workers, start=1)
+            for share, worker in self._shares(plan.cell)
         }
         self._ask(orders, PREPARE_TIMEOUT_S)
         for worker in self._workers:
@@ -175,11 +177,20 @@ class LocustClients:
 
     def users(self, cell: Cell) -> dict[str, int]:
         """How many users the workers of a cell have, after `launch`."""
-        return {worker.address: cell.threads for worker in self._workers}
+        return {worker.address: len(share.threads(cell.threads)) for share, worker in self._shares(cell)}
+
+    def _shares(self, cell: Cell) -> Iterator[tuple[Share, _Peer]]:
+        """The workers that have threads of a cell: those of an initiator follow each other, and share its threads."""
+        of = min(self._per_initiator, cell.threads)
+        for place, worker in enumerate(self._workers):
+            initiator, number = divmod(place, self._per_initiator)
+            if number < of:
+                yield Share(initiator + 1, number + 1, of), worker
 
     def start(self) -> None:
         """Opens the barrier."""
-        self._ask({worker: messages.Start() for worker in self._workers}, 0)
+        assert self._plan is not None
+        self._ask({worker: messages.Start() for _, worker in self._shares(self._plan.cell)}, 0)
 
     def progress(self) -> Progress:
         """The newest reports; all zero before the first ones. LoadError if a process has died."""
@@ -196,32 +207,33 @@ class LocustClients:
 
     def stop(self) -> LoadReport:
         """Waits for every thread's last call and writes the `calls` files."""
-        workers, plan = self._workers, self._plan
-        if not workers or plan is None:
+        plan = self._plan
+        if not self._workers or plan is None:
             raise LoadError("the Locust processes are not running")
-        answers = self._ask(dict.fromkeys(workers, messages.Stop(self._stop_timeout_s)), self._stop_timeout_s)
+        shares = dict(self._shares(plan.cell))
+        orders = dict.fromkeys(shares.values(), messages.Stop(self._stop_timeout_s))
+        answers = dict(zip(shares, self._ask(orders, self._stop_timeout_s), strict=True))
         errors: dict[str, int] = {}
-        for answer in answers:
+        for answer in answers.values():
             for text, count in answer.errors:
                 errors[text] = errors.get(text, 0) + count
-        by_initiator = list(enumerate(answers, start=1))
         if plan.results is not None:
-            for initiator, answer in by_initiator:
-                pieces = self._calls(workers[initiator - 1], answer.calls_bytes)
-                write_calls(plan.results, plan.visit, plan.attempt, initiator, pieces)
+            for share, answer in answers.items():
+                pieces = self._calls(shares[share], answer.calls_bytes)
+                write_calls(plan.results, plan.visit, plan.attempt, share.writer, pieces)
         return LoadReport(
-            started_at_ns=min(answer.started_at_ns for answer in answers),
-            stopped_at_ns=max(answer.stopped_at_ns for answer in answers),
+            started_at_ns=min(answer.started_at_ns for answer in answers.values()),
+            stopped_at_ns=max(answer.stopped_at_ns for answer in answers.values()),
             sent={
-                (initiator, thread): sent
-                for initiator, answer in by_initiator
-                for thread, sent in enumerate(answer.sent, start=1)
+                (share.initiator, thread): sent
+                for share, answer in answers.items()
+                for thread, sent in zip(share.threads(plan.cell.threads), answer.sent, strict=True)
             },
             failed_calls=sum(errors.values()),
             errors=sorted(errors.items(), key=lambda item: (-item[1], item[0])),
-            problems=[problem for answer in answers for problem in answer.problems],
-            health=[answer.health for answer in answers],
-            barriers_at_ns={initiator: answer.started_at_ns for initiator, answer in by_initiator},
+            problems=[problem for answer in answers.values() for problem in answer.problems],
+            health=[answer.health for answer in answers.values()],
+            barriers_at_ns={share: answer.started_at_ns for share, answer in answers.items()},
         )
 
     def _calls(self, worker: _Peer, size: int) -> Iterator[bytes]:
@@ -265,7 +277,7 @@ class LocustClients:
 
         Starts all of this machine's processes anew where one has died. Raises LoadError.
         """
-        self._workers = []
+        self._workers, wanted = [], initiators * self._per_initiator
         if any(child.death() for child in self._own()):
             self.close()
         if self._master is None:
@@ -273,19 +285,19 @@ class LocustClients:
         master = self._master
         assert master is not None
         if self._elsewhere is None:
-            for number in range(len(self._children) + 1, initiators + 1):
+            for number in range(len(self._children) + 1, wanted + 1):
                 self._children.append(self._start_worker(number))
-        elif len(self._present()) < initiators:
+        elif len(self._present()) < wanted:
             self._tell(
-                f"waiting for {initiators} workers, one per initiator: on other machines run harness worker "
-                f"{self._elsewhere}"
+                f"waiting for {wanted} workers, {self._per_initiator} per initiator: on other machines run "
+                f"harness worker {self._elsewhere}"
             )
-        self._wait_for(lambda: len(self._present()) >= initiators, self._join_timeout_s)
+        self._wait_for(lambda: len(self._present()) >= wanted, self._join_timeout_s)
         present = self._present()
-        if len(present) < initiators:
+        if len(present) < wanted:
             where = f"at {self._elsewhere}" if self._elsewhere else f"within {self._join_timeout_s:g} s"
-            raise LoadError(f"{len(present)} of {initiators} workers have joined {where}: start the others")
-        self._workers = present[:initiators]
+            raise LoadError(f"{len(present)} of {wanted} workers have joined {where}: start the others")
+        self._workers = present[:wanted]
 
     def _present(self) -> list[_Peer]:
         """Workers that have joined and are not lost: this machine's in their order, others by their hosts' names."""
@@ -412,7 +424,8 @@ class LocustClients:
             verb = re.sub(r"(?<!^)([A-Z])", r" \1", type(order).__name__).lower()
             if isinstance(answer, Failed):
                 self._require_alive()  # a death explains the failure
-                of = f"initiator {self._workers.index(peer) + 1}: " if peer in self._workers else ""
+                place = self._workers.index(peer) if peer in self._workers else None
+                of = "" if place is None else f"initiator {place // self._per_initiator + 1}: "
                 raise LoadError(f"{verb}: {of}{answer.reason}")
             if missing:
                 raise LoadError(f"{verb}: {missing[0]} did not answer within {timeout_s:g} s")

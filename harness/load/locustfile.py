@@ -42,6 +42,7 @@ def on_init(environment: Any, runner: Any, **_: Any) -> None:
     """Locust has connected to the master."""
     if isinstance(runner, WorkerRunner):
         Worker(environment, runner).join()
+        environment.events.quit.add_listener(on_quit)  # after those of other locustfiles and of plugins
 
 
 def on_quit(exit_code: int, **_: Any) -> None:
@@ -49,4 +50,3 @@ def on_quit(exit_code: int, **_: Any) -> None:
 
 
 events.init.add_listener(on_init)  # type: ignore[no-untyped-call]
-events.quit.add_listener(on_quit)  # type: ignore[no-untyped-call]

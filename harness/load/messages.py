@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from harness.load.plan import GeneratorHealth
+from harness.load.plan import GeneratorHealth, Share
 from harness.load_model import CLOSED_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
 from harness.matrix import axis_value
 from harness.message_bodies import Bodies
@@ -96,14 +96,14 @@ class Prepare(Message):
     cell: str
     block: int
     attempt: int
-    initiator: int
+    share: Share  # of the cell's threads
     run: int  # goes into every message's header
     payload_bytes: int
     client: Client
     bodies: Bodies | None  # None: each thread has one, of `payload_bytes`
     keeps_calls: bool
     connection_string: str = field(repr=False)
-    handles: Sequence[str] = field(repr=False)  # one for each thread
+    handles: Sequence[str] = field(repr=False)  # one for each thread of the share
     timeout_s: float
     open_loop: OpenLoop | None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.failures import MachineFailure
 from harness.load_model import OpenLoop
@@ -106,6 +107,23 @@ class Progress:
     counted_at_ns: int = 0  # when the workers counted `sent`, their mean; 0 before the first report
 
 
+class Share(NamedTuple):
+    """A worker's share of an initiator's threads: every `of`-th, from the `number`-th on."""
+
+    initiator: int
+    number: int = 1
+    of: int = 1
+
+    @property
+    def writer(self) -> str:
+        """Names the file of its calls."""
+        return f"i{self.initiator}" if self.of == 1 else f"i{self.initiator}w{self.number}"
+
+    def threads(self, count: int) -> range:
+        """Its own of so many threads."""
+        return range(self.number, count + 1, self.of)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadReport:
     """Results of the clients in a cell, as far as the accounting needs them. The `calls` files hold every call."""
@@ -117,8 +135,8 @@ class LoadReport:
     errors: Sequence[tuple[str, int]]  # text of the ODBC error and how often, most frequent first
     problems: Sequence[str]  # threads that gave up or never returned; each makes the cell's numbers doubtful
     health: Sequence[GeneratorHealth]
-    # Initiator → when its barrier opened, where the schedule of an open loop begins.
-    barriers_at_ns: Mapping[int, int] = field(default_factory=dict)
+    # When the barrier of each share's worker opened: there its part of an open loop's schedule begins.
+    barriers_at_ns: Mapping[Share, int]
 
     @property
     def sent_messages(self) -> int:

@@ -181,7 +181,13 @@ def main(
         )
         web = WebPage(port, f"{topology.kind} lab", initiators, rate, payload_bytes)
         clients = stack.enter_context(
-            LocustClients(log_directory=directory / "logs", web=web, elsewhere=Elsewhere.of(settings), tell=say)
+            LocustClients(
+                log_directory=directory / "logs",
+                web=web,
+                elsewhere=Elsewhere.of(settings),
+                per_initiator=settings.workers_per_initiator,
+                tell=say,
+            )
         )
         clients.launch(1)
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")

@@ -155,18 +155,21 @@ class Worker:
             self._run.stopping = True  # a cell that nobody stopped
         self._order = order
         self._meter = None
+        share, schedule = order.share, order.open_loop
+        starts_ns = schedule and schedule.starts_ns(share.initiator, order.block, number=share.number, of=share.of)
         run = self._run = CellRun(
             connection_string=order.connection_string,
-            initiator=order.initiator,
+            initiator=order.share.initiator,
             run=order.run,
             payload_bytes=order.payload_bytes,
             client=order.client,
             bodies=order.bodies,
             threads=threads,
-            turns=Turns(order.open_loop.starts_ns(order.initiator, order.block)) if order.open_loop else None,
+            turns=Turns(starts_ns) if starts_ns else None,
         )
         self._threads = seats.threads
-        for number, (thread, handle) in enumerate(zip(self._threads, order.handles, strict=True), start=1):
+        numbers = order.share.threads(Cell.parse(order.cell).threads)
+        for thread, number, handle in zip(self._threads, numbers, order.handles, strict=True):
             thread.prepare(run, number, handle)
         done = (ThreadState.READY, ThreadState.UNPREPARED)
         wait_until(lambda: all(thread.state in done for thread in self._threads), timeout_s=order.timeout_s)
@@ -185,7 +188,7 @@ class Worker:
         assert self._run is not None and self._order is not None
         turns = self._run.turns
         no_pause = turns is None and not self._run.think_time_s
-        self._meter = HealthMeter(self._order.initiator, len(self._threads), calls_without_pause=no_pause)
+        self._meter = HealthMeter(self._order.share.initiator, len(self._threads), calls_without_pause=no_pause)
         self._run.clock_offset_ns = clock_offset_ns()
         self._started_ns = time.perf_counter_ns()
         if turns is not None:
@@ -217,7 +220,7 @@ class Worker:
             [thread.log.count - len(thread.log.failures) for thread in self._threads],
             kept,
             [
-                f"initiator {cell.initiator}, thread {thread.number}: {why}"
+                f"initiator {cell.share.initiator}, thread {thread.number}: {why}"
                 for thread in self._threads
                 if (why := self._problem(thread, order.timeout_s))
             ],
@@ -245,7 +248,7 @@ class Worker:
             self._threads,
             visit=Visit(Cell.parse(order.cell), order.block),
             attempt=order.attempt,
-            initiator=order.initiator,
+            initiator=order.share.initiator,
             clock_offset_ns=self._run.clock_offset_ns,
         )
 
@@ -301,7 +304,7 @@ class Worker:
                 name=self._order.client.procedure,
                 payload_bytes=self._order.payload_bytes,
                 clock_offset_ns=self._run.clock_offset_ns,
-                context={"initiator": self._order.initiator, "thread": thread.number},
+                context={"initiator": self._order.share.initiator, "thread": thread.number},
             )
             self._collected[place] = (count, failed)
         return sum(calls for calls, _ in self._collected)

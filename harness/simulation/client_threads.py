@@ -25,7 +25,7 @@ from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, Parameter, ResultSi
 from harness.embedded.tsql.requests import ClientSession
 from harness.lab.instances import Instance
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
-from harness.load.plan import CellPlan, LoadReport, Progress
+from harness.load.plan import CellPlan, LoadReport, Progress, Share
 from harness.simulation.computer import Cores
 from harness.simulation.parameters import ClientParameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
@@ -216,7 +216,7 @@ class SimulatedClients:
                 initiator=initiator,
                 clock_offset_ns=0,
             )
-            records.write_calls(plan.results, plan.visit, plan.attempt, initiator, [file])
+            records.write_calls(plan.results, plan.visit, plan.attempt, Share(initiator).writer, [file])
         return LoadReport(
             started_at_ns=self._started_at_ns,
             stopped_at_ns=stopped_at_ns,
@@ -229,7 +229,7 @@ class SimulatedClients:
                 if (problem := client.reason if client.has_finished else "has not returned from its last call")
             ],
             health=[],
-            barriers_at_ns=dict.fromkeys(range(1, plan.cell.initiators + 1), self._started_at_ns),
+            barriers_at_ns={Share(initiator): self._started_at_ns for initiator in range(1, plan.cell.initiators + 1)},
         )
 
     def _client(self, instance: Instance, initiator: int, thread: int, filler: bytes) -> ClientThread:

@@ -7,7 +7,7 @@ with the driver's text, stuck messages with the broker's own reason.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,7 +20,7 @@ from harness.lab import dialog_pool
 from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
-from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending
+from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
@@ -223,7 +223,7 @@ class Attempt:
             self.accounting = self.accounts.account(report)
             self._require_faultless(report)
         with self.phases.phase("write"):
-            calls = self._calls()
+            calls = self._calls(report.barriers_at_ns)
             self._write(observed.records, calls)
             measured = self._measured(report, calls)
             self._write_cell("completed", "", measured)
@@ -336,7 +336,7 @@ class Attempt:
         if noted := dialog_pool.recorded_errors(self.equipment.target):
             raise CellFailed(noted)
 
-    def _write(self, observed: Mapping[str, dict[str, list[Any]]], calls: Mapping[int, Calls]) -> None:
+    def _write(self, observed: Mapping[str, dict[str, list[Any]]], calls: Mapping[Share, Calls]) -> None:
         moments = self.moments
         processed = self.accounts.records(
             np.concatenate([one.returned for one in calls.values()]),
@@ -380,7 +380,7 @@ class Attempt:
         }
         records.write(self.results, "cells", self.visit, self.number, {name: [value] for name, value in values.items()})
 
-    def _measured(self, report: LoadReport, calls: Mapping[int, Calls]) -> Measured:
+    def _measured(self, report: LoadReport, calls: Mapping[Share, Calls]) -> Measured:
         first, last = self.moments.measured_from_ns, self.moments.measured_to_ns
         window_s = (last - first) / 1e9
         intended, _, returned = (np.concatenate(columns) for columns in zip(*calls.values(), strict=True))
@@ -420,18 +420,18 @@ class Attempt:
             is_counted=self.equipment.lab.workload.is_counted,
         )
 
-    def _calls(self) -> dict[int, Calls]:
-        """Read the calls of each initiator's clients from the workers' files."""
+    def _calls(self, shares: Iterable[Share]) -> dict[Share, Calls]:
+        """Read the calls of each worker's clients from its file."""
         found = {}
-        for number in range(1, self.cell.initiators + 1):
-            path = records.raw_path(self.results, "calls", self.visit, self.number, f"i{number}")
+        for share in shares:
+            path = records.raw_path(self.results, "calls", self.visit, self.number, share.writer)
             # A simulated cell is a process of its own and would start threads for three columns.
             names = ["intended_at_ns", "started_at_ns", "latency_ns"]
             table = pq.ParquetFile(path).read(names, use_threads=False)
             # `to_numpy` would import pandas.
             columns = (np.from_dlpack(table[name].combine_chunks()) for name in names)
             intended, started, latency = (np.asarray(column, dtype=np.int64) for column in columns)
-            found[number] = Calls(intended, started, intended + latency)
+            found[share] = Calls(intended, started, intended + latency)
         return found
 
 

@@ -76,6 +76,7 @@ def locust_clients(preflight: Preflight) -> LocustClients:
     return LocustClients(
         log_directory=preflight.results / "lab" / "logs",
         elsewhere=Elsewhere.of(preflight.settings),
+        per_initiator=preflight.settings.workers_per_initiator,
         tell=preflight.reporter.note,
     )
 

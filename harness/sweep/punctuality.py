@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.load.plan import Share
 from harness.load_model import LATE_NS, OpenLoop
 
 SHORTFALL_MAX = 0.02  # of the sends that were due
 
 
 class Calls(NamedTuple):
-    """The calls of one initiator's clients, in nanoseconds since 1970."""
+    """The calls of one worker's clients, in nanoseconds since 1970."""
 
     intended: npt.NDArray[np.int64]
     started: npt.NDArray[np.int64]
@@ -55,13 +56,13 @@ IN_TIME = Punctuality()
 
 
 def punctuality(
-    open_loop: OpenLoop, calls: Mapping[int, Calls], barriers_at_ns: Mapping[int, int], block: int, window: range
+    open_loop: OpenLoop, calls: Mapping[Share, Calls], barriers_at_ns: Mapping[Share, int], block: int, window: range
 ) -> Punctuality:
-    """Compare the calls of each initiator with its schedule, which begins when its barrier opens."""
+    """Compare the calls of each worker with its schedule, which begins when its barrier opens."""
     due = late = started = 0
-    for initiator, own in calls.items():
-        from_ns, to_ns = (at_ns - barriers_at_ns[initiator] for at_ns in (window.start, window.stop))
-        due += open_loop.due(initiator, block, from_ns, to_ns)
+    for share, own in calls.items():
+        from_ns, to_ns = (at_ns - barriers_at_ns[share] for at_ns in (window.start, window.stop))
+        due += open_loop.due(share.initiator, block, from_ns, to_ns, number=share.number, of=share.of)
         inside = (own.intended >= window.start) & (own.intended < window.stop)
         started += int(inside.sum())
         late += int((inside & (own.started - own.intended > LATE_NS)).sum())

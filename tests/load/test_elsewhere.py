@@ -94,9 +94,10 @@ def by_harness(run: Run, *words: str, **environment: str) -> Child:
     return worker("harness", "worker", f"{MASTER}:{run.port}", *words, **environment)
 
 
-def by_locust(run: Run, locustfile: Path = LOCUSTFILE) -> Child:
+def by_locust(run: Run, *locustfiles: Path) -> Child:
+    files = ",".join(map(str, [*locustfiles, LOCUSTFILE]))
     where = ["--master-host", MASTER, "--master-port", str(run.port)]
-    return worker("locust", "-f", str(locustfile), "--worker", *where)
+    return worker("locust", "-f", files, "--worker", *where)
 
 
 def test_workers_join_by_locusts_command_and_by_the_short_form_and_end_with_the_run(
@@ -111,9 +112,32 @@ def test_workers_join_by_locusts_command_and_by_the_short_form_and_end_with_the_
             for initiator in range(1, initiators + 1):
                 file = records.raw_path(tmp_path, "calls", cell_plan.visit, 1, f"i{initiator}")
                 assert pq.read_table(file).num_rows == sum(sent[initiator, thread] for thread in (1, 2, 3))
-        assert run.told[0].startswith("waiting for 2 workers, one per initiator: ")
+        assert run.told[0].startswith("waiting for 2 workers, 1 per initiator: ")
         run.clients.close()
         assert [first.wait(timeout=60), second.wait(timeout=60)] == [0, 0]
+
+
+LISTENER = """
+from locust import events
+counts = {}
+@events.request.add_listener
+def count(name, response_time, exception, context, **more):
+    key = name, context["initiator"], context["thread"], exception
+    counts[key] = counts.get(key, 0) + 1
+@events.quit.add_listener
+def show(**more):
+    print("heard", counts, flush=True)
+"""
+
+
+def test_a_listener_of_another_locustfile_hears_every_call(run: Run, echo: EchoServer, tmp_path: Path) -> None:
+    listener = tmp_path / "listener.py"
+    listener.write_text(LISTENER)
+    with by_locust(run, listener) as process:
+        sent = run.play(plan(echo, tmp_path, 1))
+        run.clients.close()
+        [heard] = [line for line in output(process) if line.startswith("heard ")]
+    assert heard == f"heard { ({('dbo.SendMessage', *thread, None): count for thread, count in sent.items()}) }"
 
 
 def test_a_worker_that_leaves_fails_the_cell_with_its_name_and_another_takes_its_place(
@@ -174,10 +198,7 @@ def test_a_worker_with_another_token_ends_with_one_line(run: Run) -> None:
 
 def test_a_worker_of_another_version_ends_with_one_line_and_the_user_sees_why(run: Run, tmp_path: Path) -> None:
     old = tmp_path / "old.py"
-    old.write_text(
-        "import runpy\nfrom harness.load import worker\nworker.version = lambda: '0.1.0 (old)'\n"
-        f"globals().update(runpy.run_path({str(LOCUSTFILE)!r}))\n"
-    )
+    old.write_text("from harness.load import worker\nworker.version = lambda: '0.1.0 (old)'\n")
     with by_locust(run, old) as process:
         run.clients._join_timeout_s = 1
         deadline = time.monotonic() + 120

@@ -87,6 +87,24 @@ def test_cells_follow_each_other_and_every_call_is_kept(clients, echo, tmp_path,
     assert rows == Counter(report.sent)
 
 
+def test_the_workers_of_an_initiator_divide_its_threads(echo, tmp_path):
+    with LocustClients(log_directory=tmp_path / "logs", stop_timeout_s=0.5, per_initiator=2) as several:
+        for run, cell_id, files in (
+            (1007, "i2-t3-r150-p100-v2008", ["i1w1", "i1w2", "i2w1", "i2w2"]),
+            (1008, "i2-t1-r150-p100-v2008", ["i1", "i2"]),
+        ):
+            cell_plan = plan(tmp_path, echo, cell_id, run=run)
+            report = play(several, cell_plan)
+            assert report.sent == received_in(echo, run) | {key: 0 for key, sent in report.sent.items() if not sent}
+            assert [share.writer for share in report.barriers_at_ns] == files
+            rows = Counter()
+            for share in report.barriers_at_ns:
+                path = records.raw_path(tmp_path, "calls", cell_plan.visit, 1, share.writer)
+                rows.update((share.initiator, int(thread)) for thread in pq.read_table(path).to_pandas().thread)
+            assert rows == Counter(report.sent)
+        assert sorted(several.processes) == ["locust-master", *(f"locust-worker-{number}" for number in (1, 2, 3, 4))]
+
+
 def test_a_worker_writes_its_calls_without_pandas(clients, echo, tmp_path):
     play(clients, plan(tmp_path, echo, "i1-t1-r150-p100-v2008", run=1006))
     process = clients.processes["locust-worker-1"]

@@ -15,7 +15,7 @@ from harness.load.messages import (
     decode,
     encode,
 )
-from harness.load.plan import SEND_MESSAGE, GeneratorHealth
+from harness.load.plan import SEND_MESSAGE, GeneratorHealth, Share
 from harness.load_model import OpenLoop
 from harness.message_bodies import Bodies
 
@@ -23,13 +23,15 @@ MESSAGES = [
     Done(),
     Failed("thread 3: no such login"),
     StartUsers({"a": 50, "b": 2}),
-    Prepare("i1-t1-r1-p100-v2008", 2, 1, 3, 7, 100, SEND_MESSAGE, None, True, "SERVER=x", ["0-1"], 60.0, None),
+    Prepare(
+        "i1-t1-r1-p100-v2008", 2, 1, Share(3, 2, 4), 7, 100, SEND_MESSAGE, None, True, "SERVER=x", ["0-1"], 60.0, None
+    ),
     Prepare(
         *(
             "i1-t1-r1-p100-v2008",
             2,
             1,
-            3,
+            Share(3),
             7,
             100,
             SEND_MESSAGE,

@@ -204,7 +204,7 @@ def test_the_recorder_writes_a_row_a_call(echo, tmp_path):
         drive(thread, a_run(echo, database), 30, number=number)
         thread.retire()
     file = calls_file(pair, visit=Visit(cell), attempt=2, initiator=3, clock_offset_ns=10)
-    path = write_calls(tmp_path, Visit(cell), 2, 3, [file[:100], file[100:]])
+    path = write_calls(tmp_path, Visit(cell), 2, "i3", [file[:100], file[100:]])
     assert path.name == "i1-t2-r150-p100-v2008-b1-a2-i3.parquet"
     rows = pq.read_table(path).to_pandas()
     assert len(rows) == sum(thread.log.count for thread in pair)
@@ -220,7 +220,7 @@ def test_the_recorder_writes_a_row_a_call(echo, tmp_path):
 def test_the_recorder_writes_a_file_even_where_nothing_was_sent(tmp_path):
     cell = Cell.parse("i1-t1-r1-p100-v2008")
     file = calls_file([ClientThread()], visit=Visit(cell), attempt=1, initiator=1, clock_offset_ns=0)
-    assert pq.read_table(write_calls(tmp_path, Visit(cell), 1, 1, [file])).num_rows == 0
+    assert pq.read_table(write_calls(tmp_path, Visit(cell), 1, "i1", [file])).num_rows == 0
 
 
 def test_in_the_open_loop_threads_share_the_schedule_and_latency_counts_from_it(echo, thread):

@@ -13,7 +13,7 @@ import pyodbc
 from harness import records, workload_file
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
-from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress
+from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share
 from harness.observe.observers import Observed, TargetProgress
 
 Rows = list[tuple[Any, ...]]
@@ -174,7 +174,8 @@ class FakeClients:
         sent = {(i, t): self.messages for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
         health = GeneratorHealth(1, 10.0, 1.0, 0.99, 2.5)
         errors = [("[HYT00] timeout", self.failed_calls)] if self.failed_calls else []
-        return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health])
+        barriers = {Share(initiator): self._started_ns for initiator, _ in sent}
+        return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health], barriers)
 
 
 class FakeObservers:

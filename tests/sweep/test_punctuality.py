@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.load.plan import Share
 from harness.load_model import LATE_NS, OpenLoop
 from harness.sweep.punctuality import Calls, Punctuality, punctuality
 
@@ -25,7 +26,7 @@ def calls(initiator: int, delays_ns: list[int], barrier_ns: int = 10 * S) -> Cal
 
 
 def test_every_send_that_is_due_starts() -> None:
-    found = punctuality(LOOP, {1: calls(1, [0] * 400)}, {1: 10 * S}, 1, WINDOW)
+    found = punctuality(LOOP, {Share(1): calls(1, [0] * 400)}, {Share(1): 10 * S}, 1, WINDOW)
     assert found == Punctuality(100.0, LOOP.due(1, 1, S // 2, 2 * S), 0, 0)
     assert found.due > 100
     assert found.complaint(found.due, 1.5, 1) == ""
@@ -34,7 +35,7 @@ def test_every_send_that_is_due_starts() -> None:
 @given(st.lists(st.integers(0, 3 * LATE_NS), max_size=350))
 def test_sends_are_late_or_missed_but_not_both(delays_ns: list[int]) -> None:
     own = calls(1, delays_ns)
-    found = punctuality(LOOP, {1: own}, {1: 10 * S}, 1, WINDOW)
+    found = punctuality(LOOP, {Share(1): own}, {Share(1): 10 * S}, 1, WINDOW)
     inside = [
         delay for delay, at_ns in zip(delays_ns, own.intended, strict=True) if WINDOW.start <= at_ns < WINDOW.stop
     ]
@@ -44,10 +45,24 @@ def test_sends_are_late_or_missed_but_not_both(delays_ns: list[int]) -> None:
 
 
 def test_each_initiator_is_held_against_its_own_schedule_from_its_own_barrier() -> None:
-    barriers = {1: 10 * S, 2: 10 * S + 3_000_000}
+    barriers = {Share(1): 10 * S, Share(2): 10 * S + 3_000_000}
     found = punctuality(
-        LOOP, {number: calls(number, [0] * 400, at_ns) for number, at_ns in barriers.items()}, barriers, 1, WINDOW
+        LOOP,
+        {share: calls(share.initiator, [0] * 400, at_ns) for share, at_ns in barriers.items()},
+        barriers,
+        1,
+        WINDOW,
     )
+    assert (found.late, found.missed) == (0, 0)
+
+
+def test_the_workers_of_an_initiator_share_its_schedule() -> None:
+    shares = [Share(1, number, 3) for number in (1, 2, 3)]
+    parts = [list(itertools.islice(LOOP.starts_ns(1, 1, number=one.number, of=one.of), 100)) for one in shares]
+    assert sorted(itertools.chain(*parts)) == list(itertools.islice(LOOP.starts_ns(1, 1), 300))
+    barriers = {share: 10 * S + 1_000_000 * share.number for share in shares}
+    made = {share: np.array(part, dtype=np.int64) + barriers[share] for share, part in zip(shares, parts, strict=True)}
+    found = punctuality(LOOP, {share: Calls(at, at, at) for share, at in made.items()}, barriers, 1, WINDOW)
     assert (found.late, found.missed) == (0, 0)
 
 
