@@ -307,10 +307,8 @@ class QueueMonitor:
             pause_ns = THRESHOLD_NS if error.number in _NOT_LAUNCHED else AFTER_AN_ERROR_NS
             counters.tasks_aborted += 1
             counters.activation_errors += 1
-            monitors.error_log.write(
-                f"The activated proc '{reader.procedure_name}' running on queue "
-                f"'{self._database.name}.{queue.qualified_name}' output the following: '{error.text}'"
-            )
+            where = f"{self._database.name}.{queue.qualified_name}"
+            monitors.error_log.write(SqlServerError(9724, reader.procedure_name, where, error.text).text)
         finally:
             counters.tasks_running -= 1
             if reader.task is not None:

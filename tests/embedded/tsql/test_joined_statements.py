@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.statements.batches import parse
 from harness.embedded.tsql.statements.registry import GRAMMAR
 from tests.embedded.tsql.sides import Side, World
@@ -296,3 +297,14 @@ def test_no_statement_swallows_the_one_after_it(text):
 @given(st.sampled_from(STATEMENTS), st.sampled_from(SECOND), st.sampled_from([" ", "\n", " /* ; */ ", "\n-- ;\n"]))
 def test_two_statements_are_the_same_two_without_a_semicolon(first, second, between):
     assert parsed(f"{first}{between}{second}") == parsed(f"{first};{between}{second}")
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(STATEMENTS), st.sampled_from([text for text in STATEMENTS if text.startswith(NEEDS_SEMICOLON)]))
+def test_without_the_semicolon_it_needs_a_statement_is_itself_or_refused(first, second):
+    """SQL Server's parser takes it where nothing else can stand: behind a condition, a value, a closing parenthesis."""
+    try:
+        joined = parsed(f"{first} {second}")
+    except SqlServerError:
+        return
+    assert joined == parsed(first) + parsed(second)

@@ -1,18 +1,43 @@
 """What published Service Broker scripts found, each reduced to the statements that failed.
 
-Sources: "Pro SQL Server 2008 Service Broker" (K. Aschenbrenner, Apress, its samples), Remus Rusanu's blog, the manual's
+The scripts of tests/listings/published run whole. Sources of the others: "Pro SQL Server 2008 Service Broker" (K. Aschenbrenner, Apress, its samples), Remus Rusanu's blog, the manual's
 pages on Service Broker, and the manual's pages on the views.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from harness.lab.scripts import split
+from tests.embedded.tsql.sides import LISTINGS, World
+
+PUBLISHED = sorted((LISTINGS / "published").glob("*.sql"))
+EXPECTED = "-- Errors: "  # the first line of a script that is published with errors
 EVENTS = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
 TARGET = f"""
 CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]);
 CREATE QUEUE dbo.events; CREATE SERVICE listener ON QUEUE dbo.events ([{EVENTS}]);
 """
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
+def test_a_published_script_runs_as_its_author_says(path: Path):
+    """Each script checks its own effects and throws 50000 if one is missing."""
+    side = World().side("Here", "2022")
+    side.run("CREATE DATABASE db")
+    side.run("USE db")
+    text = path.read_text()
+    first = text.partition("\n")[0]
+    expected = [int(number) for number in first.removeprefix(EXPECTED).split()] if first.startswith(EXPECTED) else []
+    errors = [
+        (error.number, batch.line + error.line - 1, error.text)
+        for batch in split(text)
+        for _ in range(batch.count)
+        for error in side.results(batch.text).errors
+    ]
+    assert [number for number, _, _ in errors] == expected, errors
 
 
 def test_a_certificate_starts_on_a_date_of_the_samples(side):

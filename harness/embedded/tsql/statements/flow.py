@@ -21,8 +21,6 @@ from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR, VARCHAR
 
-# Words that begin a statement behind a condition, without a semicolon before them. They are no names of functions.
-UNRESERVED = ("SEND", "RECEIVE", "GET", "MOVE", "THROW", "ENABLE", "DISABLE")
 LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks in virtual time
 MESSAGE_MAX = 2047  # characters of an error's text
 OWN_SEVERITY = -1  # the one of the message in sys.messages
@@ -58,7 +56,7 @@ class If(Statement):
 def parse_if(parser: Parser) -> Statement:
     """`IF condition statement [ ELSE statement ]`"""
     line = parser.line
-    condition = parser.expression(*UNRESERVED)
+    condition = parser.expression()
     then = parser.statement()
     otherwise = parser.statement() if parser.tokens.accept("ELSE") else None
     return If(line, condition, then, otherwise)
@@ -92,7 +90,7 @@ class While(Statement):
 def parse_while(parser: Parser) -> Statement:
     """`WHILE condition statement`"""
     line = parser.line
-    condition = parser.expression(*UNRESERVED)
+    condition = parser.expression()
     return While(line, condition, parser.statement())
 
 

@@ -369,7 +369,8 @@ def broker_priority(parser: Parser) -> Definition:
     change = ddl_services.alter_priority if verb == "ALTER" else ddl_services.create_priority
     tokens.expect("FOR", "CONVERSATION")
     given: dict[str, Any] = {}
-    if tokens.accept("SET"):
+    if tokens.at("SET", "("):
+        tokens.advance()
         tokens.expect("(")
         given = options(tokens, PRIORITY_OPTIONS)
         tokens.expect(")")

@@ -11,7 +11,6 @@ from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
-from harness.embedded.tsql.statements.flow import UNRESERVED
 from harness.embedded.tsql.statements.queries import cursor_definition
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.tables import table_body
@@ -163,7 +162,7 @@ def parse_set_variable(parser: Parser) -> Statement:
     tokens.expect("=")
     if sign == "=" and tokens.at("CURSOR"):
         return cursor_definition(parser, variable)
-    value = parser.expression(*UNRESERVED)
+    value = parser.expression()
     if sign == "=":
         return SetVariable(parser.line, variable, value)
     # `SET @v += e` is `SET @v = @v + (e)`: the tokens of the variable precede the operator.

@@ -97,7 +97,7 @@ class Parser:
 
     def expression(self, *ends: str) -> Expression:
         """Parse an expression up to one of `ends` or the end of the statement."""
-        return parse_expression(self.tokens, self.tokens.take_until(ends))
+        return parse_expression(self.tokens, self.tokens.take_until(ends, is_scalar=True))
 
     def query(self, ends: Collection[str] = ()) -> Query:
         """Parse a SELECT, or WITH and its SELECT."""

@@ -38,7 +38,6 @@ _NAMES = (TokenType.IDENTIFIER, TokenType.VAR)
 QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
 
 # Reserved words that begin a statement. Outside parentheses and CASE they end the expression or query before them.
-# SEND, RECEIVE, GET, MOVE and THROW are not reserved: SQL Server too requires a semicolon before those.
 STATEMENT_WORDS = frozenset(
     """
     ALTER BACKUP BEGIN BREAK CHECKPOINT CLOSE COMMIT CONTINUE CREATE DBCC DEALLOCATE DECLARE DELETE DENY DROP
@@ -46,6 +45,9 @@ STATEMENT_WORDS = frozenset(
     REVERT REVOKE ROLLBACK SAVE SELECT SET SHUTDOWN TRUNCATE UPDATE USE WAITFOR WHILE WITH
     """.split()  # noqa: SIM905
 )
+# Words that are not reserved and begin a statement behind a whole expression; no function has their names.
+UNRESERVED = frozenset({"SEND", "RECEIVE", "GET", "MOVE", "THROW", "ENABLE", "DISABLE"})
+_OPERATORS = frozenset("AND OR NOT LIKE IN BETWEEN IS ESCAPE COLLATE".split())  # noqa: SIM905
 
 FIXED_PRECISION = {"decimal": (18, 0), "numeric": (18, 0), "float": (53, 0), "real": (24, 0), "money": (19, 4)}
 FIXED_PRECISION_MAX = {"decimal": 38, "numeric": 38, "float": 53}
@@ -367,11 +369,12 @@ class Tokens:
             self.fail()
         return size
 
-    def take_until(self, ends: Collection[str], *, allow: Collection[str] = ()) -> list[Token]:
+    def take_until(self, ends: Collection[str], *, allow: Collection[str] = (), is_scalar: bool = False) -> list[Token]:
         """Take the tokens of an expression or query: up to a semicolon, the end, or, outside parentheses and CASE, one
         of `ends`, a comma among them if it is named, or a word that begins a statement.
 
-        `allow` names statement words that belong to the query, each as often as it is listed.
+        `allow` names statement words that belong to the query, each as often as it is listed. In a query an UNRESERVED
+        word may be an alias; a scalar expression, once whole, ends before it.
         """
         allowed = list(allow)
         start, depth, cases = self.position, 0, 0
@@ -383,7 +386,7 @@ class Tokens:
                 break
             is_name = self.position > start and self.word(-1) == "@"  # of a variable
             if depth == 0 and cases == 0 and not is_name:
-                if word in ends:
+                if word in ends or (is_scalar and word in UNRESERVED and self._is_whole(start)):
                     break
                 if word in STATEMENT_WORDS and not self._continues(word, start):
                     if word not in allowed:
@@ -402,6 +405,14 @@ class Tokens:
         if not taken:
             self.fail()
         return taken
+
+    def _is_whole(self, start: int) -> bool:
+        """Whether an expression that began at `start` could end here."""
+        if self.position == start:
+            return False
+        before = self.word(-1)  # empty behind a name in brackets, a text and a number
+        is_name = self.position - 1 > start and self.word(-2) == "@"
+        return is_name or before in ("", ")") or (before[0].isalpha() and before not in _OPERATORS)
 
     def _go_on(self, taken: int) -> None:
         """Check the length of an expression or query, and let others go on."""
