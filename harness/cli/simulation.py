@@ -227,19 +227,16 @@ def _free_values(model: Parameters) -> str:
 
 def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[list[str]]:
     """Shows how far each claim moves; returns every number of every step."""
-    from harness.reductions.spark_session import context
     from harness.reporting import duration
     from harness.simulation import sensitivity
 
     began_s, total = time.monotonic(), 1 + len(names) * len(sensitivity.STEPS)
-    with context():  # one for all reductions
-        base = sensitivity.judged(bench, model)
-        say(f"1/{total}: as they are")
-        moved = []
-        for step in sensitivity.sensitivity(partial(sensitivity.judged, bench), model, names):
-            moved.append(step)
-            done = 1 + len(moved)
-            left = duration((time.monotonic() - began_s) / done * (total - done))
-            say(f"{done}/{total}: {step.parameter} × {step.factor:g} = {step.value:g}, {left} left")
+
+    def on_measured(done: int) -> None:
+        left = duration((time.monotonic() - began_s) / done * (total - done))
+        say(f"{done}/{total} steps measured: {f'{left} left' if done < total else 'reducing'}")
+
+    judge = partial(sensitivity.judged, bench, on_measured=on_measured)
+    base, moved = sensitivity.sensitivity(judge, model, names)
     print_rows([["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)])
     return [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,28 +86,38 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def measure(self, parameters: Parameters, cells: Iterable[Cell], *, results: Path | None = None) -> FiguresByCell:
-        """Measure cells of the world's version at the costs of `parameters`, or raise BenchFailed.
+    def measure(self, parameters: Parameters, cells: Iterable[Cell]) -> FiguresByCell:
+        """Measure cells of the world's version at the costs of `parameters`, or raise BenchFailed."""
+        turns = [(parameters, Visit(cell)) for cell in cells]
+        return {visit.cell: found for visit, found in self.visits(turns)}
 
-        Raw records are kept if there is a folder for `results`.
+    def visits(
+        self, turns: Iterable[tuple[Parameters, Visit]], *, results: Path | None = None
+    ) -> Iterator[tuple[Visit, CellFigures]]:
+        """Measure each cell at its costs and yield its figures as soon as it ends, or raise BenchFailed.
+
+        The block only names the records, which are kept if there is a folder for `results`.
         """
-        actions = [(cell, partial(_measure, self._world, parameters, cell, results, self.folder)) for cell in cells]
-        found = {}
+        actions = (
+            (visit, partial(_measure, self._world, parameters, visit, results, self.folder))
+            for parameters, visit in turns
+        )
         with contextlib.closing(forks.in_forks(actions)) as ended:
-            for cell, fork in ended:
+            for visit, fork in ended:
                 try:
-                    found[cell] = fork.result()
+                    found = fork.result()
                 except (MachineFailure, CellFailed) as failure:
-                    raise BenchFailed(f"{cell.id}: {' '.join(str(failure).split())}") from None
-        return found
+                    raise BenchFailed(f"{visit.id}: {' '.join(str(failure).split())}") from None
+                yield visit, found
 
 
-def _measure(world: WarmedWorld, parameters: Parameters, cell: Cell, kept: Path | None, folder: Path) -> CellFigures:
+def _measure(world: WarmedWorld, parameters: Parameters, visit: Visit, kept: Path | None, folder: Path) -> CellFigures:
     world.lab.world.change_costs(parameters)
     with contextlib.nullcontext(kept) if kept else tempfile.TemporaryDirectory(dir=folder) as own:
         results = Path(own)
-        measured = simulated_cell.run(world.lab, Visit(cell), 1, TIMES, results, pages=world.pages)
-        rows = pq.read_table(records.raw_path(results, "processors", Visit(cell), 1)).to_pylist()
+        measured = simulated_cell.run(world.lab, visit, 1, TIMES, results, pages=world.pages)
+        # Not `read_table`, which would import PyArrow's data sets in every fork.
+        rows = pq.ParquetFile(records.raw_path(results, "processors", visit, 1)).read().to_pylist()
     if not measured.processed_per_s:
         raise CellFailed("no message was processed in its window")
     percent = {

@@ -29,7 +29,8 @@ from harness.lab.processes import die_with_parent
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
-AT_ONCE = 2
+# One for each processor; no more on a larger machine, because each has memory of its own.
+AT_ONCE = max(2, min(len(os.sched_getaffinity(0)), 8))
 _FORK = get_context("fork")
 _HELD = (signal.SIGINT, signal.SIGTERM)
 

@@ -1,22 +1,22 @@
 """Measure how far the paper's claims move when each parameter of the model moves by a fifth, down and up.
 
-At each step the cells of most claims are run, reduced and judged like those of any run. Claims about versions, the
-techniques and the complete matrix are not measured.
+At each step the cells of most claims are run. Then all are reduced together, and each step is judged like any run.
+Claims about versions, the techniques and the complete matrix are not measured.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from harness import claims, reductions
 from harness.claims import Judgement
-from harness.claims.judgement import amount
+from harness.claims.judgement import Tables, amount
 from harness.figures import reduced_run
-from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells
+from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit, all_cells
 from harness.settings import create_simulation
 from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
@@ -29,7 +29,7 @@ _LAB = "simulated"  # for a table that left its folder
 _THREADS = (1, 5, 10, 15, 50)
 _PAYLOADS_BYTES = (PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1])
 
-Judge = Callable[[Parameters], Sequence[Judgement]]
+Judge = Callable[[Sequence[Parameters]], Sequence[Sequence[Judgement]]]  # such as `judged`
 
 
 def _is_asked(cell: Cell) -> bool:
@@ -53,25 +53,50 @@ class Moved:
     judgements: Sequence[Judgement]
 
 
-def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> Iterator[Moved]:
-    """Judge with each parameter lower and higher, one after the other."""
-    for name in names:
-        for factor in STEPS:
-            value = parameters.nearest(name, parameters.value(name) * factor)
-            yield Moved(name, factor, value, judge(parameters.with_values({name: value})))
+def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> tuple[Sequence[Judgement], list[Moved]]:
+    """Judge at the parameters as they are, and with each lower and higher."""
+    steps = [
+        (name, factor, parameters.nearest(name, parameters.value(name) * factor)) for name in names for factor in STEPS
+    ]
+    base, *moved = judge([parameters, *(parameters.with_values({name: value}) for name, _, value in steps)])
+    return base, [Moved(*step, judgements) for step, judgements in zip(steps, moved, strict=True)]
 
 
-def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) -> Sequence[Judgement]:
-    """Run cells at these costs and judge the claims."""
+def judged(
+    bench: Bench,
+    models: Sequence[Parameters],
+    cells: Sequence[Cell] = CELLS,
+    *,
+    on_measured: Callable[[int], None] = lambda done: None,
+) -> list[Sequence[Judgement]]:
+    """Run cells at the costs of each model and judge the claims; `on_measured` gets the number of models measured.
+
+    Each model is a block of one run, because a single reduction costs a fraction of one for each model.
+    """
     # In the bench's folder, which is removed even if this is interrupted.
     results = Path(tempfile.mkdtemp(dir=bench.folder))
-    bench.measure(parameters, cells, results=results)
-    circumstances = run_folder.new_manifest("sensitivity", create_simulation({}), cells=len(cells), driver=None)
-    run_folder.write_manifest(results, circumstances | {"model": parameters.as_manifest()})
+    turns = [(model, Visit(cell, block)) for block, model in enumerate(models, 1) for cell in cells]
+    for done, _ in enumerate(bench.visits(turns, results=results), 1):
+        if done % len(cells) == 0:
+            on_measured(done // len(cells))
+    circumstances = run_folder.new_manifest("sensitivity", create_simulation({}), cells=len(turns), driver=None)
+    run_folder.write_manifest(results, circumstances | {"model": models[0].as_manifest()})
     reductions.reduce(results, progress=lambda line: None)
-    found = claims.evaluate(reduced_run.read(results), lab=_LAB, hardware=parameters.name)
+    run = reduced_run.read(results)
     shutil.rmtree(results)
-    return found
+    return [
+        claims.evaluate(of_step(run, block), lab=_LAB, hardware=model.name) for block, model in enumerate(models, 1)
+    ]
+
+
+def of_step(run: Tables, block: int) -> Tables:
+    """Return the rows of a step's block as those of a run of its own."""
+    tables = {part.name: getattr(run, part.name) for part in fields(Tables)}
+    mine = {
+        name: table[table.block == block].assign(block=1) if "block" in table else table
+        for name, table in tables.items()
+    }
+    return Tables(**mine)
 
 
 def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:

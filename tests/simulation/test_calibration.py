@@ -145,7 +145,8 @@ from harness.sweep.attempt import CellFailed
 class Pretence:
     def __init__(self, parameters, version, ratio, *, seed): ...
 
-def measure(world, parameters, cell, kept, folder):
+def measure(world, parameters, visit, kept, folder):
+    cell = visit.cell
     if sys.argv[1] == "cell" and cell.dialog_ratio == 150:
         raise CellFailed("no message was processed\\nin its window")
     if sys.argv[1] == "killed" and cell.dialog_ratio == 1:

@@ -17,7 +17,11 @@ PAPER = parameters.read("paper").with_values({"send_us": 351})  # whatever it is
 FAST, SLOW, ABSENT = CLAIMS[1:4]
 
 
-def judge(model: Parameters) -> Sequence[Judgement]:
+def judge(models: Sequence[Parameters]) -> Sequence[Sequence[Judgement]]:
+    return [judgements(model) for model in models]
+
+
+def judgements(model: Parameters) -> Sequence[Judgement]:
     """One claim moves with a cost, one stays, one is not measured."""
     send_us = model.value("send_us")
     fast = Verdict.HOLDS if send_us < 400 else Verdict.FAILS
@@ -31,22 +35,23 @@ def judge(model: Parameters) -> Sequence[Judgement]:
 def test_each_parameter_is_moved_by_a_fifth_within_its_bounds() -> None:
     model = PAPER.with_values({"send_us": 351, "record_overhead_bytes": 61, "flush_latency_us": 11_000})
     names = ["send_us", "flush_latency_us", "record_overhead_bytes"]
-    moved = list(sensitivity.sensitivity(judge, model, names))
+    base, moved = sensitivity.sensitivity(judge, model, names)
+    assert base == judgements(model)
     assert [(step.parameter, step.factor, round(step.value, 1)) for step in moved] == [
         *[("send_us", 0.8, 280.8), ("send_us", 1.2, 421.2)],
         *[("flush_latency_us", 0.8, 8800.0), ("flush_latency_us", 1.2, 12_000.0)],
         *[("record_overhead_bytes", 0.8, 49.0), ("record_overhead_bytes", 1.2, 73.0)],
     ]
     assert [step.judgements for step in moved[:2]] == [
-        judge(model.with_values({"send_us": value})) for value in (0.8 * 351, 1.2 * 351)
+        judgements(model.with_values({"send_us": value})) for value in (0.8 * 351, 1.2 * 351)
     ]
 
 
 def test_a_claim_that_moves_tells_how_far_and_where_its_verdict_turns() -> None:
-    moved = list(sensitivity.sensitivity(judge, PAPER, ["hold_us", "send_us"]))
+    base, moved = sensitivity.sensitivity(judge, PAPER, ["hold_us", "send_us"])
     unit = FAST.unit
     assert unit == "messages/s"
-    assert sensitivity.ranges(judge(PAPER), moved) == [
+    assert sensitivity.ranges(base, moved) == [
         [
             FAST.statement,
             "2,849 messages/s, holds",
@@ -58,8 +63,7 @@ def test_a_claim_that_moves_tells_how_far_and_where_its_verdict_turns() -> None:
 
 
 def test_the_table_has_every_claim_of_every_step() -> None:
-    moved = list(sensitivity.sensitivity(judge, PAPER, ["send_us"]))
-    rows = sensitivity.rows(judge(PAPER), moved)
+    rows = sensitivity.rows(*sensitivity.sensitivity(judge, PAPER, ["send_us"]))
     assert len(rows) == 3 * 3
     assert {len(row) for row in rows} == {len(sensitivity.COLUMNS)}
     assert rows[0] == ["simulated", "", "", "", FAST.key, "2849", "messages/s", "holds"]
@@ -69,10 +73,14 @@ def test_the_table_has_every_claim_of_every_step() -> None:
 
 @pytest.mark.spark
 def test_cells_at_other_costs_are_judged_like_any_run() -> None:
-    cells = (Cell(VERSION, 3, 150, 50, 100),)
+    cells = (Cell(VERSION, 3, 150, 10, 100), Cell(VERSION, 1, 150, 1, 100))
+    slower = PAPER.with_values({"round_trip_us": 1000})
+    measured: list[int] = []
     with Bench(PAPER, seed=1) as bench:
-        found = sensitivity.judged(bench, PAPER, cells)
-    verdicts = {one.claim.key: one.verdict for one in found}
-    assert len(verdicts) == len(CLAIMS)
-    assert verdicts["peak_3_initiators"] == Verdict.HOLDS
-    assert verdicts["peak_1_initiator"] == Verdict.NOT_MEASURED
+        found = sensitivity.judged(bench, [PAPER, slower], cells, on_measured=measured.append)
+    assert measured == [1, 2]
+    base, slow = ({one.claim.key: one for one in judged} for judged in found)
+    assert len(base) == len(CLAIMS)
+    assert base["peak_3_initiators"].verdict == Verdict.NOT_MEASURED
+    alike = [one["initiators_alike"].measured for one in (base, slow)]
+    assert alike[0] is not None and alike[1] is not None and alike[0].value != alike[1].value

@@ -31,7 +31,7 @@ def linger(prepared, seed):
     time.sleep(60)
 
 fault_run.run_seed = linger
-fault_run.many(None, (1, 2), print)
+fault_run.many(None, range(1, 9), print)
 """
 
 
