@@ -12,16 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from harness import claims, reductions
 from harness.claims import Judgement
-from harness.claims.judgement import Tables, amount
+from harness.claims.judgement import GAIN, Tables, amount
 from harness.figures import reduced_run
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit, all_cells
+from harness.records import State
 from harness.settings import create_simulation
 from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
 from harness.sweep import run_folder
-from harness.whitepaper import TRICK_DIALOG_RATIO
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 STEPS = (0.8, 1.2)
 COLUMNS = ("lab", "parameter", "factor", "value", "claim", "number", "unit", "verdict")
@@ -90,12 +94,21 @@ def judged(
 
 
 def of_step(run: Tables, block: int) -> Tables:
-    """Return the rows of a step's block as those of a run of its own."""
+    """Return the rows of a step's block as those of a run of its own, in which unsettled cells count.
+
+    Whether a cell is called steady after a second is partly chance. Without it a claim would be judged by another cell,
+    and its number would tell that and not what the parameter does.
+    """
     tables = {part.name: getattr(run, part.name) for part in fields(Tables)}
     mine = {
         name: table[table.block == block].assign(block=1) if "block" in table else table
         for name, table in tables.items()
     }
+    cells, gain = mine["cells"], mine["gain"]
+    cells["state"] = cells.state.replace(State.UNSETTLED, State.VALID)
+    counting = pd.MultiIndex.from_frame(cells.loc[cells.state == State.VALID, GAIN])
+    pairs = (gain[GAIN], gain[GAIN].assign(dialog_ratio=BASE_DIALOG_RATIO))
+    gain["valid"] = np.logical_and.reduce([pd.MultiIndex.from_frame(pair).isin(counting) for pair in pairs])
     return Tables(**mine)
 
 

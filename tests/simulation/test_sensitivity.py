@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
 import pytest
 
 from harness.claims import Judgement, Measurement, Provenance, Verdict
+from harness.claims.judgement import Tables
 from harness.matrix import Cell
 from harness.simulation import parameters, sensitivity
 from harness.simulation.calibration import VERSION, Bench
@@ -69,6 +71,26 @@ def test_the_table_has_every_claim_of_every_step() -> None:
     assert rows[0] == ["simulated", "", "", "", FAST.key, "2849", "messages/s", "holds"]
     assert rows[6] == ["simulated", "send_us", "1.2", "421.2", FAST.key, "2374.17", "messages/s", "fails"]
     assert rows[8][4:] == [ABSENT.key, "", ABSENT.unit, "not measured"]
+
+
+def test_a_step_is_a_run_of_its_own_in_which_unsettled_cells_count() -> None:
+    cell = {"server_version": VERSION, "initiators": 3, "payload_bytes": 100}
+    rows = [
+        (1, 50, 1, "unsettled"),
+        (1, 50, 150, "valid"),
+        (1, 40, 1, "valid"),
+        (1, 40, 150, "behind"),
+        (2, 50, 1, "valid"),
+    ]
+    cells = pd.DataFrame(
+        [{**cell, "block": block, "threads": t, "dialog_ratio": r, "state": state} for block, t, r, state in rows]
+    )
+    gain = pd.DataFrame([{**cell, "block": 1, "threads": t, "dialog_ratio": 150, "valid": False} for t in (40, 50)])
+    step = sensitivity.of_step(Tables(cells=cells, gain=gain), 1)
+    assert list(step.cells.state) == ["valid", "valid", "valid", "behind"]
+    assert list(step.gain.valid) == [False, True]
+    other = sensitivity.of_step(Tables(cells=cells, gain=gain), 2)
+    assert list(other.cells.block) == [1] and other.gain.empty
 
 
 @pytest.mark.spark
