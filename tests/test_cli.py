@@ -115,6 +115,18 @@ BAD_INPUT = [
     (["simulate", "--settle", "-1s"], 2, "--settle: invalid duration '-1s'"),
     (["simulate", "--master", "lokal"], 2, "--master: invalid Spark master 'lokal'"),
     (["simulate", "--resume", "nowhere"], 2, "nowhere is not a result folder"),
+    (["run", "--master-bind-host", "127.0.0.2"], 2, "HARNESS_TOKEN is not set: export HARNESS_TOKEN="),
+    (["worker", "10.0.0.5"], 2, "HARNESS_TOKEN is not set: export HARNESS_TOKEN="),
+    (
+        ["matrix", "--workers-per-initiator", "0"],
+        2,
+        "--workers-per-initiator: '0': input should be greater than or equal",
+    ),
+    (
+        ["rates", "i1-t1-r1-p100-v2008", "--lab", "simulated", "--workers-per-initiator", "2"],
+        2,
+        "--workers-per-initiator does not go with the simulated lab: leave it out",
+    ),
     (["ui", "--port", "99999"], 2, "invalid --port 99999"),
     (["lab", "opne"], 2, "no such command 'opne'"),
     (["lab", "clean"], 2, "no servers named: harness lab clean --lab-file lab.toml"),

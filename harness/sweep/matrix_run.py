@@ -11,6 +11,7 @@ from typing import Any
 from harness import load_model
 from harness.lab import compose, drivers, interruption
 from harness.lab.opening import Selection, select_lab
+from harness.load.locust_clients import Elsewhere
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter, duration
 from harness.settings import RunSettings, Settings
@@ -118,6 +119,7 @@ def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None =
     """Make or open the run's folder with its manifest, which includes `more`. First check whatever needs no lab."""
     drivers.check_manager()
     driver = drivers.choose(settings.driver)
+    Elsewhere.of(settings)
     if settings.lab == "sqlserver" and settings.lab_file is None:
         compose.check()
     return run_folder.open_run(settings, cells=len(cells), driver=driver, resume=resume, **more)
