@@ -70,6 +70,8 @@ TEXTS: dict[int, str] = {
     8152: "String or binary data would be truncated.",
     8169: "Conversion failed when converting from a character string to uniqueidentifier.",
     8170: "Insufficient result space to convert uniqueidentifier value to char.",
+    8733: "Separator parameter for %s must be a string literal or variable.",
+    9829: "%s aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
     9810: "The datepart %s is not supported by date function %s for data type %s.",
     9812: "The timezone provided to builtin function %s is invalid.",
     8102: "Cannot update identity column '%s'.",

@@ -243,6 +243,7 @@ PARTS = {
             "SUM({expression})",
             "MAX({expression})",
             "MIN({expression})",
+            "STRING_AGG({expression}, {words})",
             "COUNT(DISTINCT {expression})",
         ),
         *("COUNT_BIG({expression})", "SUM(x)", "MAX(x)", "ROW_NUMBER() OVER (ORDER BY {expression})"),

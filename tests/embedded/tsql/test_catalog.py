@@ -170,3 +170,39 @@ def test_objectproperty(catalog, name, what, value):
     catalog.run("CREATE PROCEDURE dbo.p AS SELECT 1")
     catalog.run("CREATE TRIGGER dbo.tr ON dbo.people AFTER INSERT AS PRINT 'inserted'")
     assert catalog.value(f"SELECT OBJECTPROPERTY(OBJECT_ID('{name}'), '{what}')") == value
+
+
+def test_dbeaver_finds_tables_columns_keys_and_triggers(catalog):
+    """Queries of its driver for SQL Server, as it puts them together for one schema."""
+    catalog.run("CREATE TRIGGER dbo.noted ON dbo.people AFTER INSERT, DELETE AS RETURN")
+    described = (
+        "LEFT OUTER JOIN [db].[sys].[extended_properties] ep ON ep.class=1 AND ep.major_id={}.object_id "
+        "AND ep.minor_id={} AND ep.name='MS_Description'"
+    )
+    tables = catalog.rows(
+        f"SELECT o.name,ep.value as description FROM [db].[sys].[all_objects] o {described.format('o', 0)} "
+        "WHERE o.type IN ('U','S','V','TT') AND o.schema_id = 1 ORDER BY o.name"
+    )
+    assert tables == [("loose", None), ("people", None)]
+    columns = catalog.rows(
+        "SELECT c.name,t.name as table_name,cc.is_persisted,COLUMNPROPERTY(c.object_id, c.name, 'charmaxlen'),dc.definition,"
+        "ep.value FROM [db].[sys].[all_columns] c JOIN [db].[sys].[all_objects] t ON t.object_id=c.object_id "
+        "LEFT OUTER JOIN [db].[sys].[default_constraints] dc ON dc.parent_object_id=t.object_id "
+        f"AND dc.parent_column_id=c.column_id {described.format('t', 'c.column_id')} "
+        "LEFT OUTER JOIN [db].[sys].[computed_columns] cc ON cc.object_id=t.object_id AND cc.column_id=c.column_id "
+        "WHERE t.schema_id=1 ORDER BY c.object_id,c.column_id"
+    )
+    assert ("age", "people", None, None, "((18))", None) in columns
+    assert ("name", "people", None, 40, None, None) in columns
+    keys = catalog.rows(
+        "SELECT i.is_primary_key,ic.key_ordinal,t.name FROM [db].[sys].[indexes] i, [db].[sys].[index_columns] ic, "
+        "[db].[sys].[all_objects] t WHERE t.object_id = i.object_id AND ic.object_id=i.object_id AND ic.index_id=i.index_id "
+        "AND t.schema_id = 1 ORDER BY i.object_id,i.index_id,ic.key_ordinal"
+    )
+    assert keys == [(True, 1, "people"), (False, 1, "people"), (False, 1, "people"), (False, 2, "people")]
+    triggers = catalog.rows(
+        "SELECT t.name, (SELECT STRING_AGG(te.type_desc, ', ') FROM [db].[sys].[trigger_events] te "
+        "WHERE t.object_id = te.object_id) as trigger_type FROM [db].[sys].[triggers] t,[db].[sys].[all_objects] o "
+        "WHERE o.object_id=t.object_id AND o.schema_id=1 ORDER BY t.name"
+    )
+    assert triggers == [("noted", "INSERT, DELETE")]

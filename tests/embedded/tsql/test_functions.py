@@ -227,3 +227,24 @@ def test_like_and_in_compare_as_the_manual_says(side, condition, holds):
 )
 def test_what_is_not_supported_is_an_error_and_not_ignored(side, text, number):
     assert side.error(text).number == number
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("STRING_AGG(v, ', ')", "a, b"),
+        ("STRING_AGG(n, @s)", "1+2+3"),
+        ("STRING_AGG(v, NULL)", "ab"),
+        ("STRING_AGG(CASE WHEN n > 3 THEN v END, ',')", None),
+        ("LEN(STRING_AGG(CAST(REPLICATE('x', 5000) AS varchar(max)), ','))", 15002),
+        ("STRING_AGG(v, v)", 8733),
+        ("STRING_AGG(0x01, ',')", 8116),
+        ("STRING_AGG(REPLICATE('x', 2666), N',')", "x" * 2666 + "," + "x" * 2666 + "," + "x" * 2666),
+        ("STRING_AGG(REPLICATE('x', 2667), N',')", 9829),
+    ],
+)
+def test_texts_of_several_rows_as_one(side, call, value):
+    """The manual, STRING_AGG: NULLs add nothing, what is no text becomes nvarchar, other results have 8,000 bytes."""
+    text = f"DECLARE @s nvarchar(5) = '+'; SELECT {call} FROM (VALUES (1, 'a'), (2, NULL), (3, 'b')) AS t (n, v)"
+    results = side.results(text)
+    assert [value] == ([error.number for error in results.errors] or [results.sets[0][1][0][0]])

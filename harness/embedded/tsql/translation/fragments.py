@@ -14,7 +14,7 @@ from harness.embedded.tsql.storage.sqlite import quoted
 
 Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
 NOT_CONSTANT = object()
-AGGREGATES = frozenset({"AVG", "COUNT", "COUNT_BIG", "MAX", "MIN", "SUM"})
+AGGREGATES = frozenset({"AVG", "COUNT", "COUNT_BIG", "MAX", "MIN", "STRING_AGG", "SUM"})
 CONDITION = SqlType("condition")  # the type of a comparison: T-SQL has no boolean values
 VARCHAR = SqlType("varchar", length=8000)
 NVARCHAR = SqlType("nvarchar", length=4000)

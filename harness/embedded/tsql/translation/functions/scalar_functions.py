@@ -12,7 +12,15 @@ from harness.embedded.tsql.storage.conversion import UNICODE, family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
 from harness.embedded.tsql.text.tokens import LENGTHS_MAX
 from harness.embedded.tsql.translation.arithmetic import exact, in_range, quotient
-from harness.embedded.tsql.translation.fragments import CONDITION, Fragment, collation_of, common_type, text_length
+from harness.embedded.tsql.translation.fragments import (
+    CONDITION,
+    NOT_CONSTANT,
+    NVARCHAR,
+    Fragment,
+    collation_of,
+    common_type,
+    text_length,
+)
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
 from harness.embedded.tsql.translation.functions.text_functions import as_text, long_text_type, text_type, varying
 from harness.embedded.tsql.translation.renderer import Renderer, case, check_order, collate, comparable
@@ -193,6 +201,31 @@ def _avg(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(quotient(renderer, total.sql, count, result.scale), result)
 
 
+def _string_agg(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """STRING_AGG: without NULLs, in no order; of what is no text, nvarchar. DBeaver asks for the events of triggers so.
+
+    https://learn.microsoft.com/sql/t-sql/functions/string-agg-transact-sql
+    """
+    value, separator = arguments
+    if value.type is not None and family(value.type) == "binary":
+        raise SqlServerError(8116, value.type.name, "string_agg")
+    if "?" not in separator.sql and separator.constant is NOT_CONSTANT:
+        raise SqlServerError(8733, "STRING_AGG")
+    type_ = long_text_type(arguments) if family(value.type) in ("text", "") else NVARCHAR
+    sql = f"group_concat({as_text(renderer, value)}, {as_text(renderer, separator)})"
+    if type_.length == MAX:
+        return Fragment(sql, type_, collation=value.collation)
+    longest = type_.length
+
+    def bounded(text: str | None) -> str | None:
+        if text is not None and utf16.length(text) > longest:
+            raise SqlServerError(9829, "STRING_AGG")
+        return text
+
+    renderer.function(f"aggregated_{longest}", 1, bounded)
+    return Fragment(f"aggregated_{longest}({sql})", type_, collation=value.collation)
+
+
 def _replicate(renderer: Renderer, arguments: Arguments) -> Fragment:
     """REPLICATE: "the return value is truncated at 8,000 bytes" unless the text is of a (max) type."""
     text, count = arguments
@@ -232,6 +265,7 @@ FUNCTIONS: Functions = {
     "NULLIF": Function(2, 2, _nullif),
     "REPLICATE": Function(2, 2, _replicate),
     "ROW_NUMBER": Function(0, 0, _row_number, only_windowed=True),
+    "STRING_AGG": Function(2, 2, _string_agg),
     "SUBSTRING": Function(3, 3, _substring),
     "SUM": Function(1, 1, _sum),
     "SYS.FN_PHYSLOCFORMATTER": in_python("physlocformatter", _location, SqlType("varchar", length=128)),
