@@ -55,6 +55,14 @@ def axis_value(name: str, text: object, initiators_max: int = INITIATORS_MAX) ->
     return value
 
 
+def which_dialogs(dialog_ratio: int) -> str:
+    """Which dialogs a dialog ratio uses: `every dialog`, `every 2nd dialog`, `every 150th dialog`."""
+    if dialog_ratio == 1:
+        return "every dialog"
+    ending = "th" if dialog_ratio // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(dialog_ratio % 10, "th")
+    return f"every {dialog_ratio}{ending} dialog"
+
+
 class UnknownCell(UsageFailure):
     """A pattern without a match; the message names the nearest cell ids."""
 

@@ -151,7 +151,7 @@ def fell_behind(cells: pd.DataFrame) -> pd.Series:
 
 # What the rows of a table are the same in, whatever their block.
 _CELL = ["cell_id", "server_version", "initiators", "threads", "total_threads", "dialog_ratio", "payload_bytes"]
-_SAME = ["run_id", "lab", *_CELL]
+_SAME = ["run_id", "lab", "workload", "payload_is_mean", *_CELL]
 _WAIT = [*_SAME, "role", "wait_type"]
 _FILE = [*_SAME, "instance", "database_name", "file_name", "file_type"]
 SomeTables = TypeVar("SomeTables", bound=Tables)

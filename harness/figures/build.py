@@ -80,7 +80,8 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
     head = functools.partial(origin, run.lab, run.load)
-    drawings = {"techniques": functools.partial(technique_bars.draw, table)}
+    shown = table.assign(payload_is_mean=run.payload_is_mean)
+    drawings = {"techniques": functools.partial(technique_bars.draw, shown)}
     return write(drawings, results / "figures", head, foot, progress)
 
 

@@ -36,7 +36,7 @@ def by_ratio(gain: pd.DataFrame) -> Sheet:
     for payload, line in points.groupby("payload_bytes"):
         style = payload_style(int(payload), points.payload_bytes)
         gains = 100 * (line.factor - 1)
-        ax.plot(line.dialog_ratio, gains, label=payload_name(int(payload)), markeredgecolor="white", **style)
+        ax.plot(line.dialog_ratio, gains, label=payload_name(int(payload), shown), markeredgecolor="white", **style)
     ax.set_xlabel("dialog ratio: every nth dialog is used")
     ax.set_ylabel("gain in messages processed per second, %")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))

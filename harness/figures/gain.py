@@ -23,13 +23,16 @@ from harness.figures.parts import (
     note,
     paper_colour,
     paper_level,
+    payload_is_mean,
     payload_name,
     payload_style,
+    payload_words,
     percent,
     signed,
 )
 from harness.figures.reduced_run import Missing, listed
 from harness.inference import BLOCKS_MIN, intervals, no_interval, noise_band, noise_of_pairs
+from harness.matrix import which_dialogs
 from harness.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
 # Axes span at least this much, so that equal points do not look different.
@@ -61,7 +64,8 @@ def gain_points(gain: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     # The first row of a point is kept, which is the one that counts.
     both = pd.concat([table for table in (counted, all_points) if len(table)] or [counted])
     points = both.drop_duplicates(by).sort_values(by).reset_index(drop=True)
-    return points.assign(**{name: 100 * (points[column] - 1) for name, column in PERCENTS.items()})
+    percents = {name: 100 * (points[column] - 1) for name, column in PERCENTS.items()}
+    return points.assign(**percents, payload_is_mean=payload_is_mean(gain))
 
 
 PERCENTS = {"percent": "ratio", "percent_low": "low", "percent_high": "high"}
@@ -109,7 +113,7 @@ def by_threads(gain: pd.DataFrame) -> Sheet:
     figure = "the paper's figure 5" + ("" if initiators == PAPER_INITIATORS else ", which has 3 initiators")
     corresponds = f"Corresponds to {figure}. " if is_papers else ""
     fig.entitle(
-        f"Gain of using every {ratio}th dialog instead of every one, {count(initiators)}",
+        f"Gain of using {which_dialogs(ratio)} instead of every one, {count(initiators)}",
         f"{corresponds}{_largest(points)} {points_note(gain, points)}",
         gain,
     )
@@ -128,7 +132,7 @@ def gain_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str) -> None:
         hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
         ax.plot(line[x][~line.counts], line.percent[~line.counts], **hollow)
         end = (float(line[x].iloc[-1]), float(line.percent.iloc[-1]))
-        sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
+        sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload), points), style["color"]))
 
 
 def noise_of(gain: pd.DataFrame) -> float | None:
@@ -186,7 +190,7 @@ def _largest(points: pd.DataFrame) -> str:
     return (
         f"Largest gain told from none: {percent(best.percent)} ({percent(best.percent_low)} to "
         f"{percent(best.percent_high)}) at {best.total_threads:.0f} threads in all with "
-        f"{payload_name(int(best.payload_bytes))} a message; a gain is told from none at {len(told)} of {len(counted)} "
+        f"{payload_words(int(best.payload_bytes), points)}; a gain is told from none at {len(told)} of {len(counted)} "
         "points."
     )
 
@@ -233,7 +237,7 @@ def over_matrix(gain: pd.DataFrame) -> Sheet:
     missing = f" Hatched: {empty} without a pair of completed cells." if empty else ""
     paper = "" if of_the_paper(gain).empty else " The paper saw up to +315 %, none at 15 threads in all or fewer."
     fig.entitle(
-        f"Gain of using every {gain.dialog_ratio.iloc[0]}th dialog, in percent, over the matrix",
+        f"Gain of using {which_dialogs(int(gain.dialog_ratio.iloc[0]))}, in percent, over the matrix",
         f"Coloured where a gain or a loss is told from none, corrected for {len(counted)} comparisons: gains {gains}, "
         f"losses {losses}. {points_note(gain, points, on_map=True)}{missing}{paper}",
         gain,
@@ -267,7 +271,7 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Nor
     ax.set_xlim(0, len(threads))
     ax.set_ylim(0, len(payloads))
     ax.set_xticks(np.arange(len(threads)) + 0.5, [str(value) for value in threads])
-    ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value)) for value in payloads])
+    ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value), whole) for value in payloads])
     ax.grid(visible=False)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

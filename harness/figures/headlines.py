@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 
 import pandas as pd
@@ -19,9 +20,10 @@ from harness.claims.judgement import PAIR, Evidence, of_the_paper, of_the_trick,
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, fastest, logs_of
-from harness.figures.parts import count, payload_name, short, used_dialogs
+from harness.figures.parts import count, payload_name, payload_words, short, used_dialogs
 from harness.figures.reduced_run import Missing, Run
 from harness.inference import intervals, no_interval
+from harness.matrix import which_dialogs
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
@@ -58,19 +60,14 @@ class Headline:
     latency: Number
     end_to_end: Number
 
-    @property
-    def peak_trick(self) -> Number:
-        return self.peaks[TRICK_DIALOG_RATIO]
 
-    @property
-    def peak_base(self) -> Number:
-        return self.peaks[BASE_DIALOG_RATIO]
+Columns = dict[str, Callable[[Headline], Number]]  # of a table of headlines, by heading
 
 
 def headlines(run: Run) -> list[Headline]:
     """Return a row per number of initiators, from tables with a row per cell and block."""
     choices = judgement.choices(run)
-    ratios = {TRICK_DIALOG_RATIO, BASE_DIALOG_RATIO, *map(int, run.cells.dialog_ratio.unique())}
+    ratios = _ratios_of(run)
     rows = []
     for initiators in sorted(int(number) for number in run.cells.initiators.unique()):
         is_papers = not of_the_paper(run.cells[run.cells.initiators == initiators]).empty
@@ -89,6 +86,26 @@ def headlines(run: Run) -> list[Headline]:
     return rows
 
 
+def peak_columns(run: Run) -> Columns:
+    """Return the peak of each dialog ratio of the run."""
+    return {f"peak, {which_dialogs(ratio)}": functools.partial(_peak_of, ratio) for ratio in _ratios_of(run)}
+
+
+def gain_columns(run: Run) -> Columns:
+    """Return the gains of the trick; none if the run lacks one of its dialog ratios."""
+    if not {BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO} <= set(_ratios_of(run)):
+        return {}
+    return {"largest gain": attrgetter("gain_largest"), "mean gain": attrgetter("gain_mean")}
+
+
+def _ratios_of(run: Run) -> list[int]:
+    return sorted(int(ratio) for ratio in run.cells.dialog_ratio.unique())
+
+
+def _peak_of(dialog_ratio: int, row: Headline) -> Number:
+    return row.peaks[dialog_ratio]
+
+
 def highest_rate(run: Run) -> str:
     """Say where the run's highest rate was reached."""
     best = _first(judgement.choices(run), lambda found: fastest(found, found.cells))
@@ -100,7 +117,7 @@ def highest_rate(run: Run) -> str:
     rate = _number(geometric_mean(logs, "versions"), "messages/s")
     return (
         f"Highest rate: {rate.text} messages/s ({rate.sure}) with {count(point.initiators)} × {point.threads} threads, "
-        f"{payload_name(point.payload_bytes)} a message, {used_dialogs(point.dialog_ratio)}."
+        f"{payload_words(point.payload_bytes, run.cells)}, {used_dialogs(point.dialog_ratio)}."
     )
 
 
@@ -142,11 +159,15 @@ def _first(choices: Sequence[Evidence], of: Callable[[Evidence], Found]) -> Foun
 
 
 def _peak(choices: Sequence[Evidence], initiators: int, dialog_ratio: int) -> Number:
-    best = _first(choices, lambda found: fastest(found, _cells(found, initiators, dialog_ratio)))
+    def highest(found: Evidence) -> tuple[pd.Series, Point, pd.DataFrame]:
+        cells = _cells(found, initiators, dialog_ratio)
+        return *fastest(found, cells), cells
+
+    best = _first(choices, highest)
     if best is None:
         return Number()
-    logs, point = best
-    return _number(geometric_mean(logs, "versions"), "messages/s", _where(point.threads, point.payload_bytes))
+    logs, point, cells = best
+    return _number(geometric_mean(logs, "versions"), "messages/s", _where(point.threads, point.payload_bytes, cells))
 
 
 def _cells(found: Evidence, initiators: int, dialog_ratio: int | None = None) -> pd.DataFrame:
@@ -169,7 +190,7 @@ def _percentiles(choices: Sequence[Evidence], initiators: int, prefix: str) -> N
     means = [cells[f"{prefix}_{name}"].mean() for name in PERCENTILES]
     if all(pd.isna(mean) for mean in means):
         return Number()
-    return Number(f"{' / '.join(map(milliseconds, means))} ms", _where(point.threads, point.payload_bytes))
+    return Number(f"{' / '.join(map(milliseconds, means))} ms", _where(point.threads, point.payload_bytes, cells))
 
 
 def milliseconds(microseconds: float) -> str:
@@ -189,7 +210,7 @@ def _largest_gain(initiators: int, found: Evidence) -> Number:
     if best.ratio <= 1:
         return Number("none", sure=no_interval(int(best.blocks)))
     chosen = pairs[(pairs.threads == best.threads) & (pairs.payload_bytes == best.payload_bytes)]
-    return _gain(chosen, _where(int(best.threads), int(best.payload_bytes)))
+    return _gain(chosen, _where(int(best.threads), int(best.payload_bytes), chosen))
 
 
 def _mean_gain(initiators: int, found: Evidence) -> Number:
@@ -237,5 +258,5 @@ def _number(measured: Measurement, unit: str, where: str = "") -> Number:
     return Number(text, where, f"{INTERVAL}: {low} to {high}")
 
 
-def _where(threads: int, payload_bytes: int) -> str:
-    return f"{threads} threads, {payload_name(payload_bytes)}"
+def _where(threads: int, payload_bytes: int, rows: pd.DataFrame) -> str:
+    return f"{threads} threads, {payload_name(payload_bytes, rows)}"

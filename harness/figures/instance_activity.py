@@ -16,6 +16,7 @@ from harness.figures.parts import (
     legend_below,
     note,
     over_versions,
+    payload_is_mean,
     payload_lines,
     ratio_words,
     short,
@@ -176,7 +177,7 @@ def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
     table["writes_per_s"] /= table.instances
     table["written_mib_per_s"] /= table.instances
     table["write_stall_ms"] = table.stalled / table.writes
-    return table
+    return table.assign(payload_is_mean=payload_is_mean(file_io))
 
 
 def log_sentences(file_io: pd.DataFrame) -> list[str]:

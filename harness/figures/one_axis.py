@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from harness.figures.parts import Sheet, count, cycle_entry, payload_name, thousands, used_dialogs, versions_note
+from harness.figures.parts import Sheet, count, cycle_entry, payload_words, thousands, used_dialogs, versions_note
 from harness.figures.reduced_run import Missing
 from harness.inference import intervals, no_interval_sentence
 
@@ -66,7 +66,7 @@ def _constant(cells: pd.DataFrame, axis: str) -> str:
     cell = cells.iloc[0]
     words = {
         "initiators": f"{count(int(cell.initiators))} × {cell.threads} threads",
-        "payload_bytes": f"{payload_name(int(cell.payload_bytes))} a message",
+        "payload_bytes": payload_words(int(cell.payload_bytes), cells),
         "dialog_ratio": used_dialogs(cell.dialog_ratio),
     }
     if axis == "initiators":

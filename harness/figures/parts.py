@@ -20,7 +20,7 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from harness.figures.reduced_run import listed
-from harness.matrix import PAYLOADS_BYTES
+from harness.matrix import PAYLOADS_BYTES, which_dialogs
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 # A number of the paper is drawn to scale up to this many times the data's maximum, else as an arrow at the edge.
@@ -32,8 +32,6 @@ TICKS_MIN = 3
 BELOW_LABEL_IN, BELOW_PANEL_IN = 0.46, 0.1
 LEGEND_COLUMNS_MAX = 3  # more are wider than a panel
 PAPER_STYLE = 4  # entry of the style's cycle
-RATIO_WORDS = {TRICK_DIALOG_RATIO: "every 150th dialog used (the 150 trick)", BASE_DIALOG_RATIO: "every dialog used"}
-
 RATIO_STYLES = {TRICK_DIALOG_RATIO: 0, BASE_DIALOG_RATIO: 2}  # entries of the style's cycle
 OTHER_RATIO_STYLES = (1, 3)
 OTHER_RATIO_MARKERS = (
@@ -79,7 +77,7 @@ class Sheet(Figure):
 
 def used_dialogs(dialog_ratio: float) -> str:
     """Say which dialogs a dialog ratio uses: `every 150th dialog used`."""
-    return ratio_words(int(dialog_ratio)).split(" (")[0]
+    return f"{which_dialogs(int(dialog_ratio))} used"
 
 
 def count(initiators: int) -> str:
@@ -90,9 +88,30 @@ def threads_label(initiators: int) -> str:
     return "client threads" if initiators == 1 else f"client threads per initiator ({count(initiators)})"
 
 
-def payload_name(payload_bytes: int) -> str:
-    """Write a payload in the units of the paper's table 1, `100 bytes` or `8 KB`; 4,000 bytes are no whole KB."""
+def payload_name(payload_bytes: int, rows: pd.DataFrame) -> str:
+    """Write a payload in the units of the paper's table 1, `100 bytes` or `8 KB`; 4,000 bytes are no whole KB.
+
+    Where the messages of the rows have sizes of their own it is their mean: `981 bytes on average`.
+    """
+    return f"{_size(payload_bytes)}{_average(rows)}"
+
+
+def payload_words(payload_bytes: int, rows: pd.DataFrame) -> str:
+    """Say the payload of these rows: `100 bytes a message`, or `981 bytes a message on average`."""
+    return f"{_size(payload_bytes)} a message{_average(rows)}"
+
+
+def _size(payload_bytes: int) -> str:
     return f"{payload_bytes // 1024:,} KB" if payload_bytes % 1024 == 0 else f"{payload_bytes:,} bytes"
+
+
+def _average(rows: pd.DataFrame) -> str:
+    return " on average" * payload_is_mean(rows)
+
+
+def payload_is_mean(rows: pd.DataFrame) -> bool:
+    """Whether rows are of messages with sizes of their own; `reduced_run.read` adds the column."""
+    return "payload_is_mean" in rows and bool(rows.payload_is_mean.any())
 
 
 def payload_style(payload_bytes: int, drawn: Iterable[int] = PAYLOADS_BYTES) -> dict[str, Any]:
@@ -126,7 +145,7 @@ def ratio_style(dialog_ratio: int, drawn: Iterable[int]) -> dict[str, Any]:
 
 def ratio_words(dialog_ratio: int) -> str:
     """Say which dialogs a dialog ratio uses, as the title of a panel."""
-    return RATIO_WORDS.get(dialog_ratio, f"every {dialog_ratio}th dialog used")
+    return f"{used_dialogs(dialog_ratio)}{' (the 150 trick)' if dialog_ratio == TRICK_DIALOG_RATIO else ''}"
 
 
 def cycle_entry(place: int) -> dict[str, Any]:
@@ -176,6 +195,7 @@ def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.Data
     If `cells` says which rows are valid, a point says whether those of all versions are.
     """
     points = cells.dropna(subset=[value]).groupby(list(by), as_index=False)[value].agg(["mean", "min", "max"])
+    points = points.assign(payload_is_mean=payload_is_mean(cells))
     if "valid" not in cells:
         return points
     return points.merge(cells.groupby(list(by), as_index=False).valid.all())
@@ -206,7 +226,7 @@ def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale
             hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
             ax.plot(line[x][~line.valid], mean[~line.valid], **hollow)
         end = (float(line[x].iloc[-1]), float(mean.iloc[-1]))
-        sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
+        sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload), points), style["color"]))
 
 
 def name_lines(sheet: Sheet) -> bool:

@@ -92,11 +92,20 @@ class Run(Tables):
         return is_counted(self.manifest)
 
     @property
+    def payload_is_mean(self) -> bool:
+        """Whether messages have sizes of their own, so that the payload of every cell is their mean."""
+        return self._body.size is not None
+
+    @property
+    def _body(self) -> Body:
+        return Body.model_validate(self._workload.get("body") or {})
+
+    @property
     def load(self) -> str:
         """The load model, and the workload with its bodies unless it is the paper's."""
         if self.workload == PAPER:
             return self.load_model
-        bodies = str(Body.model_validate(self._workload.get("body") or {}))
+        bodies = str(self._body)
         return f"{self.load_model} · workload {self.workload}{f' ({bodies})' if bodies else ''}"
 
     @property
@@ -142,8 +151,10 @@ def read(folder: Path) -> Run:
     # Figures treat cells and pairs of cells alike, and a pair has no state of its own.
     tables["cells"]["valid"] = tables["cells"].state == State.VALID
     run = Run(folder=folder, manifest=manifest, **tables)
-    for table in tables.values():
+    for name, table in tables.items():
         table["workload"] = run.workload  # by which `of_the_paper` chooses
+        if name != "techniques":  # whose scenario has a load of its own
+            table["payload_is_mean"] = run.payload_is_mean  # as `parts.payload_name` says it
     return run
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,13 @@ from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages, trick_answer
 from harness.figures.headlines import (
     PERCENTILES,
+    Columns,
+    gain_columns,
     gain_sentence,
     headlines,
     highest_rate,
     milliseconds,
+    peak_columns,
     version_sentences,
 )
 from harness.figures.reduced_run import COUNTED, LAB_WORDS, Missing, Run, clocks, footer, listed, origin
@@ -60,6 +64,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         evidence=trick_answer.evidence(run) if trick_answer.is_asked(run) else [],
         findings=findings(run),
         headlines=headlines(run),
+        headline_columns=_headline_columns(run),
         # Of a run without a cell of the paper they say nothing, unless techniques were added to it.
         judged=judged if run.has_papers_cells or any(each.measured for each in judged) else [],
         verdicts=counted(judged),
@@ -79,6 +84,15 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
     return path
+
+
+def _headline_columns(run: Run) -> Columns:
+    """Return the columns of the terminal's table, with the paper's peak where it belongs, and latencies."""
+    papers: Columns = {"the paper’s peak, every 150th dialog": attrgetter("peak_paper")} if run.has_papers_cells else {}
+    latencies: Columns = {"latency of a call at the peak, p50 / p95 / p99": attrgetter("latency")}
+    if not run.is_counted:
+        latencies["end to end at the peak, p50 / p95 / p99"] = attrgetter("end_to_end")
+    return peak_columns(run) | papers | gain_columns(run) | latencies
 
 
 def cell_rows(cells: pd.DataFrame, *, is_counted: bool = False) -> list[dict[str, str]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.claims.judgement import over_blocks
-from harness.figures.headlines import Number, headlines, milliseconds
+from harness.figures.headlines import Number, gain_columns, headlines, milliseconds, peak_columns
 from harness.figures.reduced_run import Run
 from harness.inference import intervals, no_interval
-from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 CELLS_MAX = 24
 
@@ -37,14 +36,10 @@ def _cells(run: Run) -> list[list[str]]:
 
 
 def _headlines(run: Run) -> list[list[str]]:
-    ratios = sorted(int(ratio) for ratio in run.cells.dialog_ratio.unique())
-    has_gain = {BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO} <= set(ratios)
-    peaks = ["peak, every dialog" if ratio == 1 else f"peak, every {ratio}th" for ratio in ratios]
-    table = [["initiators", *peaks, *(["largest gain", "mean gain"] if has_gain else [])]]
-    for row in headlines(run):
-        gains = (row.gain_largest, row.gain_mean) if has_gain else ()
-        table.append([row.initiators, *map(_text, (*(row.peaks[ratio] for ratio in ratios), *gains))])
-    return table
+    shown = peak_columns(run) | gain_columns(run)
+    return [["initiators", *shown]] + [
+        [row.initiators, *(_text(number(row)) for number in shown.values())] for row in headlines(run)
+    ]
 
 
 def _text(number: Number) -> str:

@@ -26,7 +26,7 @@ from harness.figures.parts import (
     legend_below,
     over_versions,
     payload_lines,
-    payload_name,
+    payload_words,
     percent,
     ratio_style,
     shown_ratios,
@@ -39,6 +39,7 @@ from harness.figures.parts import (
 )
 from harness.figures.reduced_run import Missing
 from harness.inference import Difference
+from harness.matrix import which_dialogs
 
 Pair = tuple[pd.DataFrame, ...]
 _DASHES = ("-", (0, (5, 2)))
@@ -92,7 +93,7 @@ def gain(pairs: Pair, names: tuple[str, str]) -> Sheet:
     panels[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
     notes = [f"{name}: {points_note(*run)}" for name, run in zip(names, zip(chosen, points, strict=True), strict=True)]
     fig.entitle(
-        f"Gain of using every {int(pairs[0].dialog_ratio.iloc[0])}th dialog instead of every one, {count(initiators)}: "
+        f"Gain of using {which_dialogs(int(pairs[0].dialog_ratio.iloc[0]))} instead of every one, {count(initiators)}: "
         f"{names[0]} and {names[1]}",
         " ".join(notes),
         pairs[0],
@@ -163,7 +164,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     counts = [number for number, rows in points.groupby("initiators") if rows.threads.nunique() > 2]
     if not counts:
         raise Missing("no common cells with three numbers of threads: there is no shape to compare")
-    payload = payload_name(int(points.payload_bytes.min()))
+    payload = payload_words(int(points.payload_bytes.min()), points)
     points = points[points.initiators.isin(counts)].assign(part=0.0)
     points["part"] = points["mean"] / points.groupby(["run", "initiators"])["mean"].transform("max")
     # The footer's text about the labs needs this width.
@@ -191,7 +192,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     difference = 100 * (apart[names[1]] - apart[names[0]]).abs()
     fig.entitle(
         f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's own peak",
-        f"{payload} a message. The runs differ by {percent(difference.median()).lstrip('+')} of a peak at "
+        f"{payload}. The runs differ by {percent(difference.median()).lstrip('+')} of a peak at "
         f"the median of {len(difference)} points, by {percent(difference.max()).lstrip('+')} at most. "
         f"{versions_note(cells[0])}",
         cells[0],

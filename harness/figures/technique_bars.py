@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import Sheet, count, cycle_entry, legend_below, muted_colour, note, payload_name, thousands
+from harness.figures.parts import Sheet, count, cycle_entry, legend_below, muted_colour, note, payload_words, thousands
 from harness.figures.reduced_run import Missing, read_steps
 from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
 
@@ -140,7 +140,7 @@ def _finding(table: pd.DataFrame, runs: int) -> str:
     load = table.iloc[0]
     return (
         f"The same load in every step: {count(int(load.initiators))} × {load.threads} client threads, "
-        f"{payload_name(int(load.payload_bytes))} a message. "
+        f"{payload_words(int(load.payload_bytes), table)}. "
         f"{repeats_words(runs)} "
         f"×: compared with the step above, in the lower panel with the baseline. p95: latency of a call. "
         f"If more is sent than processed, messages queue up at the target. Readers: most at once in the window."

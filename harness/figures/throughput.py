@@ -18,7 +18,7 @@ from harness.figures.parts import (
     over_versions,
     paper_level,
     payload_lines,
-    payload_name,
+    payload_words,
     ratio_words,
     short,
     shown_ratios,
@@ -108,7 +108,7 @@ def _peak(points: pd.DataFrame, initiators: int) -> str:
     best = valid.loc[valid["mean"].idxmax()]
     return (
         f"Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
-        f"{payload_name(int(best['payload_bytes']))} a message, {used_dialogs(best['dialog_ratio'])}."
+        f"{payload_words(int(best['payload_bytes']), points)}, {used_dialogs(best['dialog_ratio'])}."
     )
 
 
@@ -138,7 +138,7 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
     depth = (sampled.queue_depth.fillna(0) + sampled.transmission_queue_depth.fillna(0)).max()
     fig.entitle(
         f"Queues of the busiest cell, {cell.cell_id}",
-        f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_name(int(cell.payload_bytes))} a message, "
+        f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_words(int(cell.payload_bytes), cells)}, "
         f"{used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent and "
         f"{cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; drained "
         f"{cell.drain_s:.1f} s after the last call. Rates: of bins of {short(course.length_s.max())} s or less, "

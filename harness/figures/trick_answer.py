@@ -14,7 +14,7 @@ import pandas as pd
 from harness.claims.judgement import PAIR, of_the_trick, over_blocks
 from harness.figures import instance_activity, pages
 from harness.figures.gain import gain_points, logarithms
-from harness.figures.parts import count, payload_name, percent
+from harness.figures.parts import count, payload_words, percent
 from harness.figures.reduced_run import Missing, Run
 from harness.inference import (
     Difference,
@@ -61,13 +61,13 @@ def _answer(gain: pd.DataFrame) -> str:
     if len(faster):
         best = faster.loc[faster.ratio.idxmax()]
         return (
-            f"The 150 trick pays here: {_gain(best.ratio, best.low, best.high)} with {_load(best)}. It gains more than "
-            f"{100 * THRESHOLD:g} %, told from none, at {len(faster)} of {len(known)} loads; {words}."
+            f"The 150 trick pays here: {_gain(best.ratio, best.low, best.high)} with {_load(best, loads)}. It gains "
+            f"more than {100 * THRESHOLD:g} %, told from none, at {len(faster)} of {len(known)} loads; {words}."
         )
     if mean.high is not None and mean.high <= 1 + THRESHOLD and most.ratio <= 1 + THRESHOLD:
         return f"The 150 trick does not pay here: {words}, and no load gains more than {100 * THRESHOLD:g} %."
     return (
-        f"{unknown}: {words}, and the largest is {_gain(most.ratio, most.low, most.high)} with {_load(most)}. "
+        f"{unknown}: {words}, and the largest is {_gain(most.ratio, most.low, most.high)} with {_load(most, loads)}. "
         "More --repeats make the intervals narrower."
     )
 
@@ -96,5 +96,5 @@ def _gain(ratio: float, low: float | None, high: float | None) -> str:
     return f"{gain} (95 %: {ends[0]} to {ends[1]})" if all(ends) else str(gain)
 
 
-def _load(row: pd.Series) -> str:
-    return f"{count(int(row.initiators))} × {row.threads:.0f} threads, {payload_name(int(row.payload_bytes))} a message"
+def _load(row: pd.Series, rows: pd.DataFrame) -> str:
+    return f"{count(int(row.initiators))} × {row.threads:.0f} threads, {payload_words(int(row.payload_bytes), rows)}"

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from harness.load.plan import GeneratorHealth, Share
 from harness.load_model import CLOSED_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
-from harness.matrix import axis_value
+from harness.matrix import axis_value, which_dialogs
 from harness.message_bodies import Bodies
 from harness.workload_file import Client
 
@@ -199,7 +199,7 @@ class WebScenario:
 
     def __str__(self) -> str:
         initiators = f"{self.initiators} initiator{'s' if self.initiators > 1 else ''}"
-        dialogs = "every dialog" if self.dialog_ratio == 1 else f"every {self.dialog_ratio}th dialog"
+        dialogs = which_dialogs(self.dialog_ratio)
         load = f"open loop, {self.rate}" if self.rate else CLOSED_LOOP
         return f"{initiators} × {self.threads} threads, {dialogs}, {self.payload_bytes} bytes, {load}"
 

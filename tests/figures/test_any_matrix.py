@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pandas as pd
 import pytest
@@ -256,12 +257,38 @@ def test_the_terminal_shows_each_cell_of_a_small_run_and_peaks_and_gains_of_a_la
     assert sorted(row[0] for row in rows) == sorted(cell.id for cell in OWN[:12])
     assert all(" to " in row[2] and float(row[3]) > 0 and row[-1] == "valid" for row in rows)
     heading, *rows = results_table.rows(read(paper_run))
-    assert heading == ["initiators", "peak, every dialog", "peak, every 150th", "largest gain", "mean gain"]
+    assert heading == ["initiators", "peak, every dialog", "peak, every 150th dialog", "largest gain", "mean gain"]
     assert [row[0] for row in rows] == ["1 initiator", "2 initiators", "3 initiators"]
 
 
-def test_the_peaks_of_a_large_run_are_those_of_its_own_ratios(tmp_path):
-    cells = [Cell("2022", 1, ratio, threads, 100) for ratio in (1, 50) for threads in range(1, 14)]
-    heading, row = results_table.rows(run_of(tmp_path, cells, blocks=1))
-    assert heading == ["initiators", "peak, every dialog", "peak, every 50th"]
+def test_the_peaks_of_a_large_run_are_those_of_its_own_ratios_in_terminal_and_report(tmp_path):
+    cells = [Cell("2022", 1, ratio, threads, 3000) for ratio in (1, 42) for threads in range(1, 14)]
+    run = run_of(tmp_path, cells, blocks=1)
+    heading, row = results_table.rows(run)
+    assert heading == ["initiators", "peak, every dialog", "peak, every 42nd dialog"]
     assert all(float(number.splitlines()[0].replace(",", "")) > 0 for number in row[1:])
+    page = report.write(run, [], judge(run)).read_text(encoding="utf-8")
+    shown = re.findall("<th>([^<]+)</th>", page[: page.index("</thead>")])
+    assert shown[:-2] == heading[1:] and [words.split(" at ")[0] for words in shown[-2:]] == [
+        "latency of a call",
+        "end to end",
+    ]
+    assert [each.splitlines()[0] for each in row[1:]] == re.findall("<td>([^<]+)<small>", page)[:2]
+
+
+def test_a_mean_of_sizes_is_said_to_be_one_wherever_the_payload_is_named(tmp_path):
+    cells = [Cell("2022", 1, ratio, threads, 2000) for ratio in (1, 50, 150) for threads in (1, 7, 64)]
+    body = {"size": {"uniform": [1000, 3000]}}
+    own = run_of(tmp_path / "own", cells, blocks=3, settings={"workload": {"name": "orders", "body": body}})
+    same = run_of(tmp_path / "same", cells, blocks=3)
+    for run, is_mean in ((own, True), (same, False)):
+        page = report.write(run, [], judge(run)).read_text(encoding="utf-8")
+        texts = {"report": re.sub("<[^>]+>", " ", page[: page.index('id="circumstances"')])}
+        for name, sheet in sheets(run).items():
+            texts[name] = " ".join([words(sheet), *(end.name for end in sheet.line_ends)])
+        texts["answer"] = trick_answer.answer(run)
+        named = {name: text for name, text in texts.items() if "2,000 bytes" in text}
+        assert {"report", "figure-2-throughput-1-initiator", "figure-5-gain", "gain-map", "gain-by-ratio"} < set(named)
+        for name, text in named.items():
+            means = re.findall("2,000 bytes(?: a message)? on average", text)
+            assert len(means) == text.count("2,000 bytes") * is_mean, name

@@ -59,7 +59,7 @@ def test_payloads_stay_apart_in_grey_by_marker_and_by_line():
 
 @pytest.mark.parametrize("payload, name", [(100, "100 bytes"), (1024, "1 KB"), (8192, "8 KB")])
 def test_payloads_are_named_as_in_the_paper(payload, name):
-    assert payload_name(payload) == name
+    assert payload_name(payload, pd.DataFrame()) == name
 
 
 @pytest.mark.parametrize(
