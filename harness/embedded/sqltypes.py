@@ -6,6 +6,7 @@
 | float, real | float |
 | decimal, numeric, money | decimal.Decimal |
 | char, varchar, nchar, nvarchar, sysname | str |
+| xml | str, as SQL Server serializes it |
 | binary, varbinary | bytes |
 | uniqueidentifier | str, 36 characters, upper case |
 | date | str `YYYY-MM-DD` |

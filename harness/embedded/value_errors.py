@@ -75,6 +75,19 @@ TEXTS: dict[int, str] = {
     9810: "The datepart %s is not supported by date function %s for data type %s.",
     9812: "The timezone provided to builtin function %s is invalid.",
     8102: "Cannot update identity column '%s'.",
+    6354: "Target string size is too small to represent the XML instance",
+    6355: "Conversion of one or more characters from XML to target collation impossible",
+    6359: (
+        "Parsing XML with internal subset DTDs not allowed. Use CONVERT with style option 2 to enable limited internal "
+        "subset DTD support."
+    ),
+    9400: "XML parsing: line %s, character %s, unexpected end of input",
+    9402: "XML parsing: line %s, character %s, unable to switch the encoding",
+    9420: "XML parsing: line %s, character %s, illegal xml character",
+    9436: "XML parsing: line %s, character %s, end tag does not match start tag",
+    9437: "XML parsing: line %s, character %s, duplicate attribute",
+    9448: "XML parsing: line %s, character %s, well formed check: undeclared entity",
+    9459: "XML parsing: line %s, character %s, undeclared prefix",
     8623: (
         "The query processor ran out of internal resources and could not produce a query plan. This is a rare event "
         "and only expected for extremely complex queries or queries that reference a very large number of tables or "

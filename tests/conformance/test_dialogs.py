@@ -54,6 +54,23 @@ def test_messages_of_a_dialog_are_received_once_in_order_with_their_sequence_num
     assert receive(services) == []
 
 
+def test_a_body_of_type_xml_is_utf_16_with_a_mark_and_is_xml_again_at_the_target(services):
+    handle = begin(services)
+    services.execute(
+        "CREATE PROCEDURE dbo.SendXml @h uniqueidentifier, @body xml AS "
+        "SEND ON CONVERSATION @h MESSAGE TYPE [//Test/Message] (@body);"
+    )
+    services.execute("{CALL dbo.SendXml (?, ?)}", handle, "<?xml version='1.0'?><a b='1'> <c></c></a>")
+    arrived(services, 1)
+    [row] = services.execute(
+        "RECEIVE CAST(message_body AS xml) AS body, CAST(message_body AS varbinary(max)) AS bytes FROM dbo.TargetQueue;"
+    ).fetchall()
+    assert row.body == '<a b="1"><c/></a>'
+    assert row.bytes == ("\ufeff" + row.body).encode("utf-16-le")
+    with pytest.raises(pyodbc.Error, match=r"XML parsing: line 1, character \d, end tag does not match"):
+        services.execute("{CALL dbo.SendXml (?, ?)}", handle, "<a></b>")
+
+
 def test_receive_returns_messages_of_one_conversation_group_only(services):
     first, second = begin(services), begin(services)
     send(services, first, b"1")

@@ -132,6 +132,8 @@ def _sized(data_type: DataType, length: int, collation: bytes, to_bytes: Callabl
         out.ushort(len(encoded))
         out += encoded
 
+    if data_type is DataType.XML:
+        return TypeForm(bytes((data_type, 0)), encode_plp)  # without a schema: [MS-TDS] section 2.2.5.5.3
     if length == MAX or length > LENGTH_MAX:
         return TypeForm(bytes((data_type,)) + NULL_USHORT.to_bytes(2, "little") + collation, encode_plp)
     size = length or 1  # T-SQL's varchar without a length is varchar(1)
@@ -223,6 +225,7 @@ FORMS: dict[str, TypeForm | Callable[[SqlType], TypeForm]] = {
     "binary": _binary(DataType.BIGBINARY),
     "varbinary": _binary(DataType.BIGVARBINARY),
     "uniqueidentifier": _nullable(16, guid_to_bytes, DataType.GUID, 16),
+    "xml": _sized(DataType.XML, MAX, b"", to_utf16),
     "date": _nullable(3, _days, DataType.DATEN),
     "time": _time,
     "datetime2": _datetime2,

@@ -117,7 +117,7 @@ def test_mistakes_name_their_line(text, number, line):
         "select a from t for xml path('')",
         "waitfor (select 1)",
         "declare @d geometry",
-        "declare @x xml",
+        "declare @x hierarchyid",
         "create table dbo.x (a xml)",
         "select * from a cross apply dbo.f(a.x) as b",
         "backup database x to disk = 'y'",

@@ -18,8 +18,8 @@ from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.handles import Handles
-from harness.embedded.tsql.storage.conversion import Rows, shaped, typed
 from harness.embedded.tsql.storage.reads import Pieces
+from harness.embedded.tsql.storage.result_values import Rows, shaped, typed
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
 # Conversions that fail, a deadlock for its victim, a transaction that ended or was doomed in a trigger, and our own

@@ -22,7 +22,7 @@ from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements.triggers import fire, fired_by
-from harness.embedded.tsql.storage.conversion import shaped
+from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
 from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token

@@ -1,4 +1,4 @@
-"""Conversion of values between types: in casts, in assignments, and from SQLite's values to those of result sets.
+"""Conversion of values between types, in casts and in assignments.
 
 A cast and an assignment to a variable truncate what is too long; an assignment to a column raises 8152, as in SQL
 Server. Text converts to binary as bytes: nvarchar as UTF-16LE, varchar in code page 1252. Integers convert to binary
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from math import isfinite
@@ -17,12 +17,11 @@ from typing import Any
 
 from harness.embedded import utf16
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
-from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
-from harness.embedded.tsql.storage import moments, offsets
+from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.tsql.storage import moments, offsets, xml_values
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
 
 Converter = Callable[[Any], Any]
-Rows = Sequence[tuple[Any, ...]]
 
 INTEGER_RANGES = {
     "bit": (0, 1),
@@ -89,6 +88,8 @@ def converter(source: SqlType | None, target: SqlType, *, strict: bool = False, 
     """The function that converts to `target`; a strict one raises 8152 where a cast would truncate."""
     if source is not None and source.name in BINARY and target.name in INTEGER_RANGES and target.name != "bit":
         return _from_binary(target)  # always within the range
+    if source is not None and source.name == "xml" and target.name not in (*TEXT, *BINARY, "xml"):
+        raise SqlServerError(529, "xml", target.name)
     if source is not None and family(source) in ("date", "datetimeoffset") and target.name in NUMBERS:
         make = _from_moment(source, target)
     else:
@@ -105,8 +106,15 @@ def convert(value: Any, source: SqlType | None, target: SqlType) -> Any:
 
 
 def check_assignable(source: SqlType | None, target: SqlType) -> None:
-    """Raise 257 if the conversion needs CAST or CONVERT."""
-    if source is not None and family(source) == "date" and target.name in NUMBERS:
+    """Raise 257 if the conversion needs CAST or CONVERT.
+
+    xml becomes varbinary without them in the body of a SEND; elsewhere SQL Server asks for them.
+    """
+    if source is None:
+        return
+    if (family(source) == "date" and target.name in NUMBERS) or (
+        source.name == "xml" and target.name != "xml" and target.name not in BINARY
+    ):
         raise SqlServerError(257, source.name, target.name)
 
 
@@ -115,7 +123,7 @@ def check_assignable(source: SqlType | None, target: SqlType) -> None:
 
 def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     limit, padded = target.length, target.name in ("char", "nchar")
-    is_unicode = target.name in UNICODE
+    is_unicode, is_xml = target.name in UNICODE, source is not None and source.name == "xml"
     encoding = "utf-16-le" if is_unicode else "cp1252"
     formatted = _formatter(source, style)
     if_too_long = _if_too_long(source, target)
@@ -123,7 +131,9 @@ def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) 
     def make(value: Any) -> str:
         text = _binary_as_text(value, encoding, style) if isinstance(value, bytes) else formatted(value)
         if not is_unicode and not text.isascii():
-            text = in_code_page(text)
+            given, text = text, in_code_page(text)
+            if is_xml and text != given:
+                raise SqlServerError(6355)
         if limit != MAX and utf16.length(text) > limit:
             if if_too_long is not None:
                 text = if_too_long()
@@ -180,9 +190,14 @@ def _if_too_long(source: SqlType | None, target: SqlType) -> Callable[[], str] |
     def no_space() -> str:
         raise SqlServerError(8170)
 
+    def no_xml() -> str:
+        raise SqlServerError(6354)
+
     kind = family(source)
     if kind == "uniqueidentifier":
         return no_space
+    if kind == "xml":
+        return no_xml
     if kind in ("integer", "float", "decimal"):
         is_short = source is not None and source.name in ("tinyint", "smallint", "int") and target.name in ANSI
         return (lambda: "*") if is_short else overflow
@@ -212,6 +227,8 @@ def _to_binary(source: SqlType | None, target: SqlType, strict: bool, style: int
         else:
             raise SqlServerError(529, source.name if source else "float", target.name)
         if limit != MAX and len(data) > limit:
+            if source is not None and source.name == "xml":
+                raise SqlServerError(6354)
             if strict:
                 raise SqlServerError(8152)
             data = data[:limit]
@@ -223,6 +240,8 @@ def _to_binary(source: SqlType | None, target: SqlType, strict: bool, style: int
 def _text_as_binary(value: str, source: SqlType | None, encoding: str, style: int) -> bytes:
     if source is not None and source.name == "uniqueidentifier":
         return guid_bytes(value)
+    if source is not None and source.name == "xml":
+        return xml_values.as_binary(value)
     if style in (1, 2):
         digits = value[2:] if style == 1 else value
         if (style == 1 and value[:2].lower() != "0x") or len(digits) % 2 or not _HEXADECIMAL.fullmatch(digits):
@@ -426,6 +445,23 @@ def _to_guid(source: SqlType | None, target: SqlType, strict: bool, style: int) 
     return make
 
 
+def _to_xml(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    if source is not None and source.name not in (*TEXT, *BINARY, "xml"):
+        raise SqlServerError(529, source.name, "xml")
+    if style not in (0, 1):
+        raise SqlServerError(UNSUPPORTED, f"CONVERT to xml with style {style}")
+    if source is not None and source.name == "xml":
+        return str
+    is_unicode = source is None or source.name in UNICODE
+
+    def make(value: Any) -> str:
+        if isinstance(value, bytes):
+            return xml_values.from_binary(value, keeps_space=style == 1)
+        return xml_values.from_text(value, is_unicode=is_unicode, keeps_space=style == 1)
+
+    return make
+
+
 _MAKERS: dict[str, Callable[[SqlType | None, SqlType, bool, int], Converter]] = {
     "text": _to_text,
     "binary": _to_binary,
@@ -435,62 +471,5 @@ _MAKERS: dict[str, Callable[[SqlType | None, SqlType, bool, int], Converter]] = 
     "date": _to_date,
     "datetimeoffset": _to_offset,
     "uniqueidentifier": _to_guid,
+    "xml": _to_xml,
 }
-
-
-# -- result sets -------------------------------------------------------------------------------------------------------
-
-
-def typed(columns: Sequence[Column], rows: Rows) -> list[Column]:
-    """The columns, those of unknown type typed by their values."""
-    return [
-        column if column.type is not None else _observed(column, place, rows) for place, column in enumerate(columns)
-    ]
-
-
-def _observed(column: Column, place: int, rows: Rows) -> Column:
-    """A column typed by its values; int if all are NULL, as in SQL Server."""
-    value = next((row[place] for row in rows if row[place] is not None), None)
-    return Column(column.name, _type_of_value(value), True)
-
-
-def _type_of_value(value: Any) -> SqlType:
-    if isinstance(value, str):
-        return SqlType("nvarchar", length=MAX if utf16.length(value) > 4000 else 4000)
-    if isinstance(value, bytes):
-        return SqlType("varbinary", length=MAX if len(value) > 8000 else 8000)
-    if isinstance(value, float):
-        return FLOAT
-    if isinstance(value, int) and not -(2**31) <= value < 2**31:
-        return BIGINT
-    return INT
-
-
-def shaped(columns: Sequence[Column], rows: Rows, text_size_bytes: int = -1) -> Rows:
-    """The rows with values of the Python types that `sqltypes` specifies; those of (max) types with so many bytes."""
-    shapers = [(place, _shaper(column.type, text_size_bytes)) for place, column in enumerate(columns)]
-    needed = [(place, shape) for place, shape in shapers if shape is not None]
-    if not needed:
-        return rows
-    shaped = []
-    for row in rows:
-        values = list(row)
-        for place, shape in needed:
-            if values[place] is not None:
-                values[place] = shape(values[place])
-        shaped.append(tuple(values))
-    return shaped
-
-
-def _shaper(type_: SqlType, text_size_bytes: int) -> Converter | None:
-    """The function that completes SQLite's values: decimals are stored as floats, fixed-length text without padding."""
-    if text_size_bytes >= 0 and type_.length == MAX:
-        size = text_size_bytes // 2 if type_.name in UNICODE else text_size_bytes
-        return lambda value: utf16.cut(value, 0, size) if isinstance(value, str) else value[:size]
-    if family(type_) == "decimal":
-        return _to_decimal(FLOAT, type_, False, 0)
-    if type_.name in ("char", "nchar"):
-        return lambda value: utf16.padded(value, type_.length)
-    if family(type_) == "float":
-        return float
-    return None

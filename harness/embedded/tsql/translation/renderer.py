@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 from sqlglot import exp
@@ -39,6 +40,8 @@ Render = Callable[["Renderer", Any, Names], Fragment]
 RENDERERS: dict[type, Render] = {}  # by the type of the node; `expression_renderers` fills it
 # Characters or bytes of a constant in SQLite's text. A longer one is a parameter: SQLite's prepared statements stay.
 LITERAL_MAX = 1000
+# What may have a part of type xml, which has neither an order nor operators.
+_TAKE_XML = (exp.Cast, exp.TryCast, exp.Convert, exp.Is, exp.Paren, exp.Alias, exp.Select, exp.Subquery, NoneType)
 _PARAMETER = re.compile(r"""'[^']*'|"[^"]*"|\?([0-9]+)""")  # and text and names, in which there is none
 
 
@@ -91,7 +94,10 @@ class Renderer:
             raise SqlServerError(102, ")")
         if render is None:
             raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", self.line)
-        return render(self, node, names)
+        fragment = render(self, node, names)
+        if fragment.type is not None and fragment.type.name == "xml" and not isinstance(node.parent, _TAKE_XML):
+            raise UnsupportedSyntax(f"xml in {node.parent.sql('tsql')[:60]}: CAST it to nvarchar(max)", self.line)
+        return fragment
 
     def condition(self, node: exp.Expr, names: Names) -> str:
         fragment = self.expression(node, names)

@@ -141,6 +141,8 @@ def _projection(
     for number, (name, fragment) in enumerate(fragments):
         converted = convert(number, fragment) if convert is not None else fragment
         sql = converted.sql
+        if is_distinct and family(converted.type) == "xml":
+            raise UnsupportedSyntax("xml in a SELECT DISTINCT or a set operation", renderer.line)
         if is_distinct and family(converted.type) == "text":
             sql += collate(converted)
         items.append(f"{sql} AS {quoted(name)}" if name else sql)
@@ -189,6 +191,8 @@ def order_by(  # noqa: PLR0917
             check_order(renderer, fragment)
             if only is not None and fragment.sql not in only:
                 raise SqlServerError(145)
+        if family(fragment.type) == "xml":
+            raise UnsupportedSyntax("xml in ORDER BY", renderer.line)
         sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else fragment.sql
         collation = collate(fragment) if family(fragment.type) == "text" else ""
         keys.append(f"{sql}{collation}{' DESC' if key.args.get('desc') else ''}")
