@@ -75,6 +75,15 @@ class Lognormal(_Part):
 class Sizes(_Part):
     """One of the distributions."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_table(cls, given: object) -> object:
+        if isinstance(given, (int, str)):
+            raise ValueError(
+                "a constant size is the payload: leave size out and give --payloads, or uniform = [800, 800]"
+            )
+        return given
+
     uniform: tuple[Size, Size] | None = None
     lognormal: Lognormal | None = None
     histogram: Annotated[tuple[tuple[Size, Annotated[float, Field(gt=0)]], ...], Field(min_length=1)] | None = None

@@ -179,6 +179,7 @@ BODIES = [
         "body.size: name one of uniform, lognormal, histogram, samples",
     ),
     ("size = {}", "body.size: name one of"),
+    ("size = 800", "body.size: a constant size is the payload: leave size out and give --payloads"),
     ("size = {constant = 100}", "body.size.constant: unknown key"),
     ('size = {samples = "a.csv"}', "body.size.samples: a.csv: No such file or directory"),
     ('template = "a.txt"', "body.template: 'a.txt': name a .json or .xml file"),

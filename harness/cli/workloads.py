@@ -15,6 +15,7 @@ from harness import workload_file
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors, say
 
 _TEMPLATE = "fan-in"
+_GUIDE = "README.md"  # that of a workload of the package is about that workload
 
 
 @click.group(epilog=EXIT_CODES, short_help="Your own messages and procedures: check them, begin them.")
@@ -40,11 +41,12 @@ def new(folder: Path) -> None:
     """
     with one_line_errors():
         try:
-            shutil.copytree(workload_file.FOLDER / _TEMPLATE, folder)
+            shutil.copytree(workload_file.FOLDER / _TEMPLATE, folder, ignore=shutil.ignore_patterns(_GUIDE))
         except FileExistsError:
             raise Failure(f"{folder} exists: name another folder", USAGE) from None
         for path in sorted(folder.iterdir()):
             say(f"wrote {path}")
+        say(f"what its procedures must do, and every key: {workload_file.FOLDER / _GUIDE}")
         say(f"next: harness workload check {folder}")
 
 

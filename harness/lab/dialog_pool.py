@@ -178,8 +178,14 @@ def _remaining(  # noqa: PLR0917
     parts = [f"{done} of {expected} messages processed, {depths[0]} in the target's queue"]
     if lab.workload.is_counted and not any(depths):
         parts.append("its procedure does not commit what it has received")
-    if why := _reason_at_target(lab, target, depths[0]):
+    why = _reason_at_target(lab, target, depths[0])
+    if why:
         parts.append(why)
+    elif not lab.workload.is_counted and not any(depths):
+        parts.append(
+            "its procedure has not stored the others in dbo.messageDrop: INSERT all of them there, or count messages "
+            '(by = "count" under [accounting])'
+        )
     for instance, connection, depth in zip(initiators, clients, depths[1:], strict=True):
         if not depth:
             continue
