@@ -1,6 +1,8 @@
 """`harness ui` in headless Chromium: the start form, moving charts, stop, and another start with other fields."""
 
+import contextlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.workload_file import FOLDER
 from tests.processes import Child
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
@@ -28,11 +31,12 @@ ARGUMENTS = [
 START_TIMEOUT_MS = 90_000
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[str]:
+    """The address of `harness ui`, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    arguments = [sys.executable, "-m", "harness", "ui", "--lab", "embedded", "--port", str(port)]
+    arguments = [sys.executable, "-m", "harness", "ui", "--lab", "embedded", "--port", str(port), *options]
     with Child(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = []
@@ -48,14 +52,13 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def page(address: str) -> Iterator[Any]:
+def page() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.exists():
         pytest.skip(f"no browser: {CHROMIUM} does not exist")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1300, "height": 1000})
-        page.goto(address)
         yield page
         browser.close()
 
@@ -87,7 +90,18 @@ def wait_for_more_requests(page: Any, than: int) -> int:
     return requests(page)
 
 
+def stop(page: Any) -> None:
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="New").wait_for(timeout=120_000)
+
+
 def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp_path: Path) -> None:
+    with serving() as address:
+        page.goto(address)
+        start_stop_and_start_again(page, tmp_path)
+
+
+def start_stop_and_start_again(page: Any, tmp_path: Path) -> None:
     page.locator("form [name=dialogRatio]").wait_for()
     assert not page.locator("form [name=userCount]").is_visible()
 
@@ -113,8 +127,7 @@ def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp
     page.screenshot(path=tmp_path / "charts.png")
     page.get_by_role("tab", name="Statistics").click()
 
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="New").wait_for(timeout=120_000)
+    stop(page)
     page.get_by_text(re.compile("^stopped$")).first.wait_for()
 
     page.get_by_role("button", name="New").click()
@@ -125,5 +138,24 @@ def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp
     first = wait_for_more_requests(page, 0)
     wait_for_more_requests(page, first)
     page.screenshot(path=tmp_path / "again.png")
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="New").wait_for(timeout=120_000)
+    stop(page)
+
+
+def test_messages_with_sizes_of_their_own_are_sent_with_their_mean_in_the_form(page: Any, tmp_path: Path) -> None:
+    workload = shutil.copytree(FOLDER / "fan-in", tmp_path / "orders")
+    with (workload / "workload.toml").open("a", encoding="utf-8") as file:
+        file.write("\n[body]\nsize = {uniform = [200, 1000]}\n")
+    with serving("--workload", str(workload), "--initiators", "1") as address:
+        page.goto(address)
+        payload = page.locator("form [name=payloadBytes]").last
+        assert payload.input_value() == "600"
+        fill(page, threads=2, dialogRatio=1, payloadBytes=100)
+        start(page)
+        page.get_by_text("the payload of its cells is their mean, 600 bytes, not 100").wait_for()
+        payload.fill("600")
+        start(page)
+        page.get_by_text("1 initiator × 2 threads, every dialog, 600 bytes").wait_for(timeout=START_TIMEOUT_MS)
+        first = wait_for_more_requests(page, 0)
+        wait_for_more_requests(page, first)
+        page.screenshot(path=tmp_path / "own.png")
+        stop(page)
