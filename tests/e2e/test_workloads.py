@@ -40,6 +40,12 @@ def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_of_its
     written = harness(tmp_path, "workload", "new", "orders")
     assert (written.code, written.err) == (0, "")
     assert "next: harness workload check orders" in written.out
+    assert f"what its procedures must do, and every key: {FOLDER / 'README.md'}" in written.out
+    assert sorted(path.name for path in (tmp_path / "orders").iterdir()) == [
+        "handle_orders.sql",
+        "submit_order.sql",
+        "workload.toml",
+    ]
     again = harness(tmp_path, "workload", "new", "orders")
     assert (again.code, again.err) == (2, "harness: orders exists: name another folder\n")
 
@@ -142,28 +148,43 @@ def test_a_procedure_that_stores_nothing_is_measured_and_its_messages_are_counte
     assert accounting.endswith("sent, none left in a queue (counted, not matched one by one)")
 
 
-TEMPLATE = '{"order": "${run}-${initiator}-${thread}-${sequence}", "remark": "${filler}"}'
+NUMBER = "${run}-${initiator}-${thread}-${sequence}"
+# Each text with the type of the procedure's parameter, and how the application gets the text of a message.
+TEXTS = {
+    "order.json": (
+        f'{{"order": "{NUMBER}", "remark": "${{filler}}"}}',
+        "nvarchar(max)",
+        "CAST(@body AS nvarchar(max))",
+    ),
+    "order.xml": (
+        f"<?xml version='1.0'?>\n<o no = '{NUMBER}'>\n  <remark>${{filler}}</remark>\n</o>",
+        "xml",
+        "CAST(CAST(@body AS xml) AS nvarchar(max))",
+    ),
+}
 # An application's procedure, which would fail at any message that is no such text, or has the number of another.
 TAKE_TEXT = """\
             INSERT INTO dbo.orders (number)
-            SELECT SUBSTRING(CAST(@body AS nvarchar(max)), 12, CHARINDEX(N'",', CAST(@body AS nvarchar(max))) - 12);"""
+            SELECT SUBSTRING({text}, CHARINDEX(N'"1', {text}), CHARINDEX(N'"', {text}, CHARINDEX(N'"1', {text}) + 1) - CHARINDEX(N'"1', {text}));"""
 
 
-def test_messages_of_json_reach_an_application_that_reads_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("template", TEXTS)
+def test_messages_of_text_reach_an_application_that_reads_them(tmp_path: Path, template: str) -> None:
+    written, type_, text = TEXTS[template]
     folder = tmp_path / "orders"
     folder.mkdir()
-    (folder / "order.json").write_text(TEMPLATE)
-    body = '[body]\ntemplate = "order.json"\nsize = {uniform = [300, 2000]}\n'
+    (folder / template).write_text(written)
+    body = f'[body]\ntemplate = "{template}"\nsize = {{uniform = [300, 2000]}}\n'
     (folder / "workload.toml").write_text(COUNTED + body)
     table = "IF OBJECT_ID(N'dbo.orders') IS NULL\n    CREATE TABLE dbo.orders (number nvarchar(60) NOT NULL PRIMARY KEY);\nGO\n\n"
-    procedure = TAKE_ORDER.replace("IF DATALENGTH(@body) > 50", "").format(work=TAKE_TEXT)
+    procedure = TAKE_ORDER.replace("IF DATALENGTH(@body) > 50", "").format(work=TAKE_TEXT.format(text=text))
     (folder / "take_order.sql").write_text(f"USE [$(Database)];\nGO\n\n{table}{procedure}")
     submit = (FOLDER / "fan-in" / "submit_order.sql").read_text()
     assert submit.count("@body varbinary(max)") == 1
-    (folder / "submit_order.sql").write_text(submit.replace("@body varbinary(max)", "@body nvarchar(max)"))
+    (folder / "submit_order.sql").write_text(submit.replace("@body varbinary(max)", f"@body {type_}"))
     checked = harness(tmp_path, "workload", "check", "orders")
     assert (checked.code, checked.err) == (0, "")
-    assert "bodies: order.json, uniform from 300 to 2,000 bytes, 1,150 on average" in checked.out
+    assert f"bodies: {template}, uniform from 300 to 2,000 bytes, 1,150 on average" in checked.out
     assert "messages sent, none left in a queue" in checked.out
 
 
@@ -207,6 +228,13 @@ MISTAKES = [
         "SET @messages = @@ROWCOUNT;",
         "SET @message = @@ROWCOUNT;",
         "handle_orders.sql, batch at",
+        3,
+    ),
+    (
+        "handle_orders.sql",
+        "WHERE r.message_type_name = N'$(MessageType)'",
+        "WHERE 1 = 0",
+        "0 of 2 messages processed, 0 in the target's queue; its procedure has not stored the others in dbo.messageDrop",
         3,
     ),
     (
