@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
+from harness import cli, workload_file
+from harness.cli import first_run
 from harness.cli.outcomes import Failure, one_line_errors
 
 COMMANDS = [
@@ -296,3 +299,17 @@ def test_plan_says_which_gain_its_repeats_can_show(capsys: pytest.CaptureFixture
     # 3.7 % of a rate; statsmodels' paired t test at 5 % and 80 %.
     assert visible == {"1": "none: one run has no interval", "3": "+18.6 %", "5": "+9.2 %", "10": "+5.35 %"}
     assert "assumed: rates that vary by 3.7 %" in " ".join(out.split())
+
+
+OWN_SIZES = "[body]\nsize = {uniform = [200, 400]}\n"
+TEXT = '[body]\ntemplate = "order.json"\n[accounting]\nby = "count"\n'
+
+
+@pytest.mark.parametrize("tables, payload", [("", 100), (OWN_SIZES, None), (TEXT, 200)])
+def test_the_first_run_on_a_lab_sends_messages_that_the_workload_can_have(
+    tmp_path: Path, tables: str, payload: int | None
+) -> None:
+    folder = shutil.copytree(workload_file.FOLDER / "fan-in", tmp_path / "orders")
+    (folder / "workload.toml").write_text((folder / "workload.toml").read_text() + tables)
+    (folder / "order.json").write_text(json.dumps({"a": "${filler}", "b": "x" * (100 - len('{"a": "", "b": ""}'))}))
+    assert first_run.payload(workload_file.read(str(folder))) == payload

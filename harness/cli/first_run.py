@@ -18,6 +18,7 @@ from harness.cli.outcomes import CELLS_FAILED, Failure, say
 
 if TYPE_CHECKING:
     from harness.lab.drivers import Kind
+    from harness.workload_file import Workload
 
 STEPS = 5
 SECTION = "section 5 of sql/server/README.md"
@@ -44,7 +45,7 @@ def walk(*, initiators: str, server_version: str | None, settings_file: Path | N
     with _step(2, "the lab opens, and the doctor finds no error"):
         examine(initiators=initiators, server_version=version, **lab)
     with _step(3, f"two cells of {THREADS} threads run, and every message is accounted for"):
-        run = _measure(initiators, version, lab)
+        run = _measure(initiators, version, payload(selected.settings.workload), lab)
     with _step(4, "the instances show what explains a rate"):
         _evidence(run)
     with _step(5, "tables, figures and the report are made"):
@@ -80,13 +81,21 @@ def examine(**options: Any) -> None:
     raise_errors(findings)
 
 
-def _measure(initiators: str, version: str, lab: dict[str, Any]) -> harness.Run:
+def payload(workload: Workload) -> int | None:
+    """The payload of the two cells, or the least that a template needs; None where messages have sizes of their own."""
+    bodies = workload.bodies
+    if bodies is None:
+        return PAYLOAD_BYTES
+    return None if bodies.sizes else max(PAYLOAD_BYTES, bodies.least_bytes)
+
+
+def _measure(initiators: str, version: str, payload_bytes: int | None, lab: dict[str, Any]) -> harness.Run:
     from harness import reporting
 
     run = harness.run_matrix(
         initiators=initiators,
         threads=THREADS,
-        payloads=PAYLOAD_BYTES,
+        payloads=payload_bytes,
         ratios=RATIOS,
         server_versions=version,
         progress=reporting.Notes(),
