@@ -84,6 +84,11 @@ class Run(Tables):
         return str(self._workload.get("name", PAPER))
 
     @property
+    def about(self) -> str:
+        """What the workload says of itself."""
+        return str(self._workload.get("about", ""))
+
+    @property
     def _workload(self) -> Mapping[str, Any]:
         return (self.manifest.get("settings") or {}).get("workload") or {}
 

@@ -41,6 +41,7 @@ from harness.whitepaper import (
     TOP_WAIT,
     TRICK_DIALOG_RATIO,
 )
+from harness.workload_file import PAPER
 
 NAME = "report.html"
 
@@ -50,6 +51,8 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
 
     `figures` are the files that were drawn, `judged` the judgements of the paper's claims.
     """
+    # Of a run without a cell of the paper its claims say nothing, unless techniques were added to it.
+    shown = judged if run.has_papers_cells or any(each.measured for each in judged) else []
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = environment.get_template("report.html").render(
@@ -59,14 +62,15 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         warning=LAB_WORDS.get(run.lab, f"{run.lab} lab"),
         licence=LICENCE if run.lab == "sqlserver" else "",
         warnings=_warnings(run),
-        paper=f"{TITLE}, {PUBLISHED}",
+        workload="" if run.workload == PAPER else " ".join(filter(None, (f"Workload {run.workload}.", run.about))),
+        has_trick=TRICK_DIALOG_RATIO in set(run.cells.dialog_ratio),
+        paper=f"{TITLE}, {PUBLISHED}" if run.has_papers_cells or shown else "",
         answer=trick_answer.answer(run) if trick_answer.is_asked(run) else "",
         evidence=trick_answer.evidence(run) if trick_answer.is_asked(run) else [],
         findings=findings(run),
         headlines=headlines(run),
         headline_columns=_headline_columns(run),
-        # Of a run without a cell of the paper they say nothing, unless techniques were added to it.
-        judged=judged if run.has_papers_cells or any(each.measured for each in judged) else [],
+        judged=shown,
         verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
         invalid=invalid_cells(run.cells),

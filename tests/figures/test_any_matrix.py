@@ -77,8 +77,10 @@ def test_a_run_with_cells_of_the_paper_keeps_its_marks(tmp_path):
 
 
 def test_another_workload_is_named_and_has_no_word_of_the_paper(tmp_path):
-    folder = write_reduced(tmp_path / "run", quick_cells(), shape="paper", settings={"workload": {"name": "orders"}})
-    run = read(folder)
+    workload = {"name": "orders", "about": "Orders of a <shop>."}
+    run = run_of(tmp_path, quick_cells(), shape="paper", settings={"workload": workload})
+    page = report.write(run, [], judge(run)).read_text(encoding="utf-8")
+    assert "<p>Workload orders. Orders of a &lt;shop&gt;. Clients call" in page and "The paper" not in page
     assert origin(run.lab, run.load, run.versions).endswith("closed loop · workload orders")
     assert "workload orders" in " ".join(footer(run))
     found = sheets(run)
