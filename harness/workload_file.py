@@ -13,6 +13,9 @@ messages_per_transaction = 1      # calls that share a transaction of the client
 priority = 5                      # of the conversations, on both sides: 1 to 10; 5 is SQL Server's default
 per_group = 1                     # dialogs in use that share a conversation group of the initiator
 
+[both]
+scripts = ["types.sql"]           # run on all instances first: further message types, a contract that has them
+
 [initiator]
 scripts = ["send_message.sql"]    # run on every initiator in this order, after its queue, service and dialogs
 
@@ -190,6 +193,12 @@ class Dialogs(_Part):
     per_group: Annotated[int, Field(ge=1, le=THREADS_MAX)] = 1
 
 
+class Both(_Part):
+    """What both sides have in common. A message type and a contract of `Names` that a script creates are used."""
+
+    scripts: tuple[str, ...] = ()
+
+
 class Initiator(_Part):
     scripts: tuple[str, ...] = ()
 
@@ -249,6 +258,7 @@ class _Document(_Part):
     about: str = ""
     client: Client = Client()
     dialogs: Dialogs = Dialogs()
+    both: Both = Both()
     initiator: Initiator = Initiator()
     target: Target
     queue: Queue = Queue()
@@ -311,8 +321,13 @@ class Workload(_Document):
         return self.accounting.by == "count"
 
     @property
+    def both_scripts(self) -> list[str]:
+        """The files to run on every instance before all others, as `lab.scripts` takes them."""
+        return [str(self.folder / script) for script in self.both.scripts]
+
+    @property
     def initiator_scripts(self) -> list[str]:
-        """The files to run on every initiator, as `lab.scripts` takes them."""
+        """The files to run on every initiator."""
         return [str(self.folder / script) for script in self.initiator.scripts]
 
     @property
@@ -355,8 +370,8 @@ def changed(workload: Workload, changes: Mapping[str, Any], toml: TomlFile, at: 
         both = isinstance(given, dict) and isinstance(values.get(section), dict)
         values[section] = {**values[section], **given} if both else given
     document = toml.validate(_Document, values, at)
-    files = (document.initiator, document.target.scripts, document.body.files)
-    if files != (workload.initiator, workload.target.scripts, workload.body.files):
+    files = (document.both, document.initiator, document.target.scripts, document.body.files)
+    if files != (workload.both, workload.initiator, workload.target.scripts, workload.body.files):
         raise toml.error(at, "other scripts or files are another workload: name its folder under workload")
     return workload.model_copy(update=dict(document))
 
@@ -369,7 +384,8 @@ def paper() -> Workload:
 
 def _digests(toml: TomlFile, document: _Document) -> dict[str, str]:
     files: list[tuple[Key, str]] = [*document.body.files]
-    for table, scripts in (("initiator", document.initiator.scripts), ("target", document.target.scripts)):
+    for table in ("both", "initiator", "target"):
+        scripts = getattr(document, table).scripts
         files += [((table, "scripts", place), script) for place, script in enumerate(scripts)]
     found = {}
     for key, file in files:

@@ -125,7 +125,11 @@ def readme_of_scripts() -> Iterator[str]:
 def scripts_of_workloads() -> Iterator[str]:
     """A script of a workload is named by a workload.toml."""
     workloads = [workload_file.read(name) for name in workload_file.PRESETS]
-    named = {(SQL / path).resolve() for one in workloads for path in (*one.initiator_scripts, *one.target_scripts)}
+    named = {
+        (SQL / path).resolve()
+        for one in workloads
+        for path in (*one.both_scripts, *one.initiator_scripts, *one.target_scripts)
+    }
     for path in sorted({*(SQL / "workloads").rglob("*.sql")} - named):
         yield f"{name_of(path)}: no workload.toml names it"
 

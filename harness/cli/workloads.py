@@ -70,7 +70,8 @@ def check(name: str) -> None:
         say(f"workload {found}: {found.about}")
         if bodies := found.bodies:
             say(f"bodies: {found.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
-        for side, paths in (("initiators", found.initiator_scripts), ("target", found.target_scripts)):
+        of_sides = {"both": found.both_scripts, "initiators": found.initiator_scripts, "target": found.target_scripts}
+        for side, paths in of_sides.items():
             for path in paths:
                 say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")
         with tempfile.TemporaryDirectory(prefix="harness-workload-") as results:

@@ -187,7 +187,8 @@ def _of_scripts(lab: Lab, instance: Instance) -> Iterator[tuple[str, Thing, str]
     """What the workload's scripts create: the script's name, the object, and of an index or a trigger the table."""
     workload = lab.workload
     variables = {**instance.variables, "Prefix": lab.prefix, **workload.script_variables}
-    for path in workload.target_scripts if instance is lab.target else workload.initiator_scripts:
+    of_side = workload.target_scripts if instance is lab.target else workload.initiator_scripts
+    for path in (*workload.both_scripts, *of_side):
         for kind, name, on in scripts.creations(path, variables):
             yield Path(path).name, _inside(kind, name), on
 

@@ -41,7 +41,8 @@ FROM sys.parameters AS p INNER JOIN sys.types AS t ON t.user_type_id = p.system_
 WHERE p.object_id = OBJECT_ID(N'{}')
 ORDER BY p.parameter_id;
 """
-_BOTH = ("common/database.sql", "common/files.sql", "common/message_type.sql", "common/contract.sql")
+_DATABASE = ("common/database.sql", "common/files.sql")
+_CONTRACT = ("common/message_type.sql", "common/contract.sql")  # unless the workload's scripts have created them
 _MATCHING = ("target/message_drop.sql", "target/receive_count.sql")  # of the target, unless messages are counted
 _TARGET = ("target/message_errors.sql",)
 _TARGET_QUEUE = ("target/queue.sql", "target/service.sql")  # after the workload's scripts
@@ -174,11 +175,12 @@ def remove_conversations(lab: Lab) -> None:
 
 def set_up_scripts(workload: Workload, *, is_target: bool) -> list[str]:
     """Return the files that make a side's database, its objects and its clients' login, in their order."""
+    both = (*_DATABASE, *workload.both_scripts, *_CONTRACT)
     if is_target:
         matching = () if workload.is_counted else _MATCHING
-        return [*_BOTH, *matching, *_TARGET, *workload.target_scripts, *_TARGET_QUEUE]
+        return [*both, *matching, *_TARGET, *workload.target_scripts, *_TARGET_QUEUE]
     groups = [_GROUPS] if workload.dialogs.per_group > 1 else []
-    return [*_BOTH, *_INITIATOR, *groups, *workload.initiator_scripts]
+    return [*both, *_INITIATOR, *groups, *workload.initiator_scripts]
 
 
 def _left_alone(instance: Instance) -> set[str]:
@@ -209,7 +211,7 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         instance.client = client
     workload = lab.workload
     left_alone = _left_alone(instance)
-    of_workload = {*workload.initiator_scripts, *workload.target_scripts}
+    of_workload = {*workload.both_scripts, *workload.initiator_scripts, *workload.target_scripts}
 
     def run(path: str) -> None:
         if path not in left_alone:

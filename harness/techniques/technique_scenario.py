@@ -18,7 +18,7 @@ from harness.workload_file import PAPER, PRESETS, Workload, WorkloadError
 DEFAULT = Path(__file__).with_name("techniques.toml")
 _NAMES = ("technique", "title", "paper")  # of a step; all other keys are differences
 _USE = ("conversations", "dialog_ratio", "warm_up")  # of the lab's dialogs; all other differences change the workload
-_OF_THE_LAB = ("dialogs", "names", "queue", "accounting")  # sections of a workload that a linked lab keeps
+_OF_THE_LAB = ("both", "dialogs", "names", "queue", "accounting")  # sections of a workload that a linked lab keeps
 
 Kind = Literal["ladder", "warning"]
 

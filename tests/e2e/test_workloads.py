@@ -26,6 +26,18 @@ target_service = "//Warehouse"
 initiator_queue = "dbo.ShopQueue"
 target_queue = "dbo.[//Warehouse/Queue]"
 """
+TYPES = """\
+USE [$(Database)];
+GO
+
+IF NOT EXISTS (SELECT 1 FROM sys.service_message_types WHERE name = N'//Shop/Urgent')
+BEGIN
+    CREATE MESSAGE TYPE [$(MessageType)] VALIDATION = NONE;
+    CREATE MESSAGE TYPE [//Shop/Urgent] VALIDATION = NONE;
+    CREATE CONTRACT [$(Contract)] ([$(MessageType)] SENT BY INITIATOR, [//Shop/Urgent] SENT BY INITIATOR);
+END;
+GO
+"""
 
 
 @pytest.mark.parametrize("name", sorted({*PRESETS} - {PAPER}))
@@ -36,7 +48,7 @@ def test_a_workload_of_the_package_runs(name: str, tmp_path: Path) -> None:
     assert checked.out.splitlines()[-1] == f"the workload runs. Next: harness run --workload {name}"
 
 
-def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_of_its_own(tmp_path: Path) -> None:
+def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_and_types_of_its_own(tmp_path: Path) -> None:
     written = harness(tmp_path, "workload", "new", "orders")
     assert (written.code, written.err) == (0, "")
     assert "next: harness workload check orders" in written.out
@@ -50,9 +62,16 @@ def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_of_its
     assert (again.code, again.err) == (2, "harness: orders exists: name another folder\n")
 
     file = tmp_path / "orders" / "workload.toml"
-    options = "messages_per_transaction = 10\n\n[dialogs]\npriority = 8\nper_group = 2\n\n[queue]\nretention = true\n\n[initiator]"
+    options = "messages_per_transaction = 10\n\n[both]\nscripts = ['types.sql']\n\n[dialogs]\npriority = 8\nper_group = 2\n\n[queue]\nretention = true\n\n[initiator]"
     text = file.read_text().replace("[initiator]", options) + NAMES + "[body]\nsize = {uniform = [200, 1000]}\n"
     file.write_text(text)
+    (tmp_path / "orders" / "types.sql").write_text(TYPES)
+    for script, old, new in (
+        ("submit_order.sql", "[$(MessageType)]", "[//Shop/Urgent]"),
+        ("handle_orders.sql", "= N'$(MessageType)'", "LIKE N'//Shop/%'"),
+    ):
+        path = tmp_path / "orders" / script
+        path.write_text(path.read_text().replace(old, new))
     cell = ("--threads", "2", "--lab", "embedded", "--workload", "orders")
     small = harness(tmp_path, "run", *cell, "--payload", "100")
     line = f"workload.toml, line {len(text.splitlines())}: the bodies of orders have sizes of their own"
@@ -66,7 +85,7 @@ def test_a_workload_of_ones_own_begins_with_one_that_runs_also_with_names_of_its
     assert workload["names"]["target_queue"] == "dbo.[//Warehouse/Queue]"
     assert workload["body"]["size"]["uniform"] == [200, 1000]
     assert (manifest.parent / "journal.jsonl").read_text().count("i1-t2-r150-p600") == 1
-    assert set(workload["digests"]) == {"submit_order.sql", "handle_orders.sql"}
+    assert set(workload["digests"]) == {"types.sql", "submit_order.sql", "handle_orders.sql"}
 
 
 COUNTED = """\
