@@ -7,7 +7,7 @@ size = {uniform = [200, "4 KB"]}  # or one of those below
 ```
 
 Without a template a body is bytes: the header by which each message is accounted for (`load.payload`), then filler.
-With one it is the text of that file, in which `${run}` (when the attempt at the cell began, in seconds since 1970),
+With one it is the text of that file, in which `${run}` (when the attempt at the cell began, in ms since 1970),
 `${initiator}`, `${thread}` and `${sequence}` are numbers that no other message has together, and `${filler}` is
 stretched until the body has its size. `$$` is a dollar sign. Clients pass text as nvarchar(max), two bytes a character:
 an odd size is one less. The messages that warm dialogs up are texts without filler, of a thread 0.
@@ -46,8 +46,8 @@ from harness.matrix import INITIATORS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN,
 from harness.toml_file import TomlError, TomlFile
 from harness.units import parse_size
 
-# As long as they can be. A run has a number of 32 bits, and so many messages of a thread take days.
-_LONGEST = {"run": 2**32 - 1, "initiator": INITIATORS_MAX, "thread": THREADS_MAX, "sequence": 2**32 - 1}
+# As long as they can be. Milliseconds have 13 digits until 2286, and so many messages of a thread take days.
+_LONGEST = {"run": 10**13 - 1, "initiator": INITIATORS_MAX, "thread": THREADS_MAX, "sequence": 2**32 - 1}
 _PLACEHOLDERS = (*_LONGEST, "filler")
 _QUANTILES = 4096
 

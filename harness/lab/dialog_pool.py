@@ -61,7 +61,7 @@ def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> N
             text = _WARM_UP_TEXT if instance.is_existing else ""
             if bodies and bodies.template:
                 number = lab.initiators.index(instance) + 1
-                text = bodies.warm_up_text(run=lab.clock.utc_ns() // 10**9, initiator=number)
+                text = bodies.warm_up_text(run=lab.clock.utc_ns() // 10**6, initiator=number)
             scripts.execute(connection, *([_WARM_UP_WITH, text] if text else [_WARM_UP]))
 
         in_parallel(make, taking_part, clients, on_interrupt=lab.close)

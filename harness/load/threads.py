@@ -143,7 +143,8 @@ class CellRun:
         self.connection_string = connection_string
         self.initiator = initiator
         # In text it is a moment: an application's table may have a key, and attempts are counted anew in each run.
-        self.run = int(time.time()) if bodies and bodies.template else run
+        # Cells may be shorter than a second.
+        self.run = time.time_ns() // 10**6 if bodies and bodies.template else run
         self.payload_bytes = payload_bytes
         # None: each thread has one, of `payload_bytes`.
         self.bodies = bodies and bodies.of_payload(payload_bytes)
@@ -253,8 +254,9 @@ class ClientThread:
             self.state = ThreadState.UNPREPARED
             return
         longest, is_text, self._compose = run.payload_bytes, False, None
-        self._body = new_body(run.payload_bytes, run=run.run, initiator=run.initiator, thread=self.number)
-        if run.bodies:
+        if not run.bodies:
+            self._body = new_body(run.payload_bytes, run=run.run, initiator=run.initiator, thread=self.number)
+        else:
             longest, is_text = max(run.bodies.sizes), bool(run.bodies.template)
             self._compose = composer(
                 run.bodies, run=run.run, initiator=run.initiator, thread=self.number, threads=run.threads

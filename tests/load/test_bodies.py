@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from statistics import fmean
 from string import Template
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from harness.load import bodies as bodies_module
 from harness.load.bodies import composer
 from harness.load.payload import Header, parse_header
+from harness.load.threads import CellRun
 from harness.message_bodies import Bodies
 
 SIZES = st.lists(st.integers(32, 20_000), min_size=1, max_size=600).map(lambda sizes: tuple(sorted(sizes)))
@@ -87,3 +89,12 @@ def test_xml_has_its_size_and_its_numbers(words: str, more: int, sequence: int) 
     assert order.get("number") == str(sequence)
     assert order.findtext("words", "") == words
     assert Template(text).substitute(sequence=sequence, filler=order.findtext("filler", "")[7:]) == body
+
+
+def test_texts_of_cells_that_begin_in_one_second_have_other_numbers() -> None:
+    """An application's table has a key of them, and a cell of a short measurement ends before the second does."""
+    bodies = Bodies('{"a": "${filler}"}')
+    moments = [time.time_ns() // 10**6]
+    moments.append(CellRun(connection_string="", initiator=1, run=1, payload_bytes=100, bodies=bodies).run)
+    moments.append(time.time_ns() // 10**6)
+    assert moments == sorted(moments)
