@@ -40,8 +40,9 @@ with the run, or after a minute without the master. A thread that stays in a cal
 abandoned; its user gets a new one.
 
 Modules: `plan` a cell's plan, progress and report; `payload` a message's body, `bodies` those of a workload's own sizes
-or template; `threads` the client thread, `seats` which user has which; `locustfile` what Locust runs as a worker,
-`worker` what it does there, `recorder` what Locust learns of calls; `master` the master process, `locust_process` what
-it shares with workers, `sealed_sockets` their connections; `messages` what goes between processes; `locust_clients` all
-of it seen from the sweep; `ui` and `web` the web interface for one scenario.
+or template; `threads` the client thread, `seats` which user has which; `locustfile` what Locust runs, `worker` what it
+does as a worker, `alone` what it does without a run, with `own_options`; `recorder` what Locust learns of calls;
+`master` the master process, `locust_process` what it shares with workers, `sealed_sockets` their connections;
+`messages` what goes between processes; `locust_clients` all of it seen from the sweep; `ui` and `web` the web interface
+for one scenario.
 """

@@ -101,6 +101,7 @@ def test_the_table_names_the_commands_that_are_checked_here():
         "any command with the embedded lab",
         "harness run",
         "harness ui",
+        "locust -f .../locustfile.py",
         "harness simulate",
         "any command with the containers",
     ]
@@ -108,6 +109,7 @@ def test_the_table_names_the_commands_that_are_checked_here():
         "127.0.0.1",
         "127.0.0.1, or `--host` (then only with TLS)",
         "127.0.0.1, or `--master-bind-host` (encrypted, with a token)",
+        "127.0.0.1, or `--web-host`",
         "`--host` at most",
     }
 

@@ -1,0 +1,233 @@
+"""`locust -f locustfile.py` without a run: users that send to a lab, with all that Locust offers for its own tests.
+
+One process opens a lab, begins dialogs for as many users as Locust is to start, and gives each user a native thread
+with a connection and a dialog. Users come and go as Locust says: there is no barrier, no settling, no accounting and no
+record. Users are dealt round robin to the initiators.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gevent
+
+from harness import lab as lab_package
+from harness.failures import MachineFailure, UsageFailure
+from harness.lab.opening import select_lab
+from harness.load.messages import BadScenario, WebScenario
+from harness.load.own_options import SCENARIO, SETTINGS
+from harness.load.plan import CellPlan
+from harness.load.recorder import METHOD, CallFailed, Recorder
+from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
+from harness.load.ui import LabStage
+
+logger = logging.getLogger(__name__)
+
+COLLECT_EVERY_S = 0.5
+POLL_S = 0.01
+LAST_CALLS_S = 10.0  # for the last calls of a test to return
+
+
+@dataclass
+class _Seat:
+    """A user's thread, its run, and how much of it Locust knows."""
+
+    thread: ClientThread
+    run: CellRun
+    calls: int = 0
+    failures: int = 0
+
+
+class Alone:
+    """The lab of this process, and the seats of its users."""
+
+    def __init__(self, environment: Any, runner: Any) -> None:
+        self._environment = environment
+        self._runner = runner
+        self._recorder = Recorder(environment)
+        self._exits = contextlib.ExitStack()
+        self._plan: CellPlan | None = None
+        self._refusal = ""  # why there is no plan
+        self._is_fresh = False  # the plan has not been used
+        self._turns: dict[int, Turns] = {}
+        self._tests = 0
+        self._seats: dict[int, _Seat | None] = {}  # by place; None: a user who could not begin
+        self._leaving: list[_Seat] = []
+        environment.seats = self  # where users find them
+        try:
+            self._stage = self._opened()
+        except (UsageFailure, MachineFailure) as error:
+            sys.exit(f"harness: {error}")
+        options = environment.parsed_options
+        if options.headless or options.autostart:
+            # Now, because Locust's clock of --run-time runs while a test starts.
+            self._make_ready(options.num_users or 1)
+        events = environment.events
+        events.test_start.add_listener(self._on_test_start)
+        events.test_stop.add_listener(self._on_test_stop)
+        events.quitting.add_listener(self._on_quitting)
+        gevent.spawn(self._collect_for_ever)
+
+    def take(self) -> int:
+        """Lets a new user begin; its place. Locust shows as a failed request why one could not."""
+        place = next(number for number in range(len(self._seats) + 1) if number not in self._seats)
+        self._seats[place] = None
+        try:
+            self._seats[place] = self._begun(place)
+        except RuntimeError as error:
+            self._environment.events.request.fire(
+                request_type="CONNECT",
+                name="user",
+                response_time=0,
+                response_length=0,
+                exception=CallFailed(str(error)),
+                context={},
+            )
+        except BaseException:  # Locust stops the user meanwhile
+            del self._seats[place]
+            raise
+        return place
+
+    def leave(self, place: int) -> None:
+        """Lets a user's thread end after its current call."""
+        if seat := self._seats.pop(place):
+            seat.run.stopping = True
+            self._leaving.append(seat)
+
+    def _opened(self) -> LabStage:
+        options = self._environment.parsed_options
+        selection = select_lab({name: getattr(options, name) for name in SETTINGS})
+        scenario = self._scenario(users=1, initiators_max=selection.topology.initiators_max)
+        logger.info(selection.first_line)
+        lab = self._exits.enter_context(
+            lab_package.open(
+                selection.topology,
+                version=selection.topology.sweep_versions[-1],
+                initiators=scenario.initiators,
+                driver=selection.settings.driver,
+                tell=logger.info,
+            )
+        )
+        self._initiators_max = len(lab.initiators)
+        self._environment.host = f"{selection.topology.kind} lab"
+        return LabStage(lab, selection.settings)
+
+    def _scenario(self, users: int, initiators_max: int) -> WebScenario:
+        """What the options or the page's fields say, with threads for so many users; raises UsageFailure."""
+        options = self._environment.parsed_options
+        form = {name: str(getattr(options, name)) for name in SCENARIO}
+        try:
+            one = WebScenario.from_form(form, initiators_max)
+            threads = -(-users // one.initiators)
+            return WebScenario.from_form({**form, "threads": str(threads)}, initiators_max)
+        except BadScenario as error:
+            raise UsageFailure(str(error)) from None
+
+    def _make_ready(self, users: int) -> None:
+        """Begins dialogs for so many users."""
+        self._tests += 1
+        self._plan, self._is_fresh = None, True
+        try:
+            scenario = self._scenario(users, self._initiators_max)
+            self._plan = self._stage.make_ready(scenario, self._tests, logger.info)
+        except (UsageFailure, MachineFailure) as error:
+            logger.error("%s", error)
+            self._refusal = str(error)
+            if self._environment.parsed_options.headless:
+                self._environment.process_exit_code = 3
+                gevent.spawn(self._runner.quit)
+
+    def _on_test_start(self, **_: Any) -> None:
+        if not self._is_fresh:
+            self._make_ready(self._runner.target_user_count)
+        self._is_fresh, plan = False, self._plan
+        if plan is None:
+            return
+        initiators = range(1, plan.cell.initiators + 1)
+        self._turns = {number: Turns(plan.open_loop.starts_ns(number, 1)) for number in initiators if plan.open_loop}
+        for turns in self._turns.values():
+            turns.began_ns = time.perf_counter_ns()
+
+    def _begun(self, place: int) -> _Seat:
+        """A connected thread that sends; raises RuntimeError."""
+        plan = self._plan
+        if plan is None:
+            raise RuntimeError(self._refusal)
+        initiator, thread_number = place % plan.cell.initiators + 1, place // plan.cell.initiators + 1
+        handles = plan.handles[initiator - 1]
+        if thread_number > len(handles):
+            raise RuntimeError("there are dialogs for as many users as the test began with: stop it, and start anew")
+        run = CellRun(
+            connection_string=plan.connection_strings[initiator - 1],
+            initiator=initiator,
+            run=plan.run,
+            payload_bytes=plan.cell.payload_bytes,
+            client=plan.client,
+            bodies=plan.bodies,
+            threads=plan.cell.initiators * plan.cell.threads,
+            turns=self._turns.get(initiator),
+        )
+        thread = ClientThread()
+        try:
+            thread.prepare(run, thread_number, handles[thread_number - 1])
+            while thread.state is ThreadState.PREPARING:
+                gevent.sleep(POLL_S)
+            if thread.state is not ThreadState.READY:
+                raise RuntimeError(thread.reason)
+        except BaseException:
+            thread.retire()
+            raise
+        thread.start()
+        return _Seat(thread, run)
+
+    def _collect_for_ever(self) -> None:
+        while True:
+            gevent.sleep(COLLECT_EVERY_S)
+            self._collect()
+
+    def _collect(self) -> None:
+        """Tells Locust of new calls, and ends threads whose users have left."""
+        has_returned = [seat.thread.state is not ThreadState.RUNNING for seat in self._leaving]
+        for seat in self._known():
+            log, failures = seat.thread.log, seat.thread.log.failures
+            calls, failed = log.count, len(failures)
+            assert self._plan is not None
+            self._recorder.record(
+                log,
+                range(seat.calls, calls),
+                failures[seat.failures : failed],
+                name=self._plan.client.procedure,
+                payload_bytes=seat.run.payload_bytes,
+                clock_offset_ns=seat.run.clock_offset_ns,
+                context={"initiator": seat.run.initiator, "thread": seat.thread.number},
+            )
+            seat.calls, seat.failures = calls, failed
+        for seat, returned in zip(list(self._leaving), has_returned, strict=True):
+            if returned:
+                seat.thread.retire()
+                self._leaving.remove(seat)
+
+    def _known(self) -> Iterator[_Seat]:
+        yield from (seat for seat in self._seats.values() if seat)
+        yield from self._leaving
+
+    def _on_test_stop(self, **_: Any) -> None:
+        deadline = time.monotonic() + LAST_CALLS_S
+        self._collect()
+        while self._leaving and time.monotonic() < deadline:
+            gevent.sleep(POLL_S)
+            self._collect()
+        for seat in self._leaving:
+            logger.warning("%s: a thread is still in a call %g s after the stop", METHOD, LAST_CALLS_S)
+            seat.thread.retire()
+        self._leaving.clear()
+
+    def _on_quitting(self, **_: Any) -> None:
+        self._runner.stop()
+        self._exits.close()

@@ -1,0 +1,104 @@
+"""`locust -f harness/load/locustfile.py` alone: what a user of Locust knows."""
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.places import LOCUSTFILE
+from tests.e2e.test_listeners import listening
+from tests.processes import Child, children_of
+
+pytestmark = pytest.mark.process
+
+LOCUST = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != "LOCUST_SKIP_MONKEY_PATCH"} | more
+
+
+def test_headless_with_variables_of_locust_and_statistics_as_csv(tmp_path: Path) -> None:
+    words = ["--csv", "calls", "--lab", "embedded", "--initiators", "2", "--dialog-ratio", "1", "--rate", "20/s"]
+    variables = environment(LOCUST_HEADLESS="1", LOCUST_USERS="3", LOCUST_SPAWN_RATE="3")
+    with Child([*LOCUST, *words], env=variables, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        # Locust writes its files out every ten seconds.
+        wait_for(lambda: process.poll() is not None or rows(tmp_path / "calls_stats.csv", "dbo.SendMessage"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) == 0
+    [sends] = rows(tmp_path / "calls_stats.csv", "dbo.SendMessage")
+    assert int(sends["Request Count"]) > 0 and (sends["Type"], sends["Failure Count"]) == ("CALL", "0")
+    assert rows(tmp_path / "calls_stats_history.csv", "Aggregated")[-1]["User Count"] == "3"
+
+
+def rows(file: Path, name: str) -> list[dict[str, str]]:
+    """Those of a name in a table of Locust's."""
+    if not file.exists():
+        return []
+    with file.open() as text:
+        return [row for row in csv.DictReader(text) if row["Name"] == name]
+
+
+def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["--web-port", str(port), "--lab", "embedded", "--dialog-ratio", "1", "--rate", "50/s"]
+    with Child([*LOCUST, *words], env=environment(), cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+
+        def get(path: str, form: dict[str, int] | None = None) -> str:
+            data = None if form is None else urllib.parse.urlencode(form).encode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", data, timeout=60) as response:
+                return str(response.read().decode())
+
+        wait_for(lambda: can_connect(port))
+        assert "payload_bytes" in get("/")
+        servers = children_of(process.pid)
+        assert len(servers) == 2
+        assert listening(process.pid) == [("127.0.0.1", port)]
+        for users in (2, 3):
+            assert json.loads(get("/swarm", {"user_count": users, "spawn_rate": users}))["success"]
+            wait_for(lambda: json.loads(get("/stats/requests"))["stats"][0]["num_requests"] > 0)
+            assert json.loads(get("/stop", {}))["success"]
+            found = json.loads(get("/stats/requests"))
+            assert not found["errors"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 0
+        _, alive = psutil.wait_procs(servers, timeout=60)
+        assert not alive
+
+
+def test_a_lab_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*LOCUST, "--headless", "--lab", "nowhere"],
+        env=environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("harness: --lab: unknown lab 'nowhere'")
+
+
+def can_connect(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for(condition: object) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
