@@ -83,6 +83,13 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("hub_lag_ms_max", pa.float64()),  # how late its event loop woke from a short sleep
         ("between_calls_percent", pa.float64()),  # of its client threads' time: outside a call
     ),
+    # One row per worker of another machine: its clock minus the target's, before the first call and after the last.
+    "clocks": _kind(
+        ("worker", pa.string()),  # host and process
+        ("before_ns", pa.int64()),
+        ("after_ns", pa.int64()),
+        ("uncertainty_ns", pa.int64()),  # of both
+    ),
     # One row: what else the machine of harness and clients did in the window. None in virtual time.
     "machine": _kind(
         ("load_average_1m", pa.float64()),  # at the end of the window

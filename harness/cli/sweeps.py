@@ -65,6 +65,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
       harness matrix --matrix quick --repeats 20 --precision 10%
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
+      harness matrix --lab-file lab.toml --workers-per-initiator 4
       harness matrix --lab-file lab.toml --master-bind-host 10.0.0.5     clients elsewhere: harness worker --help
       harness matrix --resume results/20260101-120000-sqlserver
     """

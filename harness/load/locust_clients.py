@@ -31,7 +31,7 @@ from harness.load.messages import (
     decode,
     encode,
 )
-from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share
+from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share, WorkerClock
 from harness.matrix import Cell
 from harness.places import LOCUSTFILE
 from harness.records import write_calls
@@ -42,6 +42,7 @@ STOP_TIMEOUT_S = 10.0  # for the last calls to return
 MARGIN_S = 60.0  # beyond the children's own time limits: they should have answered long before
 JOIN_TIMEOUT_S = 300.0  # somebody goes from machine to machine; Locust's workers try for as long to join
 POLL_S = 0.02
+CLOCK_SAMPLES = 9
 LOOPBACK = "127.0.0.1"
 
 
@@ -240,6 +241,20 @@ class LocustClients:
         for offset in range(0, size, messages.PIECE_BYTES):
             [piece] = self._ask({worker: messages.Fetch(offset)}, 0)
             yield base64.b64decode(piece.data)
+
+    def clocks(self) -> list[WorkerClock]:
+        """Compare the clocks of workers of other machines with this machine's, each by the quickest of some answers."""
+        return [self._clock(worker) for worker in self._workers if self._elsewhere]
+
+    def _clock(self, worker: _Peer) -> WorkerClock:
+        found = []
+        for _ in range(CLOCK_SAMPLES):
+            before_ns, began_ns = time.time_ns(), time.monotonic_ns()
+            [answer] = self._ask({worker: messages.ReadClock()}, 0)
+            half_ns = (time.monotonic_ns() - began_ns) // 2
+            found.append((half_ns, answer.utc_ns - before_ns - half_ns))
+        uncertainty_ns, difference_ns = min(found)
+        return WorkerClock(worker.name, difference_ns, uncertainty_ns)
 
     def restart(self) -> None:
         """After a failure: ends the processes of this machine, and the cell of workers from elsewhere, which stay."""

@@ -146,6 +146,16 @@ class Piece(Answer):
 
 
 @dataclass(frozen=True)
+class ReadClock(Message):
+    """Asks a worker for the time: `ClockRead`."""
+
+
+@dataclass(frozen=True)
+class ClockRead(Answer):
+    utc_ns: int
+
+
+@dataclass(frozen=True)
 class WorkerProgress(Message):
     """A worker's part of `Progress`, which it reports while a cell runs."""
 

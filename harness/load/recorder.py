@@ -1,8 +1,9 @@
 """Tells Locust of the calls of native threads, in batches: the listeners of `events.request`, or its statistics alone.
 
 Where a listener or a plugin has subscribed, the event fires once for each call, as Locust defines it, and Locust's own
-listener counts it. That costs 2.6 us a call and more, a tenth of what a call costs the client. Where nobody else
-listens, the statistics take a batch at once, in the way in which Locust's master adds a worker's report.
+listener counts it. That costs 7 us a call, where a call costs the client 17 to 38. Where nobody else listens, the
+statistics take a batch at once, in the way in which Locust's master adds a worker's report: 0.3 us a call. Both were
+measured in batches of 300 calls.
 
 Either way percentiles keep two significant digits: Locust rounds to whole milliseconds, longer than most calls.
 """

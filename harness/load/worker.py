@@ -22,11 +22,13 @@ import gevent
 from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, carry_out, version
 from harness.load.messages import (
     PIECE_BYTES,
+    ClockRead,
     Done,
     Fetch,
     Message,
     Piece,
     Prepare,
+    ReadClock,
     Start,
     Stop,
     Stopped,
@@ -124,6 +126,7 @@ class Worker:
             Start: self.start,
             Stop: self.stop,
             Fetch: self.fetch,
+            ReadClock: lambda _: ClockRead(time.time_ns()),
         }
 
     def join(self) -> None:

@@ -25,7 +25,7 @@ from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, Parameter, ResultSi
 from harness.embedded.tsql.requests import ClientSession
 from harness.lab.instances import Instance
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
-from harness.load.plan import CellPlan, LoadReport, Progress, Share
+from harness.load.plan import CellPlan, LoadReport, Progress, Share, WorkerClock
 from harness.simulation.computer import Cores
 from harness.simulation.parameters import ClientParameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
@@ -195,6 +195,10 @@ class SimulatedClients:
             running_threads=sum(not client.has_finished for client in self._clients),
             counted_at_ns=now_ns,
         )
+
+    def clocks(self) -> list[WorkerClock]:
+        """A simulated lab has one clock."""
+        return []
 
     def stop(self) -> LoadReport:
         """Wait for every client's last call, end their sessions and write the `calls` files."""

@@ -5,6 +5,7 @@
 - `validity`: whether a completed cell counts: valid, unsettled, behind, starved or disturbed
 - `accounts`: the two ways to account for messages: `accounting` by header, every message sent is processed once, in
   order on its dialog; and `counting`, what was sent and waits in no queue has been processed
+- `worker_clocks`: clocks of client machines against the target's
 - `loop`: the loop over the cells: journal, second attempts, rebuilt testbeds
 - `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the
   examination of a lab before its first cell

@@ -20,19 +20,21 @@ from harness.lab import dialog_pool
 from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
-from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share
+from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
 from harness.observe.observers import Observed, TargetProgress
 from harness.records import State
+from harness.sweep import worker_clocks
 from harness.sweep.accounting import Accounting
 from harness.sweep.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
 from harness.sweep.journal import Phases
 from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.sweep.settling import Settling
 from harness.sweep.validity import Evidence, judge
+from harness.sweep.worker_clocks import ClockRow, Clocks
 
 if TYPE_CHECKING:
     import pyodbc
@@ -96,6 +98,8 @@ class Clients(Protocol):
     def progress(self) -> Progress: ...
 
     def stop(self) -> LoadReport: ...
+
+    def clocks(self) -> Sequence[WorkerClock]: ...
 
 
 class Observers(Protocol):
@@ -170,6 +174,7 @@ class Attempt:
     shortfall: str = ""  # of the rate that an open loop asks for
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's dialogs, where they are known
     changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of changes over the window
+    clock_rows: Sequence[ClockRow] = ()  # of the record `clocks`
 
     @property
     def cell(self) -> Cell:
@@ -203,6 +208,7 @@ class Attempt:
                     sending.bodies,
                 )
             )
+            clocks_before = self._clocks()
         parts.observers.begin(1 + self.cell.initiators)
         try:
             with self.phases.phase("settle"):
@@ -215,6 +221,7 @@ class Attempt:
             with self.phases.phase("stop"):
                 report = self.report = self._stop()
         assert report is not None  # else the block above has raised
+        self.clock_rows = worker_clocks.rows(clocks_before, self._clocks())
         with self.phases.phase("drain"):
             self.on_stopped()
             self._drain(report)
@@ -227,9 +234,13 @@ class Attempt:
             self._write(observed.records, calls)
             measured = self._measured(report, calls)
             self._write_cell("completed", "", measured)
-        for complaint in (*observed.failures, *filter(None, [self.shortfall])):
+        clocks = worker_clocks.complaints(self.clock_rows)
+        for complaint in (*observed.failures, *clocks, *filter(None, [self.shortfall])):
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
         return measured
+
+    def _clocks(self) -> Clocks:
+        return worker_clocks.against_target(self.equipment.clients.clocks(), self.equipment.target)
 
     def _of_workload(self) -> Sending:
         """Return the call of the lab's workload, with the dialogs of the pool or the target's broker instance."""
@@ -348,6 +359,8 @@ class Attempt:
             found["dialog_pages"] = dialog_pages.columns(
                 dialog_pages.used(self.pages, self.cell.dialog_ratio, self.cell.threads)
             )
+        if self.clock_rows:
+            found["clocks"] = records.columns("clocks", self.clock_rows)
         found["health"] = _health_columns(self.report.health if self.report else ())
         if self.machine:
             found["machine"] = {name: [value] for name, value in asdict(self.machine).items()}

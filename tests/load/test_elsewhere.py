@@ -112,6 +112,10 @@ def test_workers_join_by_locusts_command_and_by_the_short_form_and_end_with_the_
             for initiator in range(1, initiators + 1):
                 file = records.raw_path(tmp_path, "calls", cell_plan.visit, 1, f"i{initiator}")
                 assert pq.read_table(file).num_rows == sum(sent[initiator, thread] for thread in (1, 2, 3))
+            clocks = run.clients.clocks()
+            assert [clock.worker for clock in clocks] == sorted(clock.worker for clock in clocks)
+            assert len(clocks) == initiators
+            assert all(abs(one.difference_ns) <= one.uncertainty_ns + 1_000_000 for one in clocks)  # it is one clock
         assert run.told[0].startswith("waiting for 2 workers, 1 per initiator: ")
         run.clients.close()
         assert [first.wait(timeout=60), second.wait(timeout=60)] == [0, 0]

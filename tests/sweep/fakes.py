@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,7 @@ import pyodbc
 from harness import records, workload_file
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
-from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share
+from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share, WorkerClock
 from harness.observe.observers import Observed, TargetProgress
 
 Rows = list[tuple[Any, ...]]
@@ -139,6 +139,7 @@ class FakeClients:
         self.failed_calls = 0
         self.stopped = 0
         self.plan: CellPlan | None = None
+        self.worker_clocks: Sequence[WorkerClock] = ()
         self._progress = 0
 
     def prepare(self, plan: CellPlan) -> None:
@@ -152,6 +153,9 @@ class FakeClients:
             raise self.trouble
         self._progress += 10
         return Progress(self._progress, 100.0, 0, 1, counted_at_ns=time.time_ns())
+
+    def clocks(self) -> Sequence[WorkerClock]:
+        return self.worker_clocks
 
     def stop(self) -> LoadReport:
         assert self.plan is not None

@@ -9,15 +9,18 @@ import pytest
 
 from harness import records
 from harness import settings as settings_module
+from harness.doctor import machine
+from harness.doctor.machine import ClockDifference
 from harness.lab import dialog_pool
 from harness.lab.error_remedies import REMEDIES
-from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
+from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending, WorkerClock
 from harness.matrix import Cell, Visit
 from harness.observe.dialog_pages import DialogPage
 from harness.records import State
 from harness.sweep.attempt import Attempt, CellFailed, Equipment
 from harness.sweep.journal import Phases
 from harness.workload_file import Accounting
+from tests.noting import NotingReporter
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 
 CELL = Cell.parse("i2-t3-r1-p100-v2008")
@@ -264,3 +267,18 @@ def test_a_machine_of_real_time_is_recorded(bench: Bench) -> None:
     [file] = (bench.results / "raw" / "machine").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
     assert row["processors"] >= 1 and row["others_percent"] >= 0 and row["load_average_1m"] >= 0
+
+
+def test_clocks_of_client_machines_are_recorded_and_a_wrong_one_is_noted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "measure_clock", lambda connection: ClockDifference(0, 1000))
+    bench.clients.worker_clocks = [WorkerClock("client-7 (process 4)", 50_000_000, 2000)]
+    reporter = NotingReporter()
+    bench.phases = Phases(CELL.id, reporter)
+    bench.attempt().run()
+    [file] = (bench.results / "raw" / "clocks").glob("*.parquet")
+    [row] = pq.read_table(file).to_pylist()
+    assert (row["worker"], row["before_ns"], row["after_ns"]) == ("client-7 (process 4)", 50_000_000, 50_000_000)
+    assert row["uncertainty_ns"] == 3000
+    assert any("the clock of worker client-7 (process 4) differs" in note for note in reporter.notes)
