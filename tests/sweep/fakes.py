@@ -182,6 +182,16 @@ class FakeClients:
         return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health], barriers)
 
 
+class IdleClients:
+    """Stands in for `LocustClients` where nothing is sent, and starts no process."""
+
+    def launch(self, initiators: int) -> None: ...
+
+    def restart(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class FakeObservers:
     """An instance that shows waits and file I/O, and a target that keeps up with `FakeClients`."""
 

@@ -18,6 +18,7 @@ from harness.sweep.journal import Phases
 from harness.sweep.testbed import LabTestbed
 from harness.workload_file import Queue
 from tests.noting import NotingReporter
+from tests.sweep.fakes import IdleClients
 
 CELL = Cell.parse("i1-t3-r1-p100-v2008")
 
@@ -64,6 +65,7 @@ def test_cells_share_a_pool_unless_queues_retain_their_messages(
             return self.parts
 
     monkeypatch.setattr(testbed, "LabEquipment", FakeEquipment)
+    monkeypatch.setattr(testbed, "locust_clients", lambda preflight: IdleClients())
     monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
     monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
     settings = settings_module.create({"lab": "embedded"}, environment={})

@@ -23,6 +23,7 @@ from harness.sweep.journal import Phases
 from harness.techniques import technique_testbeds
 from harness.techniques.technique_scenario import DEFAULT, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
+from tests.sweep.fakes import IdleClients
 
 TURNS = {turn.technique.key: turn for turn in turns(read(), version="2008", repeats=1)}
 
@@ -56,6 +57,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     def build(lab: Any, *, initiators: int, dialogs: int, warm_up: bool) -> None:
         asked.append(f"build {dialogs}{'' if warm_up else ', cold'}")
 
+    monkeypatch.setattr(technique_testbeds, "locust_clients", lambda preflight: IdleClients())
     monkeypatch.setattr(technique_testbeds, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
     monkeypatch.setattr(link, "change_workload", lambda lab, workload: None)
