@@ -13,9 +13,16 @@ import pytest
 
 # A test's place is that of the first of these marks that it has. The browser's one long file must not be the last.
 _PLACES = {"browser": 2, "process": 3, "spark": 1}
-# Files of a group run in one worker of `make test`, one after another: they share its warm Spark, or what they draw or install.
+# Files of a group run in one worker of `make test`, one after another: they share its warm Spark or JVM, or what they draw
+# or install.
 _GROUPS = {
     "warm Spark": ("tests/reductions/", "tests/simulation/test_sensitivity.py", "tests/benchmarks/test_benchmarks.py"),
+    "warm JVM": (
+        "tests/e2e/test_lab.py",
+        "tests/e2e/test_matrix.py",
+        "tests/e2e/test_notebook.py",
+        "tests/e2e/test_spark_gateway.py",
+    ),
     "drawings": ("tests/figures/",),
     "wheel": ("tests/e2e/test_wheel.py", "tests/e2e/test_simulate.py"),
 }

@@ -2,6 +2,9 @@
 
 Everything that Spark writes besides our tables goes to one scratch folder in the system's temporary folder. So does the
 JVM's log. If Spark does not start, the error quotes the JVM's exception or the last line of that log.
+
+Where PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name a JVM that somebody else started, as spark-submit does, Spark
+runs in it. Its memory, its options and its log are its own, and it goes on afterwards.
 """
 
 from __future__ import annotations
@@ -140,6 +143,9 @@ def _start(scratch: Path, master: str, own: Mapping[str, str]) -> SparkContext:
         with _output_into(log):
             install_exception_handler()  # as a session does: exceptions of Java become one line
             context = SparkContext(master, "harness", conf=configuration)
+    except ConnectionRefusedError as error:
+        remedy = "no JVM answers at PYSPARK_GATEWAY_PORT: unset it, and Spark starts one"
+        raise SparkUnavailable(f"Spark does not start: {remedy}") from error
     except Exception as error:
         raise SparkUnavailable(f"Spark does not start: {reason(error, log)}") from error
     if _is_local(master) and "PYSPARK_PYTHON" not in os.environ:
@@ -174,7 +180,7 @@ def _output_into(path: Path) -> Iterator[None]:
 
 
 def _stop(running: SparkContext) -> None:
-    """Stop the context and the JVM, which PySpark would keep with all its memory until Python ends."""
+    """Stop the context and our JVM, which PySpark would keep with all its memory until Python ends."""
     gateway = SparkContext._gateway
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns if the JVM has already ended
@@ -183,7 +189,7 @@ def _stop(running: SparkContext) -> None:
         except (Py4JError, OSError):
             running.stop()  # the second call cleans up what is left in Python
     SparkSession._instantiatedSession = SparkSession._activeSession = None
-    if gateway is None:
+    if gateway is None or gateway.proc is None:  # somebody else's
         return
     process = gateway.proc
     with suppress(Exception):

@@ -1,4 +1,4 @@
-"""The wheel, built and installed once for the tests that use it."""
+"""What is costly and therefore made once: the wheel, installed for the tests that use it, and a warm JVM for Spark."""
 
 from __future__ import annotations
 
@@ -6,12 +6,50 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
 
 from harness.places import CHECKOUT
+from harness.reductions import SparkUnavailable
+from harness.reductions.spark_session import require_java, settings
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A JVM as spark-submit starts one for Python programs. It ends with this process, whose pipe is its standard input."""
+    try:
+        require_java()
+    except SparkUnavailable as missing:
+        pytest.skip(str(missing))
+    scratch = tmp_path_factory.mktemp("spark")
+    own = SparkConf(loadDefaults=False).setAll(list(settings(scratch, "local").items()))
+    with pytest.MonkeyPatch.context() as patch, (scratch / "spark.log").open("wb") as log:
+        # Spark keeps the folder of its first context for all, and a command removes its own.
+        patch.setenv("SPARK_LOCAL_DIRS", str(scratch))
+        started = launch_gateway(own, {"stdout": log, "stderr": log})
+    yield started
+    started.proc.stdin.close()
+    started.proc.wait(60)
+
+
+@pytest.fixture(scope="module")
+def warm_jvm(gateway: Any) -> dict[str, str]:
+    """The environment of commands that use one JVM, one after another. A JVM of their own costs each 20 s of a processor."""
+    contexts = getattr(getattr(gateway.jvm, "org.apache.spark.SparkContext$"), "MODULE$")
+    left = contexts.getActive()
+    if left.isDefined():  # by a command that was killed: a JVM has one context at a time
+        left.get().stop()
+    parameters = gateway.gateway_parameters
+    return {
+        **os.environ,
+        "PYSPARK_GATEWAY_PORT": str(parameters.port),
+        "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
+    }
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 import pyodbc
 import pytest
 
-from harness.reductions.spark_session import SparkUnavailable, require_java
 from tests.processes import Child, children_of, is_alive
 
 pytestmark = pytest.mark.process
@@ -51,13 +49,9 @@ def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) ->
 
 
 @pytest.mark.spark
-def test_the_first_run_walks_from_the_driver_to_the_report(tmp_path: Path) -> None:
-    try:
-        require_java()
-    except SparkUnavailable as missing:
-        pytest.skip(str(missing))
+def test_the_first_run_walks_from_the_driver_to_the_report(tmp_path: Path, warm_jvm: dict[str, str]) -> None:
     command = [sys.executable, "-m", "harness", "doctor", "--first-run", "--lab", "embedded"]
-    environment = {**os.environ, "HARNESS_MEASURE": "500ms", "HARNESS_SETTLE": "1s"}
+    environment = {**warm_jvm, "HARNESS_MEASURE": "500ms", "HARNESS_SETTLE": "1s"}
     done = subprocess.run(
         command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
     )

@@ -7,14 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
-from harness.reductions import SparkUnavailable
-from harness.reductions.spark_session import require_java
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]
 
@@ -32,24 +30,21 @@ class Done:
     left: set[str]
 
 
-def harness(*arguments: str, cwd: Path, scratch: Path) -> str:
+def harness(*arguments: str, cwd: Path, scratch: Path, environment: Mapping[str, str] = os.environ) -> str:
     command = [sys.executable, "-m", "harness", *arguments]
-    environment = os.environ | {"TMPDIR": str(scratch)}
+    environment = {**environment, "TMPDIR": str(scratch)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(tmp_path_factory: pytest.TempPathFactory, warm_jvm: dict[str, str]) -> Done:
     """A run of axes of one's own."""
-    try:
-        require_java()
-    except SparkUnavailable as missing:
-        pytest.skip(str(missing))
     folder, scratch = tmp_path_factory.mktemp("matrix"), tmp_path_factory.mktemp("scratch")
     (folder / "mine.toml").write_text(MATRIX)
-    output = harness("matrix", "--lab", "embedded", *AXES, "--results", "runs", cwd=folder, scratch=scratch)
+    command = ("matrix", "--lab", "embedded", *AXES, "--results", "runs")
+    output = harness(*command, cwd=folder, scratch=scratch, environment=warm_jvm)
     [run] = (folder / "runs").iterdir()
     (folder / "mine.toml").unlink()
     return Done(run, output, {*os.listdir(folder), *os.listdir(scratch)})

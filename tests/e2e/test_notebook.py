@@ -16,11 +16,11 @@ NOTEBOOK = ROOT / "results" / "from-python.ipynb"
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def said(tmp_path_factory: pytest.TempPathFactory, warm_jvm: dict[str, str]) -> dict[str, str]:
     """What each cell of code printed and showed, by its first line; a cell that fails raises CellExecutionError."""
     folder = tmp_path_factory.mktemp("notebook")
     notebook: Any = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute(env=warm_jvm)
     return {
         cell.source.splitlines()[0]: "".join(
             output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs

@@ -46,8 +46,10 @@ def simulated(
     installed: Path, run_installed: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[str]]:
     folder = tmp_path_factory.mktemp("simulate")
+    scratch = tmp_path_factory.mktemp("scratch")
     command = (installed, "simulate", "--cells", CELLS, "--measure", "300ms", "--seed", "5", "--master", "local[1]")
-    said = run_installed(*command, cwd=folder, PYTHONHASHSEED="1").splitlines()
+    said = run_installed(*command, cwd=folder, PYTHONHASHSEED="1", TMPDIR=str(scratch)).splitlines()
+    assert list(scratch.iterdir()) == []
     [results] = (folder / "results").iterdir()
     return results, said
 
