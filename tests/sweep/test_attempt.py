@@ -161,6 +161,14 @@ def test_a_conversation_that_the_target_ended_by_an_error_fails_a_cell_whose_mes
     assert failed(counting) == "initiator-2: 3 conversations ended by an error: No such order & no customer."
 
 
+def test_messages_that_the_procedure_does_not_store_fail_the_cell_with_the_remedy(bench: Bench) -> None:
+    bench.clients.deliver = lambda rows: None
+    assert failed(bench, drain=0.2) == (
+        "not drained: 0 of 30 messages processed, 0 in the target's queue; its procedure has not stored the others in "
+        'dbo.messageDrop: INSERT all of them there, or count messages (by = "count" under [accounting])'
+    )
+
+
 def test_stuck_messages_fail_the_cell_with_the_brokers_reason(bench: Bench) -> None:
     bench.initiators[1].untransmitted = 4
     assert failed(bench, drain=0.2) == (
