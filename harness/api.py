@@ -179,14 +179,16 @@ def simulate(
     The numbers are a model's. `settings` are those of `harness.settings.SimulationSettings`: `hardware`, `seed`,
     `matrix`, `cells`, `measure` in virtual seconds, and others. Outcome and errors are those of `run_matrix`.
     """
+    from harness.reductions.spark_session import one_jvm
     from harness.simulation import simulated_run
 
     reporter = _reporter(progress)
     _require_java()
     if "lab" in settings:
         raise UsageFailure("simulate runs on no other lab: leave lab out, or call run_matrix")
-    outcome = simulated_run.simulate(_plain(settings), reporter, resume=_path(resume))
-    return _reduced(outcome, reduce, reporter)
+    with one_jvm():  # for the cells and their reduction
+        outcome = simulated_run.simulate(_plain(settings), reporter, resume=_path(resume))
+        return _reduced(outcome, reduce, reporter)
 
 
 @_named_as_keywords()

@@ -3,8 +3,9 @@
 Everything that Spark writes besides our tables goes to one scratch folder in the system's temporary folder. So does the
 JVM's log. If Spark does not start, the error quotes the JVM's exception or the last line of that log.
 
-Where PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name a JVM that somebody else started, as spark-submit does, Spark
-runs in it. Its memory, its options and its log are its own, and it goes on afterwards.
+The JVM ends with its context, or with the block of `one_jvm`, in which several contexts follow one another. Where
+PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name a JVM that somebody else started, as spark-submit does, Spark runs
+in it. Its memory, its options, its folder and its log are its own, and it goes on afterwards.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors.exceptions.captured import install_exception_handler
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from harness.reductions.raw_files import SparkUnavailable
@@ -48,7 +51,17 @@ INTERPRETED = {
 }
 
 
-def settings(scratch: Path, master: str) -> dict[str, str]:
+def jvm_settings(scratch: Path) -> dict[str, str]:
+    """Return Spark's settings for a JVM of ours, which writes into a folder."""
+    return {
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} {JVM_OPTIONS}",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+
+
+def settings(master: str) -> dict[str, str]:
     """Return Spark's settings for a driver on this machine and the executors of `master`, here or in a cluster."""
     # Executors of a cluster reach the driver by the address that Spark chooses.
     here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _is_local(master) else {}
@@ -58,10 +71,6 @@ def settings(scratch: Path, master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # Else PySpark tells the JVM the line of every call, in ten messages where one would do.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.driver.memory": DRIVER_MEMORY,
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} {JVM_OPTIONS}",
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(THREADS),
@@ -101,19 +110,53 @@ def context(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = N
     if active is not None:
         yield active
         return
-    require_java()
-    scratch = Path(tempfile.mkdtemp(prefix="harness-spark-"))
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        started = _start(scratch, master, own or {})
-        try:
-            yield started
-        finally:
-            _stop(started)
+        with ExitStack() as block:
+            (_shared or block).enter_context(_jvm())
+            started = _start(master, own or {})
+            try:
+                yield started
+            finally:
+                _stop(started)
     finally:
         # Spark replaces the handler and does not restore it.
         if on_interrupt is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, on_interrupt)
+
+
+# What ends the JVM of a block that shares one.
+_shared: ExitStack | None = None
+
+
+@contextmanager
+def one_jvm() -> Iterator[None]:
+    """Let the contexts of a block, one after another, run in the JVM that the first of them starts."""
+    global _shared  # noqa: PLW0603
+    with ExitStack() as _shared:
+        try:
+            yield
+        finally:
+            _shared = None
+
+
+@contextmanager
+def _jvm() -> Iterator[None]:
+    """Provide the JVM that runs, or start one that ends with the block."""
+    if _answers(SparkContext._gateway):
+        yield
+        return
+    require_java()
+    SparkContext._gateway = SparkContext._jvm = None
+    scratch = Path(tempfile.mkdtemp(prefix="harness-spark-"))
+    try:
+        gateway = _launch(scratch)
+        SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+        try:
+            yield
+        finally:
+            _end(gateway)
+    finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -136,52 +179,49 @@ def _is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _start(scratch: Path, master: str, own: Mapping[str, str]) -> SparkContext:
-    log = scratch / "spark.log"
-    configuration = SparkConf().setAll([*settings(scratch, master).items(), *own.items()])
+def _answers(gateway: Any) -> bool:
     try:
-        with _output_into(log):
-            install_exception_handler()  # as a session does: exceptions of Java become one line
-            context = SparkContext(master, "harness", conf=configuration)
+        return gateway is not None and gateway.jvm.System.nanoTime() is not None
+    except (Py4JError, OSError):
+        return False
+
+
+def _launch(scratch: Path) -> Any:
+    """Start a JVM, or connect to the one of PYSPARK_GATEWAY_PORT."""
+    log = scratch / "spark.log"
+    own = SparkConf(loadDefaults=False).setAll(list(jvm_settings(scratch).items()))
+    try:
+        with log.open("wb") as output:
+            return launch_gateway(own, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
     except ConnectionRefusedError as error:
         remedy = "no JVM answers at PYSPARK_GATEWAY_PORT: unset it, and Spark starts one"
         raise SparkUnavailable(f"Spark does not start: {remedy}") from error
     except Exception as error:
         raise SparkUnavailable(f"Spark does not start: {reason(error, log)}") from error
+
+
+def _start(master: str, own: Mapping[str, str]) -> SparkContext:
+    configuration = SparkConf().setAll([*settings(master).items(), *own.items()])
+    try:
+        install_exception_handler()  # as a session does: exceptions of Java become one line
+        context = SparkContext(master, "harness", conf=configuration)
+    except Exception as error:
+        raise SparkUnavailable(f"Spark does not start: {reason(error)}") from error
     if _is_local(master) and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable  # else workers would be some python3 of the path
     return context
 
 
-def reason(error: Exception, log: Path) -> str:
-    """Return the JVM's own exception, or the last line of its log."""
+def reason(error: Exception, log: Path | None = None) -> str:
+    """Return the JVM's own exception, or the last line of its log, or else the error's."""
     thrown = re.search(r"^: (?:[\w.]+: )?(.+)$", str(error), re.MULTILINE)
     if thrown:
         return thrown[1].strip()
-    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    lines = log.read_text(errors="replace").split("\n") if log else []
     return next((line for line in reversed(lines) if line.strip()), str(error)).strip()
 
 
-@contextmanager
-def _output_into(path: Path) -> Iterator[None]:
-    """Let children started inside the block inherit `path` as standard output and error: the JVM logs there."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [(number, os.dup(number)) for number in (1, 2)]
-    with path.open("wb") as log:
-        for number, _ in kept:
-            os.dup2(log.fileno(), number)
-    try:
-        yield
-    finally:
-        for number, duplicate in kept:
-            os.dup2(duplicate, number)
-            os.close(duplicate)
-
-
 def _stop(running: SparkContext) -> None:
-    """Stop the context and our JVM, which PySpark would keep with all its memory until Python ends."""
-    gateway = SparkContext._gateway
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns if the JVM has already ended
         try:
@@ -189,17 +229,20 @@ def _stop(running: SparkContext) -> None:
         except (Py4JError, OSError):
             running.stop()  # the second call cleans up what is left in Python
     SparkSession._instantiatedSession = SparkSession._activeSession = None
-    if gateway is None or gateway.proc is None:  # somebody else's
+
+
+def _end(gateway: Any) -> None:
+    """End our JVM, which PySpark would keep with all its memory until Python ends."""
+    if gateway.proc is None:  # somebody else's
         return
-    process = gateway.proc
     with suppress(Exception):
         gateway.shutdown()
-    SparkContext._gateway = None
-    SparkContext._jvm = None
+    if SparkContext._gateway is gateway:
+        SparkContext._gateway = SparkContext._jvm = None
     # The JVM ends with its standard input.
     with suppress(OSError):
-        process.stdin.close()
+        gateway.proc.stdin.close()
     try:
-        process.wait(timeout=STOP_TIMEOUT_S)
+        gateway.proc.wait(timeout=STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        gateway.proc.kill()

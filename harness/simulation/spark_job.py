@@ -48,10 +48,9 @@ from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGH
 
 POLL_S = 0.5  # more often would take time from the workers
 CANCEL_TIMEOUT_S = 5.0
-# The JVM hands out slices and computes nothing. Spark must not repeat a slice that broke, because the journal counts
-# attempts. Each slice gets a new worker, so that the memory of the previous world is freed with its process.
+# Spark must not repeat a slice that broke, because the journal counts attempts. Each slice gets a new worker, so that
+# the memory of the previous world is freed with its process.
 SPARK = {
-    "spark.driver.memory": "512m",  # Spark's minimum; half of it stays unused
     "spark.python.daemon.module": "harness.simulation.spark_job",
     "spark.python.worker.reuse": "false",
     "spark.task.maxFailures": "1",

@@ -16,7 +16,7 @@ from pyspark.java_gateway import launch_gateway
 
 from harness.places import CHECKOUT
 from harness.reductions import SparkUnavailable
-from harness.reductions.spark_session import require_java, settings
+from harness.reductions.spark_session import jvm_settings, require_java
 
 
 @pytest.fixture(scope="session")
@@ -27,10 +27,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     except SparkUnavailable as missing:
         pytest.skip(str(missing))
     scratch = tmp_path_factory.mktemp("spark")
-    own = SparkConf(loadDefaults=False).setAll(list(settings(scratch, "local").items()))
-    with pytest.MonkeyPatch.context() as patch, (scratch / "spark.log").open("wb") as log:
-        # Spark keeps the folder of its first context for all, and a command removes its own.
-        patch.setenv("SPARK_LOCAL_DIRS", str(scratch))
+    own = SparkConf(loadDefaults=False).setAll(list(jvm_settings(scratch).items()))
+    with (scratch / "spark.log").open("wb") as log:
         started = launch_gateway(own, {"stdout": log, "stderr": log})
     yield started
     started.proc.stdin.close()

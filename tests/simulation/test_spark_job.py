@@ -248,6 +248,7 @@ JVM_DIES = """
 import os, signal, sys
 from pathlib import Path
 import psutil
+from harness.reductions.spark_session import one_jvm
 from tests.simulation.test_spark_job import fake_world, simulate
 
 killed = Path(sys.argv[1]) / "killed"
@@ -257,7 +258,8 @@ def die_once(cell):
         killed.touch()
         psutil.Process().parent().parent().kill()
 
-outcome = simulate(Path(sys.argv[1]), fake_world(die_once))
+with one_jvm():
+    outcome = simulate(Path(sys.argv[1]), fake_world(die_once))
 assert killed.exists()
 print(outcome.completed, "of", outcome.total)
 """
