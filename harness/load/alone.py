@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ class Alone:
         self._plan: CellPlan | None = None
         self._refusal = ""  # why there is no plan
         self._is_fresh = False  # the plan has not been used
+        self._is_blocking = False  # dialogs are being begun, and no greenlet runs
         self._turns: dict[int, Turns] = {}
         self._tests = 0
         self._seats: dict[int, _Seat | None] = {}  # by place; None: a user who could not begin
@@ -64,6 +66,7 @@ class Alone:
             self._stage = self._opened()
         except (UsageFailure, MachineFailure) as error:
             sys.exit(f"harness: {error}")
+        signal.signal(signal.SIGINT, self._on_interrupt)
         options = environment.parsed_options
         if options.headless or options.autostart:
             # Now, because Locust's clock of --run-time runs while a test starts.
@@ -133,6 +136,7 @@ class Alone:
         """Begins dialogs for so many users."""
         self._tests += 1
         self._plan, self._is_fresh = None, True
+        self._is_blocking = True
         try:
             scenario = self._scenario(users, self._initiators_max)
             self._plan = self._stage.make_ready(scenario, self._tests, logger.info)
@@ -142,6 +146,15 @@ class Alone:
             if self._environment.parsed_options.headless:
                 self._environment.process_exit_code = 3
                 gevent.spawn(self._runner.quit)
+        finally:
+            self._is_blocking = False
+
+    def _on_interrupt(self, *_: Any) -> None:
+        """Ctrl-C. Raised in whatever greenlet runs, it is printed or lost; the hub gives it to Locust's own."""
+        if self._is_blocking:
+            raise KeyboardInterrupt
+        hub = gevent.get_hub()
+        hub.loop.run_callback_threadsafe(hub.parent.throw, KeyboardInterrupt)
 
     def _on_test_start(self, **_: Any) -> None:
         if not self._is_fresh:
