@@ -79,6 +79,7 @@ class MemoryWatch:
             library.mallopt(_M_MMAP_THRESHOLD, MMAP_BYTES)
             library.mallopt(_M_TRIM_THRESHOLD, MMAP_BYTES)
         self._free_again_s = 0.0
+        self._free_later_s = float("inf")
         instance.sqlite.look_again = self._divide
         self._used_bytes = resident_bytes()  # after the last time
         self._look_later()
@@ -93,6 +94,11 @@ class MemoryWatch:
         used_bytes = resident_bytes()
         if used_bytes > self._used_bytes + max(GROWTH_BYTES, self._used_bytes // 4):
             used_bytes = self._used_bytes = self._free()
+            self._free_later_s = self._loop.time() + FREE_AGAIN_S
+        elif self._loop.time() >= self._free_later_s:
+            # What was in use at the peak may have been let go since, without any growth that would show it.
+            self._free_later_s = float("inf")
+            used_bytes = self._free()
         self._used_bytes = min(self._used_bytes, used_bytes)
         self._divide()
         if self._loop.time() >= self._free_again_s and self._is_worth_compacting():

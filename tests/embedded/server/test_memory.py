@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -98,6 +99,25 @@ def test_the_memory_of_deleted_rows_goes_back_where_few_are_left(side, watch, mo
     assert sum(tables.sizes_bytes(schema)[0] for schema in ("main", "temp")) < MIB
     side.run("INSERT dbo.t VALUES ('a'); BEGIN TRANSACTION; INSERT dbo.t VALUES ('b'); ROLLBACK")
     assert side.rows("SELECT k.n, LEN(k.s), t.s FROM dbo.kept k CROSS JOIN dbo.t t") == [(1, 8000, "a")]
+
+
+def test_what_was_in_use_at_a_peak_is_freed_after_it(watch, monkeypatch):
+    class Used:
+        def __init__(self):
+            self.itself = self  # only a collection frees it
+
+    monkeypatch.setattr(memory, "FREE_AGAIN_S", 0)
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 2**40)
+    used = Used()
+    is_freed = weakref.ref(used)
+    gc.disable()
+    try:
+        watch._look()
+        del used
+        watch._look()
+    finally:
+        gc.enable()
+    assert is_freed() is None
 
 
 def test_tables_of_table_variables_are_kept_for_some_kinds_alone(side, monkeypatch):
