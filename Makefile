@@ -65,7 +65,7 @@ compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=.
 test: setup  ## all tests, four files at a time; neither Docker nor network
 	@.venv/bin/python -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
 
-check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: under a minute
+check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
 
 clients: setup  ## client libraries for tests/clients: Python's into .venv, Node's into .clients, SqlClient and freebcp by apt-get

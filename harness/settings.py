@@ -29,6 +29,7 @@ PREFIX = "HARNESS_"
 # Secrets are not settings: the embedded servers' password, which their parent passes on, those of own servers, and the
 # token of the test clients.
 TOKEN = "HARNESS_TOKEN"  # that a worker must know to join
+MASTER_PORT = 5557  # Locust's
 TOKEN_LENGTH_MIN = 16  # a shorter one could be guessed from a recorded handshake
 SECRETS = frozenset(
     {
@@ -179,7 +180,7 @@ class Settings(RunSettings):
     master_bind_host: str | None = Field(
         None, description="where Locust's master listens for workers that join; none: workers of this machine"
     )
-    master_bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(5557, description="the same: its port")
+    master_bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(MASTER_PORT, description="the same: its port")
     workers_per_initiator: Annotated[int, Field(ge=1, le=64)] = Field(
         1, description="processes among which the threads of an initiator are divided"
     )

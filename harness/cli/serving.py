@@ -61,16 +61,14 @@ def serve(**options: Any) -> None:
         sys.exit(server.main(**options) or OK)
 
 
-MASTER_PORT = 5557  # Locust's
-
-
 @click.command(epilog=EXIT_CODES, short_help="Join a run of another machine with the test clients of this one.")
 @click.argument("master", metavar="HOST[:PORT]")
 @click.option("--processes", type=int, default=1, show_default=True, metavar="N", help="How many workers.")
 def worker(master: str, processes: int) -> None:
     """Join a run that waits for workers (harness matrix --master-bind-host) at the master's address, and at its port
-    if that is not 5557. A run takes one worker per initiator, and ends them. This machine needs the same harness, and
-    must reach the initiators under the names in lab.toml. HARNESS_TOKEN in the environment is the same on all machines.
+    if that is not 5557. A run takes one worker per initiator, or as many as its --workers-per-initiator says, and ends
+    them. This machine needs the same harness, and must reach the initiators under the names in lab.toml. HARNESS_TOKEN
+    in the environment is the same on all machines.
 
     It is the short form of Locust's own command, which takes all of Locust's options:
     locust -f .../harness/load/locustfile.py --worker --master-host HOST --master-port PORT
@@ -83,7 +81,7 @@ def worker(master: str, processes: int) -> None:
       harness worker 10.0.0.5:6000 --processes 3         three workers of one machine
     """
     from harness.places import LOCUSTFILE
-    from harness.settings import load_token
+    from harness.settings import MASTER_PORT, load_token
 
     with one_line_errors():
         load_token()

@@ -146,8 +146,8 @@ def calibrate(  # noqa: PLR0917
 ) -> None:
     """Fit the free parameters of the model to four of the paper's numbers and one of ours, and predict the others.
 
-    With --like the numbers are those of a measured run. This takes some minutes, with --sensitivity up to a minute a
-    step. The results are a model's, not SQL Server's.
+    With --like the numbers are those of a measured run. This takes some minutes, with --sensitivity much longer, and
+    it says how long. The results are a model's, not SQL Server's.
 
     \b
     Examples:

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
-from numpy.typing import NDArray
 
 from harness.figures.reduced_run import listed
 from harness.matrix import PAYLOADS_BYTES, which_dialogs
@@ -249,26 +248,13 @@ def name_lines(sheet: Sheet) -> bool:
 
 def spread_apart(positions: Sequence[float], gap: float) -> list[float]:
     """Move positions as little as possible so that they lie at least `gap` apart, in the same order."""
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415  a third of a second, and only drawings need it
+
     order = np.argsort(positions, kind="stable")
     steps = gap * np.arange(len(order))
-    wanted = np.asarray(positions)[order] - steps
     placed = np.empty(len(order))
-    placed[order] = _isotonic(wanted) + steps
+    placed[order] = isotonic_regression(np.asarray(positions)[order] - steps).x + steps
     return placed.tolist()
-
-
-def _isotonic(wanted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rising numbers with the least squares of the differences from `wanted`, by the formula of maxima and minima.
-
-    SciPy has it, in a module that takes a third of a second to import.
-    """
-    count = len(wanted)
-    return np.array(
-        [
-            max(min(wanted[low : high + 1].mean() for high in range(place, count)) for low in range(place + 1))
-            for place in range(count)
-        ]
-    )
 
 
 def thread_axis(ax: Axes, values: Sequence[int], label: str) -> None:

@@ -304,8 +304,8 @@ class LocustClients:
                 self._children.append(self._start_worker(number))
         elif len(self._present()) < wanted:
             self._tell(
-                f"waiting for {wanted} workers, {self._per_initiator} per initiator: on other machines run "
-                f"harness worker {self._elsewhere}"
+                f"waiting for {wanted} worker{'s' if wanted > 1 else ''}, {self._per_initiator} per initiator: "
+                f"on other machines run harness worker {self._elsewhere}"
             )
         self._wait_for(lambda: len(self._present()) >= wanted, self._join_timeout_s)
         present = self._present()

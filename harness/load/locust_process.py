@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import itertools
@@ -31,8 +32,9 @@ class Introduction(TypedDict):
     process: int
 
 
+@functools.cache
 def version() -> str:
-    """The harness's version, and a digest of its source: a checkout may have changed since its version was named."""
+    """The harness's version, and a digest of what workers run: a checkout may have changed under the same version."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted([*package.glob("*.py"), *package.glob("load/*.py")]):

@@ -1,7 +1,7 @@
 """The Locust master process: `python -m harness.load.master`, started by `locust_clients`, which it answers on a pipe.
 
 Its options are options of Locust's own parser, so that Locust, its listeners and its plugins find in `sys.argv` what
-they know. With `--web-port` it also serves Locust's web interface (`web`).
+they know. With `--web-page` it also serves Locust's web interface (`web`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from harness.places import LOCUSTFILE
 from tests.e2e.test_listeners import listening
 from tests.processes import Child, children_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -32,7 +32,7 @@ def test_headless_with_variables_of_locust_and_statistics_as_csv(tmp_path: Path)
     variables = environment(LOCUST_HEADLESS="1", LOCUST_USERS="3", LOCUST_SPAWN_RATE="3")
     with Child([*LOCUST, *words], env=variables, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
         # Locust writes its files out every ten seconds.
-        wait_for(lambda: process.poll() is not None or rows(tmp_path / "calls_stats.csv", "dbo.SendMessage"))
+        wait_until(lambda: process.poll() is not None or rows(tmp_path / "calls_stats.csv", "dbo.SendMessage"))
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 0
     [sends] = rows(tmp_path / "calls_stats.csv", "dbo.SendMessage")
@@ -61,7 +61,7 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", data, timeout=60) as response:
                 return str(response.read().decode())
 
-        wait_for(lambda: listening(process.pid))
+        wait_until(lambda: listening(process.pid))
         [(host, port)] = listening(process.pid)
         assert host == "127.0.0.1"
         assert "payload_bytes" in get("/")
@@ -69,7 +69,7 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
         assert len(servers) == 2
         for users in (2, 3):
             assert json.loads(get("/swarm", {"user_count": users, "spawn_rate": users}))["success"]
-            wait_for(lambda: json.loads(get("/stats/requests"))["stats"][0]["num_requests"] > 0)
+            wait_until(lambda: json.loads(get("/stats/requests"))["stats"][0]["num_requests"] > 0)
             assert json.loads(get("/stop", {}))["success"]
             found = json.loads(get("/stats/requests"))
             assert not found["errors"]
@@ -92,11 +92,3 @@ def test_a_lab_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("harness: --lab: unknown lab 'nowhere'")
-
-
-def wait_for(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
