@@ -28,6 +28,7 @@ Rules:
   and that is their effect. The explanation says so.
 * A claim that no data could refute is not measured. If nobody was seen waiting, the run says nothing about whose
   pages are waited for.
+* A number that needs a machine for each instance is not measured where instances share processors or a disk.
 * Where the paper gives total threads without a number of initiators, its figure 5 has three, and so do the claims.
 * A verdict on a simulated or embedded lab is about that lab, not about SQL Server.
 """
@@ -95,14 +96,30 @@ ABOUT_THE_WHOLE = frozenset(
 )
 
 
+# Instances that take processors or a disk from each other grow less than separate ones, and are in each other's way.
+ON_SEPARATE_MACHINES = frozenset(
+    {
+        *("initiator_processors", "target_processors", "initiator_is_bottleneck"),
+        *("linear_1_to_3", "linear_third_initiator"),
+    }
+)
+
+
 def evaluate(
-    tables: Tables, *, lab: str, hardware: str = "", load_model: str = CLOSED_LOOP, is_whole: bool = True
+    tables: Tables,
+    *,
+    lab: str,
+    hardware: str = "",
+    load_model: str = CLOSED_LOOP,
+    is_whole: bool = True,
+    shared: str = "",
 ) -> list[Judgement]:
     """Judge every claim of the paper, in the paper's order, by the reduced tables of a lab's run.
 
     `hardware` is the name of what a simulated lab modelled. No claim is judged by an open loop: its rate is what the
     user asked for, and says nothing about how fast the lab is. Only cells of the paper's matrix are judged. A run that
-    is not the whole of it (`is_whole`) can confirm what is said of the whole, but not refute it.
+    is not the whole of it (`is_whole`) can confirm what is said of the whole, but not refute it. `shared` says what the
+    instances share, if anything: `the instances share a disk`.
     """
     origins = {claim.key: provenance(claim.key, lab=lab, hardware=hardware) for claim in CLAIMS}
     if load_model != CLOSED_LOOP:
@@ -115,6 +132,9 @@ def evaluate(
         if of_paper.cells.empty and len(tables.cells) and claim.key not in gain.OF_TECHNIQUES:
             reason = "the run has no cell of the paper's matrix"
             judged.append(Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key]))
+            continue
+        if shared and claim.key in ON_SEPARATE_MACHINES:
+            judged.append(Judgement(claim, Verdict.NOT_MEASURED, shared, origins[claim.key]))
             continue
         one = judge(claim, found, origins[claim.key])
         if not is_whole and claim.key in ABOUT_THE_WHOLE and one.verdict is Verdict.FAILS:

@@ -8,7 +8,7 @@ the problem and the remedy. The checks depend on the facts alone and change noth
 - `transport`: routes to the other side, those of msdb for arriving messages, endpoints and who may connect
 - `dialog_security`: master keys, certificates of dialogs and their copies, binding, right to send
 - `instance_settings`: version, edition, options that distort a measurement
-- `machine`: disk and log for the largest planned cell, differences between clocks
+- `machine`: disk and log for the largest planned cell, differences between clocks, processors and disks that are shared
 
 They cover what `ssbdiagnose CONFIGURATION` covers, and identify objects by what they do instead of by name: an
 endpoint's certificate is found in the other side's master by its thumbprint, whatever its name there.
@@ -41,9 +41,10 @@ def examine(
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
         clocks = in_parallel(machine.measure_clock, opened)
-    found = configuration(lab, sides)
+    found = [*configuration(lab, sides), *machine.check_placement(lab)]
     for side, clock in zip(sides, clocks, strict=True):
         found += machine.check_clock(side, clock)
+        found += machine.check_processors(side, lab.placement)
     here = [cell for cell in cells if cell.server_version == lab.version]
     for number, side in enumerate(sides):
         found += instance_settings.check_admin_connection(side)

@@ -7,6 +7,9 @@ same time. The log in use depends on checkpoints and open transactions: a quarte
 findings say that these are estimates.
 
 Delivery latencies are differences between the clocks of the instances and of this machine.
+
+Instances that share processors or a disk slow each other down, which separate machines would not
+(`harness.lab.placement`). In a container SQL Server may count processors that it cannot use.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.doctor.facts import Facts, Finding, Row
-from harness.lab import scripts
+from harness.lab import placement, scripts
+from harness.lab.instances import Lab
+from harness.lab.placement import PROCESSORS, Placement
 from harness.matrix import Cell
 from harness.settings import Settings
 from harness.whitepaper import MESSAGE_DROP_BYTES, PEAK_THROUGHPUT
@@ -162,3 +167,45 @@ def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
         yield side.warning("clock", text, remedy)
     else:
         yield side.information("clock", text)
+
+
+NOT_MEASURED = "claims about processors, linear growth and the bottleneck are not measured"
+_REMEDIES = {
+    placement.PROCESSORS: "use a machine with a core for each instance and one for the clients, or a server for each "
+    "instance (lab.toml); remove containers that run already (harness lab down)",
+    placement.DISK: "use a server for each instance (lab.toml)",
+}
+
+
+def check_placement(lab: Lab) -> Iterator[Finding]:
+    """Check that no instance takes processors or a disk from another."""
+    if PROCESSORS not in lab.placement.shared:
+        yield Finding("information", "lab", PROCESSORS, str(lab.placement).partition(": ")[2])
+    for what, why in lab.placement.shared.items():
+        text = f"{why}: {NOT_MEASURED}"
+        if lab.place == "embedded":  # as it is meant to be, and told with every number of it
+            yield Finding("information", "lab", what, text)
+        else:
+            yield Finding("warning", "lab", what, text, _REMEDIES[what])
+
+
+def check_processors(side: Facts, where: Placement) -> Iterator[Finding]:
+    """Check that an instance with processors of its own counts these and no others.
+
+    With a limit of cgroup v2 SQL Server goes on counting all processors of the machine, and has a scheduler for each.
+    Nothing says so of a cpuset. Source:
+    https://learn.microsoft.com/sql/linux/sql-server-linux-docker-container-configure
+    """
+    own, row = where.processors.get(side.name, ""), side.row("edition")
+    if not own or row is None:
+        return
+    number = len(placement.parse(own))
+    if (row["cpu_count"], row["scheduler_count"]) == (number, number):
+        yield side.information(PROCESSORS, f"counts the {number} processors that it has")
+        return
+    text = (
+        f"counts {row['cpu_count']} processors and has {row['scheduler_count']} schedulers, but may use only {number} "
+        f"({own}): the processor time in percent is of {row['cpu_count']}"
+    )
+    affinity = own.replace("-", " TO ").replace(",", ", ")
+    yield side.warning(PROCESSORS, text, f"ALTER SERVER CONFIGURATION SET PROCESS AFFINITY CPU = {affinity};")

@@ -38,6 +38,7 @@ LAB_WORDS = {
     "Not SQL Server, and not a measurement",
     "sqlserver": "sqlserver lab: SQL Server itself, measured by this harness",
 }
+SHARED_WORDS = {"processors": "processors", "disk": "a disk"}
 VERSION_WORDS = {"embedded": "imitated versions", "simulated": "modelled versions"}
 # The line above the title of every figure.
 ORIGIN_WORDS = {
@@ -143,6 +144,14 @@ class Run(Tables):
         return planned - others >= PERMUTATIONS_A_VERSION * len(settings.get("server_versions") or self.versions)
 
     @property
+    def shared(self) -> str:
+        """What the instances share: `the instances share processors and a disk`; empty if nothing, or unknown."""
+        placed = (self.manifest.get("placement") or {}).values()
+        kinds = {kind for one in placed for kind in one.get("shared") or {}}
+        found = [words for kind, words in SHARED_WORDS.items() if kind in kinds]
+        return f"the instances share {listed(found)}" if found else ""
+
+    @property
     def versions(self) -> list[str]:
         return sorted(self.cells.server_version.unique())
 
@@ -165,7 +174,14 @@ def read(folder: Path) -> Run:
 
 def judge(run: Run) -> list[claims.Judgement]:
     """Judge the paper's claims by a run."""
-    return claims.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model, is_whole=run.is_whole)
+    return claims.evaluate(
+        run,
+        lab=run.lab,
+        hardware=run.hardware,
+        load_model=run.load_model,
+        is_whole=run.is_whole,
+        shared=run.shared,
+    )
 
 
 def is_counted(manifest: Mapping[str, Any]) -> bool:
@@ -249,7 +265,11 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     if run.is_model:
         computer[:1] = [f"modelled hardware: {run.hardware or '?'}", *(f"computed on {name}" for name in computer[:1])]
     lab = "; ".join([LAB_WORDS.get(run.lab, f"{run.lab} lab"), *(_builds(manifest) if run.lab == "sqlserver" else [])])
-    return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join([run.load, *computer])]
+    return [
+        lab[:1].upper() + lab[1:],
+        " · ".join(identity),
+        " · ".join(filter(None, [run.load, *computer, run.shared])),
+    ]
 
 
 def _counted(cells: pd.DataFrame) -> str:

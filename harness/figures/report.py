@@ -136,6 +136,7 @@ def facts(run: Run) -> dict[str, Any]:
         "Settings": manifest.get("settings"),
         "Parameters of the model": manifest.get("model"),
         machine: manifest.get("machine"),
+        "Placement of instances and clients": manifest.get("placement"),
         "Software": manifest.get("versions"),
         **{_instance_name(instance): instance for instance in manifest.get("instances") or []},
     }

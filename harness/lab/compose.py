@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import re
 import secrets
 import stat
@@ -20,9 +21,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.failures import MachineFailure
 from harness.lab.drivers import Secret
+from harness.lab.placement import Machine
 from harness.matrix import INITIATORS_MAX
 from harness.places import COMPOSE_FILE, PROJECT_FOLDER
 
@@ -52,8 +55,33 @@ _WATCH_S = 0.2
 _SERVER_VERSION = "{{.Server.Version}}"
 
 
+def cpuset_variable(service: str) -> str:
+    """Return the name of the variable with the processors of a service."""
+    return f"MSSQL_{service.upper()}_CPUSET"
+
+
 class ComposeError(MachineFailure):
     """Docker cannot do what the lab needs. The message says what is missing and how to get it."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What `docker info` says of the machine on which containers run."""
+
+    processors: int
+    memory_bytes: int
+    kernel: str  # such as 6.12.48-amd64
+    root: str  # the folder in which the volumes lie, on that machine
+
+    @property
+    def kernel_version(self) -> tuple[int, int]:
+        """Major and minor version, (0, 0) if the engine does not say."""
+        told = re.match(r"(\d+)\.(\d+)", self.kernel)
+        return (int(told[1]), int(told[2])) if told else (0, 0)
+
+    def is_on(self, machine: Machine) -> bool:
+        """Return whether containers run on this machine's kernel, not on another's or a virtual one's."""
+        return self.kernel == platform.release() and self.processors == len(machine.online)
 
 
 class EnvFileError(MachineFailure):
@@ -139,35 +167,52 @@ def _number(name: str, most: int) -> int | None:
     return int(text) if text else None
 
 
-def require_memory(instances: int) -> None:
+def engine() -> Engine:
+    """Ask the engine about its machine. Source: https://docs.docker.com/reference/cli/docker/system/info/"""
+    asked = _docker("info", "--format", "{{json .}}", timeout_s=_TIMEOUT_S)
+    _expect(asked, "docker info failed")
+    told = json.loads(asked.stdout)
+    return Engine(
+        int(told.get("NCPU") or 0),
+        int(told.get("MemTotal") or 0),
+        str(told.get("KernelVersion") or ""),
+        str(told.get("DockerRootDir") or "Docker's folder"),
+    )
+
+
+def require_memory(engine: Engine, instances: int) -> None:
     """Raise ComposeError if the engine's machine has less memory than so many instances of SQL Server take."""
-    asked = _docker("info", "--format", "{{.MemTotal}}", timeout_s=_TIMEOUT_S).stdout.strip()
     each_mb = _number(_MEMORY_MB, _MEMORY_MAX_MB) or _MEMORY_DEFAULT_MB
-    if asked.isdecimal() and int(asked) < instances * each_mb * 1024**2:
-        fitting = int(asked) // (each_mb * 1024**2) - 1
+    if 0 < engine.memory_bytes < instances * each_mb * 1024**2:
+        fitting = engine.memory_bytes // (each_mb * 1024**2) - 1
         fewer = f"ask for at most {fitting} initiators ({_INITIATORS}={fitting})" if fitting > 0 else "give it more"
         raise ComposeError(
             f"{instances} instances of SQL Server take {instances * each_mb:,} MB of memory, and Docker has "
-            f"{int(asked) // 1024**2:,} MB: {fewer}, or lower {_MEMORY_MB} (2000 or more)"
+            f"{engine.memory_bytes // 1024**2:,} MB: {fewer}, or lower {_MEMORY_MB} (2000 or more)"
         )
 
 
-def kernel() -> tuple[int, int]:
-    """Return the version of the Linux kernel on which the engine runs containers, (0, 0) if it does not say."""
-    told = re.match(r"(\d+)\.(\d+)", _docker("info", "--format", "{{.KernelVersion}}", timeout_s=_TIMEOUT_S).stdout)
-    return (int(told[1]), int(told[2])) if told else (0, 0)
+def up(
+    services: Sequence[str],
+    *,
+    version: str,
+    cpusets: Mapping[str, str],
+    watch: Callable[[], None],
+    tell: Callable[[str], None],
+) -> None:
+    """Start services of a version, each on its processors, and what they depend on. Services that run are left alone.
 
-
-def up(services: Sequence[str], *, version: str, watch: Callable[[], None], tell: Callable[[str], None]) -> None:
-    """Start services of a version and what they depend on. Services that run are left alone."""
+    A service without an entry in `cpusets` has all processors.
+    """
     check()
     password()
-    for image in sorted(set(_compose("config", "--images", version=version).split())):
+    for image in sorted(set(_compose("config", "--images", values={"MSSQL_VERSION": version}).split())):
         if _docker("image", "inspect", image, timeout_s=_TIMEOUT_S).returncode:
             tell(f"pulling {image} (once)")
             pulled = _docker("pull", "--quiet", image, timeout_s=_PULL_TIMEOUT_S, watch=watch)
             _expect(pulled, f"the image {image} cannot be pulled")
-    _compose("up", "--detach", "--no-recreate", *services, version=version, timeout_s=_UP_TIMEOUT_S, watch=watch)
+    values = {"MSSQL_VERSION": version, **{cpuset_variable(name): text for name, text in cpusets.items()}}
+    _compose("up", "--detach", "--no-recreate", *services, values=values, timeout_s=_UP_TIMEOUT_S, watch=watch)
 
 
 def down() -> None:
@@ -193,6 +238,16 @@ def containers() -> dict[str, Container]:
     # Compose prints an array up to version 2.20, and one object a line since.
     rows = json.loads(output) if output.startswith("[") else [json.loads(line) for line in output.splitlines()]
     return {str(row["Service"]): _container(row) for row in rows if row["Service"] != _VOLUMES}
+
+
+def cpusets(containers: Sequence[Container]) -> dict[str, str]:
+    """Return the processors that each container really has, by service; empty: all."""
+    asked = _docker("inspect", *(one.name for one in containers), timeout_s=_TIMEOUT_S)
+    _expect(asked, "docker inspect failed")
+    rows = json.loads(asked.stdout)
+    return {
+        one.service: str(row["HostConfig"].get("CpusetCpus") or "") for one, row in zip(containers, rows, strict=True)
+    }
 
 
 def log(service: str, tail: str = "all") -> str:
@@ -231,19 +286,22 @@ def _container(row: Mapping[str, object]) -> Container:
 def _compose(
     verb: str,
     *arguments: str,
-    version: str = "",
+    values: Mapping[str, str] = MappingProxyType({}),
     timeout_s: float = _TIMEOUT_S,
     watch: Callable[[], None] = lambda: None,
 ) -> str:
-    """Run a command of Compose and return its output; `version` is that of containers to be made."""
+    """Run a command of Compose and return its output; `values` are those of docker-compose.yml."""
     project = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", "*")
-    done = _docker("compose", *project, verb, *arguments, version=version, timeout_s=timeout_s, watch=watch)
+    done = _docker("compose", *project, verb, *arguments, values=values, timeout_s=timeout_s, watch=watch)
     _expect(done, f"docker compose {verb} failed")
     return done.stdout
 
 
 def _docker(
-    *arguments: str, version: str = "", timeout_s: float, watch: Callable[[], None] = lambda: None
+    *arguments: str,
+    values: Mapping[str, str] = MappingProxyType({}),
+    timeout_s: float,
+    watch: Callable[[], None] = lambda: None,
 ) -> subprocess.CompletedProcess[str]:
     """Run `docker` until it ends, its time is up or `watch` raises.
 
@@ -257,7 +315,7 @@ def _docker(
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env=_environment(version),
+            env=_environment(values),
             start_new_session=True,
         )
     except FileNotFoundError:
@@ -289,10 +347,10 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
 
 
-def _environment(version: str) -> dict[str, str]:
+def _environment(values: Mapping[str, str]) -> dict[str, str]:
     """Return this process's environment with values for docker-compose.yml. `down` works without ACCEPT_EULA."""
     asked = {"ACCEPT_EULA": value("ACCEPT_EULA") or "N", _PASSWORD: value(_PASSWORD) or "none"}
-    return {**os.environ, **asked, **({"MSSQL_VERSION": version} if version else {})}
+    return {**os.environ, **asked, **values}
 
 
 # Docker's words, a detail in them, and the message to the user; {0} is the detail.
@@ -301,6 +359,11 @@ _CAUSES = (
         r"port is already allocated|address already in use",
         r"127\.0\.0\.1:(\d+)",
         "port {0} on 127.0.0.1 is in use: stop what listens there, or set another in .env (see docker-compose.yml)",
+    ),
+    (
+        r"Requested CPUs are not available",
+        r"requested (\S+),",
+        "the machine on which Docker runs lacks some of the processors {0}: see docker-compose.yml on MSSQL_..._CPUSET",
     ),
     (
         r"no matching manifest",

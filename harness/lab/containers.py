@@ -3,20 +3,25 @@
 A lab removes the containers that it started, with their data. Containers that ran before (`harness lab up`) are used:
 an earlier lab's databases are dropped first, and the containers keep running afterwards. All versions have the same
 services, so containers of another version are removed first.
+
+Each container has processors of its own (`cpuset`), where the machine has enough: a plan deals them out
+(`placement.Machine.plan`) unless the user names them. Containers that ran before keep those that they have.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.failures import MachineFailure
-from harness.lab import compose, drivers, scripts
-from harness.lab.compose import ComposeError, Container
+from harness.lab import compose, drivers, placement, scripts
+from harness.lab.compose import ComposeError, Container, Engine, EnvFileError
 from harness.lab.drivers import Driver
 from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
+from harness.lab.placement import Machine, Placement
 from harness.lab.processes import Child
 from harness.matrix import INITIATORS_MAX
 
@@ -55,13 +60,14 @@ def running(
     Raises ComposeError, LabError, InstanceDied or scripts.ScriptError, and then stops what it started.
     """
     services = _services(initiators)
-    ran_before = _make_room(version, len(services), tell)
+    room = _make_room(version, services, tell)
     lab: Lab | None = None
     try:
-        instances = _bring_up(services, version, driver, watch, tell)
+        instances = _bring_up(room, version, driver, watch=watch, tell=tell)
         _prepare(instances, services, watch, tell)
         lab = Lab("containers", version, instances[0], instances[1:], directory)
         there = compose.containers()
+        lab.placement = _placement(room, there)
         for instance, service in zip(instances, services, strict=True):
             _raise_if_ended(service, there)
             instance.process = _Watched(service, there[service].name, directory)
@@ -69,7 +75,8 @@ def running(
     finally:
         if lab is not None:
             lab.close()
-        _take_down([service for service in services if service not in ran_before], bool(ran_before), directory, tell)
+        started = [service for service in services if service not in room.running]
+        _take_down(started, bool(room.running), directory, tell)
 
 
 def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
@@ -78,9 +85,10 @@ def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
         raise LabError(f"no container runs SQL Server {version!r}: choose one of {', '.join(VERSIONS)}")
     drivers.check_manager()
     services = _services(initiators)
-    _make_room(version, len(services), tell)
+    room = _make_room(version, services, tell)
     try:
-        _bring_up(services, version, drivers.choose(), lambda: None, tell)
+        _bring_up(room, version, drivers.choose(), watch=lambda: None, tell=tell)
+        tell(str(_placement(room, compose.containers())))
     except BaseException:
         tell("containers that did start keep running: see harness lab status, remove them with harness lab down")
         raise
@@ -121,14 +129,25 @@ def _services(initiators: int) -> list[str]:
     return [name.replace("-", "") for name, _ in SIDES[: initiators + 1]]
 
 
-def _make_room(version: str, instances: int, tell: Callable[[str], None]) -> set[str]:
-    """Remove containers of another version, and stopped ones if none runs. Return the services that run.
+class _Room(NamedTuple):
+    """The services of a lab, where they may run, and which of them, or others, run already."""
 
-    Removes nothing if the machine cannot carry so many instances.
+    services: Sequence[str]
+    engine: Engine
+    cpusets: Mapping[str, str]
+    running: set[str]
+
+
+def _make_room(version: str, services: Sequence[str], tell: Callable[[str], None]) -> _Room:
+    """Remove containers of another version, and stopped ones if none runs.
+
+    Removes nothing if the machine cannot carry the services, or lacks processors that the user names for them.
     """
     compose.check()
-    compose.require_memory(instances)
-    if version == _OLD_VERSION and (kernel := compose.kernel()) >= _TOO_NEW_KERNEL:
+    engine = compose.engine()
+    compose.require_memory(engine, len(services))
+    cpusets = _cpusets(engine, services)
+    if version == _OLD_VERSION and (kernel := engine.kernel_version) >= _TOO_NEW_KERNEL:
         new, runs_on = (".".join(map(str, one)) for one in (_TOO_NEW_KERNEL, kernel))
         tell(
             f"SQL Server {version} in a container is known to end at its start on Linux {new} and later, and Docker "
@@ -139,16 +158,53 @@ def _make_room(version: str, instances: int, tell: Callable[[str], None]) -> set
     if there and (not running or any(one.version != version for one in there.values())):
         tell(f"removing {', '.join(sorted(there))}")
         compose.down()
-        return set()
-    return running
+        running = set()
+    return _Room(services, engine, cpusets, running)
+
+
+def _cpusets(engine: Engine, services: Sequence[str]) -> dict[str, str]:
+    """Return the processors of each service: those that the user names, else those of a plan, if there is one.
+
+    Raises EnvFileError if the user names processors that the machine lacks.
+    """
+    machine = Machine.here()
+    variables = {service: compose.cpuset_variable(service) for service in services}
+    given = {service: compose.value(variable) for service, variable in variables.items()}
+    if not any(given.values()):
+        planned = machine.plan(len(services)) if engine.is_on(machine) else []
+        return dict(zip(services, map(placement.listed, planned), strict=False))
+    there = machine.online if engine.is_on(machine) else frozenset(range(engine.processors))
+    for service, variable in variables.items():
+        try:
+            lacking = placement.parse(given[service]) - there
+        except ValueError as error:
+            raise EnvFileError(f"{variable} in {compose.place(variable)}: {error}") from None
+        if lacking:
+            raise EnvFileError(
+                f"{variable} in {compose.place(variable)} is {given[service]}, and Docker's machine has the processors "
+                f"{placement.listed(there)}: leave out {placement.listed(lacking)}"
+            )
+    return given
+
+
+def _placement(room: _Room, there: Mapping[str, Container]) -> Placement:
+    """Return where containers really run, whatever was planned for them."""
+    machine = Machine.here()
+    found = compose.cpusets([there[service] for service in room.services])
+    return placement.of_containers(
+        machine if room.engine.is_on(machine) else None,
+        {name: found[service] for (name, _), service in zip(SIDES, room.services, strict=False)},
+        disk=room.engine.root,
+    )
 
 
 def _bring_up(
-    services: Sequence[str], version: str, driver: Driver, watch: Callable[[], None], tell: Callable[[str], None]
+    room: _Room, version: str, driver: Driver, *, watch: Callable[[], None], tell: Callable[[str], None]
 ) -> list[Instance]:
     began = time.monotonic()
+    services = room.services
     tell(f"starting {', '.join(services)}")
-    compose.up(services, version=version, watch=watch, tell=tell)
+    compose.up(services, version=version, cpusets=room.cpusets, watch=watch, tell=tell)
     there = compose.containers()
     for service in services:
         _raise_if_ended(service, there)

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harness.lab import placement
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login
 from harness.lab.processes import Child, ChildError, stop_all
@@ -75,7 +76,7 @@ def _start(version: str, initiators: int, directory: Path, driver: Driver) -> La
     except BaseException:
         stop_all(children)
         raise
-    return Lab("embedded", version, instances[0], instances[1:], directory)
+    return Lab("embedded", version, instances[0], instances[1:], directory, placement=placement.of_embedded())
 
 
 def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:

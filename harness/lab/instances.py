@@ -15,6 +15,7 @@ from harness.failures import MachineFailure
 from harness.lab import drivers, error_remedies, interruption
 from harness.lab.drivers import Driver, OdbcError, Secret
 from harness.lab.error_remedies import error_text
+from harness.lab.placement import Placement
 from harness.lab.processes import Process, stop_all
 from harness.lab.scripts import ScriptError
 from harness.matrix import INITIATORS_MAX
@@ -238,6 +239,7 @@ class Lab:
     identities: list[dict[str, Any]] = field(default_factory=list)  # rows of observe/instance.sql, target first
     clock: Clock = field(default_factory=RealClock, repr=False)
     watch: Callable[[], None] = field(default=lambda: None, repr=False)  # raises to end whatever waits for the lab
+    placement: Placement = field(default_factory=Placement, repr=False)  # where the parts run, once the lab is open
 
     @property
     def instances(self) -> list[Instance]:

@@ -18,7 +18,7 @@ from harness import lab_file as lab_files
 from harness import settings as settings_module
 from harness import workload_file
 from harness.failures import nearest
-from harness.lab import compose, containers, drivers, embedded_instances, link, user_servers
+from harness.lab import compose, containers, drivers, embedded_instances, link, placement, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Security
 from harness.lab_file import LabFile
 from harness.matrix import INITIATORS, INITIATORS_MAX
@@ -203,6 +203,12 @@ def open(
                 user_servers.abandon(lab, tell)
             raise
         stack.callback(user_servers.close, lab)
+        if lab.place == "servers":
+            rows = zip(lab.instances, lab.identities, strict=True)
+            lab.placement = placement.of_servers((one.name, one.host, str(row["server_name"])) for one, row in rows)
+        if lab.place != "embedded":  # there all share all
+            tell(str(lab.placement))
+        stack.enter_context(placement.pinned(lab.placement.clients))
         yield lab
 
 

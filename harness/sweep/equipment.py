@@ -67,6 +67,7 @@ class Preflight:
                 )
         if any(EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
             current["lab"] = "embedded"  # whatever the servers were called, their numbers are not SQL Server's
+        current.setdefault("placement", {})[lab.version] = lab.placement.record
         current["findings"][lab.version] = [asdict(finding) for finding in findings]
         run_folder.write_manifest(self.results, current)
 

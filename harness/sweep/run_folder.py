@@ -165,6 +165,7 @@ def new_manifest(run_id: str, settings: RunSettings, *, cells: int, driver: Driv
         "machine": machine(),
         "versions": versions(driver),
         "instances": [],
+        "placement": {},  # which processors instances and clients have and what instances share, by server version
         "findings": {},  # the doctor's, by server version
     }
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from harness.claims import (
     MEASURES,
+    ON_SEPARATE_MACHINES,
     NotMeasured,
     Provenance,
     Verdict,
@@ -288,6 +289,19 @@ def test_no_claim_is_judged_by_an_open_loop(flat_run):
         "the paper's clients send in a closed loop, and those of this run in an open loop, 500/s per initiator, constant "
         "intervals"
     )
+
+
+def test_what_needs_separate_machines_is_not_measured_where_instances_share_one(paper_run):
+    alone = {judged.claim.key: judged for judged in evaluate(paper_run, lab="sqlserver")}
+    shared = {
+        judged.claim.key: judged
+        for judged in evaluate(paper_run, lab="sqlserver", shared="the instances share processors and a disk")
+    }
+    changed = {key for key in alone if alone[key] != shared[key]}
+    assert changed == ON_SEPARATE_MACHINES
+    assert {shared[key].verdict for key in changed} == {Verdict.NOT_MEASURED}
+    assert {shared[key].explanation for key in changed} == {"the instances share processors and a disk"}
+    assert {"initiator_processors", "linear_1_to_3", "initiator_is_bottleneck"} <= changed
 
 
 def test_verdicts_are_counted(flat_run):

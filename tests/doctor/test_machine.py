@@ -10,6 +10,7 @@ import pytest
 from harness.doctor import machine
 from harness.doctor.facts import Facts
 from harness.lab.instances import connections
+from harness.lab.placement import Placement
 from harness.matrix import Cell, all_cells
 from harness.settings import Settings
 from tests.doctor.conftest import ills
@@ -114,3 +115,38 @@ def test_a_difference_of_clocks_beyond_its_uncertainty_is_a_warning(difference_m
     assert ills(findings) == ([(expected, "target", "clock")] if expected else [])
     assert f"{difference_ms:+.2f} ms" in findings[0].text
     assert "17.00 ms" in findings[0].text
+
+
+def placed(place: str, where: Placement) -> Any:
+    return SimpleNamespace(place=place, placement=where)
+
+
+def test_what_instances_share_is_a_warning_with_what_it_costs_and_the_remedy():
+    where = Placement(shared={"processors": "two instances have processors of the same core", "disk": "all in one"})
+    found = list(machine.check_placement(placed("containers", where)))
+    assert ills(found) == [("warning", "lab", "processors"), ("warning", "lab", "disk")]
+    assert found[0].text == (
+        "two instances have processors of the same core: claims about processors, linear growth and the bottleneck are "
+        "not measured"
+    )
+    assert "a core for each instance and one for the clients" in found[0].remedy
+    assert not ills(machine.check_placement(placed("embedded", where)))
+
+
+def test_separate_machines_are_no_warning():
+    [found] = machine.check_placement(placed("servers", Placement()))
+    assert (found.severity, found.text) == ("information", "each instance has a machine of its own")
+
+
+@pytest.mark.parametrize("counted, schedulers, is_right", [(8, 8, True), (16, 8, False), (16, 16, False)])
+def test_an_instance_that_counts_other_processors_than_it_has_is_told_which(counted, schedulers, is_right):
+    facts = Facts(TARGET, "Target")
+    facts.answers["edition"] = [{"cpu_count": counted, "scheduler_count": schedulers}]
+    [found] = machine.check_processors(facts, Placement(processors={"target": "0-3,8-11", "clients": "4-7"}))
+    assert (found.severity == "information") == is_right
+    if not is_right:
+        assert found.text.startswith(
+            f"counts 16 processors and has {schedulers} schedulers, but may use only 8 (0-3,8-11)"
+        )
+        assert found.remedy == "ALTER SERVER CONFIGURATION SET PROCESS AFFINITY CPU = 0 TO 3, 8 TO 11;"
+    assert not list(machine.check_processors(facts, Placement()))

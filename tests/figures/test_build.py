@@ -17,7 +17,7 @@ from PIL import Image
 from harness.figures import build, throughput
 from harness.figures.build import FORMATS, STYLE, draw, drawings, frame, wrap, write
 from harness.figures.gain import NOT_TOLD
-from harness.figures.reduced_run import Missing, clocks, footer, origin, read
+from harness.figures.reduced_run import Missing, clocks, footer, judge, origin, read
 from harness.matrix import Cell, all_cells
 from harness.records import ResultsError
 from tests.figures.conftest import FIGURES
@@ -204,6 +204,18 @@ def test_one_version_of_sql_server_has_no_bars_and_its_footer_names_the_clients_
     assert "Not SQL Server" not in foot[0]
     assert "version 2022" in foot[1]
     assert "clients on A processor" in foot[2]
+
+
+def test_a_run_whose_instances_share_processors_or_a_disk_says_so_below_every_figure_and_judges_accordingly(tmp_path):
+    placement = {"2022": {"machine": "", "processors": {}, "shared": {"disk": "one", "processors": "two"}}}
+    run = read(write_reduced(tmp_path / "run", all_cells()[:8], lab="sqlserver", placement=placement))
+    assert footer(run)[2].endswith(" · the instances share processors and a disk")
+    verdicts = {one.claim.key: one.explanation for one in judge(run)}
+    assert verdicts["linear_1_to_3"] == "the instances share processors and a disk"
+    placement["2022"]["shared"] = {"disk": "one"}
+    apart = read(write_reduced(tmp_path / "other", all_cells()[:8], lab="sqlserver", placement=placement))
+    assert apart.shared == "the instances share a disk"
+    assert read(write_reduced(tmp_path / "old", all_cells()[:8])).shared == ""
 
 
 def test_a_run_that_was_not_finished_says_so(tmp_path):

@@ -120,6 +120,15 @@ def test_the_memory_that_an_instance_takes_is_that_of_the_file():
         assert service["environment"]["MSSQL_MEMORY_LIMIT_MB"] == str(compose._MEMORY_DEFAULT_MB)
 
 
+def test_each_instance_has_processors_of_its_own_if_its_variable_names_them():
+    variables = {compose.cpuset_variable(name): str(number) for number, name in enumerate(instances())}
+    assert len(variables) == INITIATORS_MAX + 1
+    found = docker_engine.project(compose.ROOT, FILE, GIVEN | variables)["services"]
+    assert [found[name]["cpuset"] for name in instances()] == list(variables.values())
+    assert {one["cpuset"] for one in instances().values()} == {""}
+    assert not any("cpus" in one for one in instances().values())
+
+
 def test_a_container_gets_the_password_in_its_environment_only():
     for service in instances().values():
         assert service["environment"].pop("MSSQL_SA_PASSWORD") == GIVEN["MSSQL_SA_PASSWORD"]
@@ -157,14 +166,14 @@ def test_the_password_is_created_on_first_use_kept_and_readable_by_this_user_alo
 
 
 def test_values_in_the_file_are_kept_and_read_as_compose_reads_them(root):
-    before = "# mine\nexport MSSQL_PID=Express\nACCEPT_EULA='Y' # yes\nMSSQL_CONTAINER_CPUS=2 # two"
+    before = "# mine\nexport MSSQL_PID=Express\nACCEPT_EULA='Y' # yes\nMSSQL_TARGET_CPUSET=0-1 # two"
     (root / ".env").write_text(before)
     made = compose.password()
     assert (root / ".env").read_text() == f"{before}\nMSSQL_SA_PASSWORD={made}\n"
-    assert [compose.value(name) for name in ("MSSQL_PID", "ACCEPT_EULA", "MSSQL_CONTAINER_CPUS")] == [
+    assert [compose.value(name) for name in ("MSSQL_PID", "ACCEPT_EULA", "MSSQL_TARGET_CPUSET")] == [
         "Express",
         "Y",
-        "2",
+        "0-1",
     ]
 
 
@@ -247,7 +256,7 @@ def test_a_missing_prerequisite_is_one_line_with_its_remedy(environment, values,
     with docker_engine.running() as docker:
         environment(docker.environment | values)
         with pytest.raises(compose.ComposeError, match=text) as caught:
-            compose.up(["target"], version="2022", watch=lambda: None, tell=print)
+            compose.up(["target"], version="2022", cpusets={}, watch=lambda: None, tell=print)
         assert "\n" not in str(caught.value)
         assert docker.containers() == []
 
@@ -260,6 +269,10 @@ def test_a_missing_prerequisite_is_one_line_with_its_remedy(environment, values,
         (
             "no matching manifest for linux/arm64/v8 in the manifest list entries",
             "no image of SQL Server for linux/arm64/v8",
+        ),
+        (
+            "Requested CPUs are not available - requested 8-11, available: 0-7",
+            r"the machine on which Docker runs lacks some of the processors 8-11: see docker-compose\.yml",
         ),
         ("write /var/lib/docker/tmp: no space left on device", "the disk is full"),
         ("permission denied while trying to connect to the Docker daemon socket", "this user may not use Docker"),

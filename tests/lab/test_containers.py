@@ -16,9 +16,10 @@ import pytest
 
 from harness import lab as labs
 from harness.failures import MachineFailure
-from harness.lab import compose, containers, dialog_pool, scripts
+from harness.lab import compose, containers, dialog_pool, placement, scripts
 from harness.lab.instances import Lab
 from harness.lab.opening import Topology
+from tests.lab.test_placement import write_topology
 from tests.processes import command_line
 from tests.stand_ins import docker_engine
 from tests.stand_ins.docker_engine import StandIn
@@ -91,7 +92,8 @@ def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, 
     assert docker.containers() == []
     assert docker.volumes() == []
     assert printed[0] == "starting target, initiator1, initiator2"
-    assert "3 instances are ready after" in printed[-2]
+    assert "3 instances are ready after" in printed[-3]
+    assert printed[-2] == str(lab.placement)
     assert printed[-1] == "removing initiator1, initiator2, target"
     logs = tmp_path / "lab" / "logs"
     assert "behaves like SQL Server 2022" in (logs / "target.log").read_text()
@@ -204,6 +206,82 @@ def test_more_instances_than_the_machine_has_memory_for_are_refused_before_anyth
         containers.up("2022", 3, print)
 
 
+# -- processors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(start, tmp_path, monkeypatch) -> Iterator[list[tuple[int, str]]]:
+    """A machine of eight cores with Docker on it; yields who was pinned to which processors."""
+    write_topology(tmp_path / "system", 8, {number: str(number) for number in range(8)}, {0: "0-7"})
+    monkeypatch.setattr(placement, "SYSTEM", tmp_path / "system")
+    start("processors:8")
+    pinned: list[tuple[int, str]] = []
+    before = os.sched_getaffinity(0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda who, where: pinned.append((who, placement.listed(where))))
+    yield pinned
+    monkeypatch.undo()
+    assert os.sched_getaffinity(0) == before
+
+
+def test_each_container_and_the_clients_have_processors_of_their_own(large):
+    printed: list[str] = []
+    with opened(tell=printed.append) as lab:
+        assert lab.placement.processors == {"target": "0-2", "initiator-1": "3-5", "clients": "6-7"}
+        assert (os.getpid(), "6-7") in large
+        assert {where for _, where in large} == {"6-7"}
+    assert "processors (8 cores, 1 NUMA node): target 0-2, initiator-1 3-5, clients 6-7" in printed
+    assert (os.getpid(), "0-7") in large
+
+
+def test_containers_keep_the_processors_with_which_they_were_started(large):
+    printed: list[str] = []
+    containers.up("2022", 1, printed.append)
+    assert "processors (8 cores, 1 NUMA node): target 0-2, initiator-1 3-5, clients 6-7" in printed
+    with opened(initiators=3) as lab:
+        assert lab.placement.processors == {
+            "target": "0-2",
+            "initiator-1": "3-5",
+            "initiator-2": "2",
+            "initiator-3": "3",
+        }
+        assert lab.placement.shared["processors"] == "two instances have processors of the same core"
+    assert large == []
+
+
+def test_the_user_may_name_the_processors(large, root):
+    (root / ".env").write_text("MSSQL_TARGET_CPUSET=0-3\nMSSQL_INITIATOR1_CPUSET=6,7\n")
+    with opened() as lab:
+        assert lab.placement.processors == {"target": "0-3", "initiator-1": "6,7", "clients": "4-5"}
+
+
+@pytest.mark.parametrize(
+    "cpuset, text",
+    [
+        (
+            "4-9",
+            r"MSSQL_TARGET_CPUSET in the environment is 4-9, and Docker's machine has the processors 0-7: leave out 8-9$",
+        ),
+        ("four", r"MSSQL_TARGET_CPUSET in the environment: 'four' is no list of processors: write 0-3,8$"),
+    ],
+)
+def test_processors_that_the_machine_lacks_are_refused_before_anything_is_removed(large, monkeypatch, cpuset, text):
+    containers.up("2022", 1, print)
+    monkeypatch.setenv("MSSQL_TARGET_CPUSET", cpuset)
+    with pytest.raises(MachineFailure, match=text), opened("2025"):
+        pytest.fail("the lab opened")
+    assert {one.version for one in compose.containers().values()} == {"2022"}
+
+
+def test_processors_of_another_machine_are_not_dealt_out(start):
+    start("processors:64")
+    with opened() as lab:
+        assert lab.placement.shared["processors"].startswith(
+            "Docker's containers run on another machine than the clients"
+        )
+        assert not lab.placement.processors
+
+
 def test_a_version_that_has_no_image_is_refused(docker):
     with pytest.raises(
         MachineFailure, match="no container runs SQL Server '2008': choose one of 2017, 2019, 2022, 2025"
@@ -300,7 +378,8 @@ def test_a_server_that_starts_is_not_believed_that_the_password_is_wrong(docker,
     assert list(logged) == []
 
 
-def test_sql_server_2017_on_a_new_kernel_is_warned_of(docker):
+def test_sql_server_2017_on_a_new_kernel_is_warned_of(start):
+    start("kernel:6.12.48-amd64")
     told: list[str] = []
     containers.up("2017", 1, told.append)
     [line] = [line for line in told if "Linux" in line]

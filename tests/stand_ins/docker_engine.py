@@ -7,7 +7,8 @@ kept in folders named after the volumes. Everything ends with the process that s
     with docker_engine.running() as docker:          # docker.environment: for the code under test
         ...
 
-Faults: `pull` (no image can be pulled), `memory:<GB>` (the machine has no more), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
+Faults: `pull` (no image can be pulled), `memory:<GB>` (the machine has no more), `processors:<number>` and `kernel:<version>`
+(the machine is another one), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import contextlib
 import errno
 import json
 import os
+import platform
 import random
 import re
 import shutil
@@ -167,6 +169,9 @@ class Container:
     def volumes(self) -> list[str]:
         return [f"{self.project_name}_{one.split(':')[0]}" for one in self.definition["volumes"]]
 
+    def inspected(self) -> dict[str, Any]:
+        return {"Name": f"/{self.name}", "HostConfig": {"CpusetCpus": self.definition.get("cpuset", "")}}
+
     def row(self) -> dict[str, Any]:
         publishers = [
             {"URL": "127.0.0.1", "TargetPort": inner, "PublishedPort": port, "Protocol": "tcp"}
@@ -189,7 +194,13 @@ class Engine:
         self.folder = folder
         self.faults = set(faults)
         self.images = set(images)
-        self.memory_gb = next((int(one.partition(":")[2]) for one in faults if one.startswith("memory:")), MEMORY_GB)
+        machine = dict(one.split(":") for one in faults if ":" in one)
+        self.machine = {
+            "MemTotal": int(machine.get("memory", MEMORY_GB)) * 1024**3,
+            "NCPU": int(machine.get("processors", os.cpu_count() or 1)),
+            "KernelVersion": machine.get("kernel", platform.release()),
+            "DockerRootDir": "/var/lib/docker",
+        }
         self.containers: dict[str, Container] = {}
         self.subnet = f"127.{random.randint(2, 254)}.{random.randint(1, 254)}"
 
@@ -210,10 +221,11 @@ class Engine:
         match words:
             case ["version", *_]:
                 return "28.2.2\n"
-            case ["info", "--format", "{{.MemTotal}}"]:
-                return f"{self.memory_gb * 1024**3}\n"
-            case ["info", "--format", "{{.KernelVersion}}"]:
-                return "6.12.48-amd64\n"
+            case ["info", "--format", "{{json .}}"]:
+                return json.dumps(self.machine) + "\n"
+            case ["inspect", *names]:
+                by_name = {one.name: one for one in self.containers.values()}
+                return json.dumps([by_name[name].inspected() for name in names]) + "\n"
             case ["compose", "version"]:
                 return "Docker Compose version v2.26.1\n"
             case ["image", "inspect", image]:
@@ -292,6 +304,12 @@ class Engine:
             return
         if definition["image"] not in self.images:
             raise Refused(f"Error response from daemon: No such image: {definition['image']}")
+        cpuset, available = definition.get("cpuset", ""), range(self.machine["NCPU"])
+        if any(int(number) not in available for number in re.findall(r"\d+", cpuset)):
+            raise Refused(
+                f"Error response from daemon: Requested CPUs are not available - requested {cpuset}, "
+                f"available: 0-{available[-1]}"
+            )
         log = self.folder / f"{name}.log"
         address = self.hosts().get(definition.get("hostname", ""), "")
         container = Container(name, definition, project_name, address, log)
