@@ -34,10 +34,11 @@ whose workers are all on this machine makes a token of its own. The login of a c
 procedures of the lab's workload and nothing else; so test clients look up no dialogs: the plan has their handles.
 
 **Endings.** Every process of this machine dies with its parent (`harness.lab.processes`). A worker or master that dies
-is a `LoadError` with its name and signal; the next `prepare` starts all of them anew. A worker of another machine that
-leaves, or sends no heartbeat for ten seconds, is one with its machine's name; the next cell waits for another. It ends
-with the run, or after a minute without the master. A thread that stays in a call after `stop` is reported and
-abandoned; its user gets a new one.
+is a `LoadError` with its name and signal; the next `prepare` starts all of them anew. After any other failure of a cell
+its threads disconnect (`Disconnect`), and the processes go on with the next one. A worker of another machine that
+leaves, or sends no heartbeat for ten seconds, is a `LoadError` with its machine's name; the next cell waits for
+another. It ends with the run, or after a minute without the master. A thread that stays in a call after `stop` is
+reported and abandoned; its user gets a new one.
 
 Modules: `plan` a cell's plan, progress and report; `payload` a message's body, `bodies` those of a workload's own sizes
 or template; `threads` the client thread, `seats` which user has which; `locustfile` what Locust runs, `worker` what it

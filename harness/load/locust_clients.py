@@ -256,14 +256,19 @@ class LocustClients:
         uncertainty_ns, difference_ns = min(found)
         return WorkerClock(worker.name, difference_ns, uncertainty_ns)
 
-    def restart(self) -> None:
-        """After a failure: ends the processes of this machine, and the cell of workers from elsewhere, which stay."""
-        if self._elsewhere is None or self._master is None or self._master.death():
-            self.close()
-            return
-        for worker in self._joined.values():
-            worker.tell(messages.Stop(self._stop_timeout_s))
+    def end_cell(self) -> None:
+        """After a failure: end the cell, and the connections of its threads, which would keep a lab from opening.
+
+        The processes go on with the next cell, unless one of this machine has died, does not answer, or has a thread
+        that stays in a call: then all of this machine are ended, and `launch` starts others.
+        """
         self._workers = []
+        orders = dict.fromkeys(self._present(), messages.Disconnect(self._stop_timeout_s))
+        try:
+            self._ask(orders, self._stop_timeout_s)
+        except LoadError:
+            if self._elsewhere is None:
+                self.close()
 
     def close(self) -> None:
         """Ends all processes, also workers from elsewhere. `prepare` may be called again."""
@@ -311,6 +316,8 @@ class LocustClients:
         present = self._present()
         if len(present) < wanted:
             where = f"at {self._elsewhere}" if self._elsewhere else f"within {self._join_timeout_s:g} s"
+            if self._elsewhere is None:
+                self.close()
             raise LoadError(f"{len(present)} of {wanted} workers have joined {where}: start the others")
         self._workers = present[:wanted]
 

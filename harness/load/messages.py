@@ -121,6 +121,13 @@ class Stop(Message):
 
 
 @dataclass(frozen=True)
+class Disconnect(Message):
+    """Asks a worker to end a cell that failed and to close all connections of its threads."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True)
 class Stopped(Answer):
     """A worker's part of `LoadReport`."""
 

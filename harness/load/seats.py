@@ -30,6 +30,11 @@ class Seats:
         """Thread k of a cell is that of the k-th user: users that stay keep their order."""
         return list(self._taken.values())
 
+    @property
+    def all_threads(self) -> list[ClientThread]:
+        """Those of users and the parked ones."""
+        return [*self._taken.values(), *self._parked]
+
     def replace(self, stuck: ClientThread) -> None:
         """Abandons a thread that does not return; its user gets a new one."""
         for ordinal, thread in self._taken.items():

@@ -195,7 +195,8 @@ class SharedTransaction:
 
 
 class ClientThread:
-    """One test client. Orders (`prepare`, `start`, `park`, `retire`) come from the hub and return at once."""
+    """One test client. Orders (`prepare`, `start`, `park`, `disconnect`, `retire`) come from the hub; they return at
+    once."""
 
     def __init__(self) -> None:
         self.state = ThreadState.PARKED
@@ -231,6 +232,17 @@ class ClientThread:
             self._run.stopping = True
         if self.state is not ThreadState.RETIRED:
             self.state = ThreadState.PARKED
+
+    def disconnect(self) -> threading.Event:
+        """Closes the connection, once a call in progress has returned, and then sets the event."""
+        closed = threading.Event()
+
+        def close() -> None:
+            self._disconnect()
+            closed.set()
+
+        self._orders.put(close)
+        return closed
 
     def retire(self) -> None:
         """Closes the connection and ends the thread, once a call in progress has returned."""

@@ -23,6 +23,7 @@ from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introducti
 from harness.load.messages import (
     PIECE_BYTES,
     ClockRead,
+    Disconnect,
     Done,
     Fetch,
     Message,
@@ -125,6 +126,7 @@ class Worker:
             Prepare: self.prepare,
             Start: self.start,
             Stop: self.stop,
+            Disconnect: self.disconnect,
             Fetch: self.fetch,
             ReadClock: lambda _: ClockRead(time.time_ns()),
         }
@@ -230,6 +232,17 @@ class Worker:
             health,
             len(self._calls),
         )
+
+    def disconnect(self, order: Disconnect) -> Done:
+        if self._run is not None:
+            self._run.stopping = True
+        closed = {thread: thread.disconnect() for thread in self._seats.all_threads}
+        if not wait_until(lambda: all(event.is_set() for event in closed.values()), timeout_s=order.timeout_s):
+            stuck = [thread for thread, event in closed.items() if not event.is_set()]
+            for thread in stuck:
+                self._seats.replace(thread)
+            raise RuntimeError(f"{len(stuck)} threads are still in a call after {order.timeout_s:g} s")
+        return Done()
 
     def fetch(self, order: Fetch) -> Piece:
         return Piece(base64.b64encode(self._calls[order.offset : order.offset + PIECE_BYTES]).decode())

@@ -90,13 +90,16 @@ class LabTestbed:
         self._results, self._settings = results, settings
 
     def tear_down(self) -> None:
-        for stage in self._stages.values():
-            stage.close()
-        self._clients.restart()
+        self._close_stages()
+        self._clients.end_cell()
 
     def close(self) -> None:
-        self.tear_down()
+        self._close_stages()
         self._clients.close()
+
+    def _close_stages(self) -> None:
+        for stage in self._stages.values():
+            stage.close()
 
     def _make_ready(self, cell: Cell, phases: Phases) -> None:
         version = cell.server_version

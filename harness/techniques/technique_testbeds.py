@@ -93,10 +93,10 @@ class ServerTestbed:
     def tear_down(self) -> None:
         self._pool, self._is_clean = None, True
         self._equipment.close()
-        self._clients.restart()
+        self._clients.end_cell()
 
     def close(self) -> None:
-        self.tear_down()
+        self._equipment.close()
         self._clients.close()
 
     def _with_dialogs(self, turn: Turn) -> Equipment:

@@ -154,7 +154,7 @@ def test_a_worker_that_leaves_fails_the_cell_with_its_name_and_another_takes_its
         name = rf"worker {socket.gethostname()} \(process {third.pid}\) has left"
         with pytest.raises(LoadError, match=name):
             wait_for_failure(run)
-        run.clients.restart()
+        run.clients.end_cell()
         with by_harness(run):
             assert sum(run.play(plan(echo, tmp_path, 3)).values()) >= 200
         assert pair.poll() is None

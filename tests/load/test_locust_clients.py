@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import records
+from harness.load import locust_clients
 from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan, LoadError
 from harness.matrix import Cell, Visit
@@ -165,6 +166,30 @@ def test_clients_that_cannot_be_prepared_say_why_and_the_next_cell_can(clients, 
     with pytest.raises(LoadError, match=r"initiator 2: thread 1: .*Login failed for user 'sa'"):
         clients.prepare(plan(tmp_path, echo, "i2-t3-r150-p100-v2008", databases=["Echo", "Refuse"]))
     assert play(clients, plan(tmp_path, echo, "i2-t3-r150-p100-v2008")).problems == []
+
+
+def connections(clients, echo):
+    """How many connections to the server the clients have."""
+    found = [one for pid in clients.processes.values() for one in psutil.Process(pid).net_connections()]
+    return sum(bool(one.raddr) and one.raddr.port == echo.port for one in found)
+
+
+def test_after_a_failure_the_processes_go_on_without_connections(echo, tmp_path, monkeypatch):
+    cell_plan = plan(tmp_path, echo, "i1-t2-r150-p100-v2008")
+    with LocustClients(log_directory=tmp_path / "logs", stop_timeout_s=0.5) as clients:
+        clients.prepare(cell_plan)
+        clients.start()
+        before = dict(clients.processes)
+        assert connections(clients, echo) == 2
+        clients.end_cell()
+        assert connections(clients, echo) == 0
+        assert play(clients, cell_plan).problems == []
+        assert clients.processes == before
+        monkeypatch.setattr(locust_clients, "MARGIN_S", 0.5)
+        os.kill(before["locust-worker-1"], signal.SIGSTOP)  # so it does not answer
+        clients.end_cell()
+        assert clients.processes == {}
+        assert not any(psutil.pid_exists(pid) for pid in before.values())
 
 
 @pytest.mark.parametrize("name", ["locust-worker-2", "locust-master"])
