@@ -187,6 +187,10 @@ def check_placement(lab: Lab) -> Iterator[Finding]:
             yield Finding("information", "lab", what, text)
         else:
             yield Finding("warning", "lab", what, text, _REMEDIES[what])
+    if lab.placement.proxied:
+        text = "clients reach the containers through Docker's proxy, which takes processor time and adds to latencies"
+        remedy = "run Docker's engine on this machine, as root, and let this host reach the addresses of its networks"
+        yield Finding("warning", "lab", "proxy", f"{text}: {lab.placement.proxied}", remedy)
 
 
 def check_processors(side: Facts, where: Placement) -> Iterator[Finding]:

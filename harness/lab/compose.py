@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from harness.failures import MachineFailure
 from harness.lab.drivers import Secret
@@ -72,6 +73,7 @@ class Engine:
     memory_bytes: int
     kernel: str  # such as 6.12.48-amd64
     root: str  # the folder in which the volumes lie, on that machine
+    is_rootless: bool
 
     @property
     def kernel_version(self) -> tuple[int, int]:
@@ -103,6 +105,15 @@ class Container:
     @property
     def is_running(self) -> bool:
         return self.state == "running"
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What `docker inspect` says of a container that runs."""
+
+    cpuset: str  # its processors; empty: all
+    address: str  # in the project's network
+    gateway: str  # of that network: the address that the machine with the bridge has in it
 
 
 def engine_answers() -> bool:
@@ -177,6 +188,7 @@ def engine() -> Engine:
         int(told.get("MemTotal") or 0),
         str(told.get("KernelVersion") or ""),
         str(told.get("DockerRootDir") or "Docker's folder"),
+        any("name=rootless" in option for option in told.get("SecurityOptions") or ()),
     )
 
 
@@ -240,14 +252,21 @@ def containers() -> dict[str, Container]:
     return {str(row["Service"]): _container(row) for row in rows if row["Service"] != _VOLUMES}
 
 
-def cpusets(containers: Sequence[Container]) -> dict[str, str]:
-    """Return the processors that each container really has, by service; empty: all."""
+def inspected(containers: Sequence[Container]) -> list[Inspected]:
+    """Ask the engine what each container really has, whatever the file says now."""
     asked = _docker("inspect", *(one.name for one in containers), timeout_s=_TIMEOUT_S)
     _expect(asked, "docker inspect failed")
-    rows = json.loads(asked.stdout)
-    return {
-        one.service: str(row["HostConfig"].get("CpusetCpus") or "") for one, row in zip(containers, rows, strict=True)
-    }
+    return [_inspected(row) for row in json.loads(asked.stdout)]
+
+
+def _inspected(row: Mapping[str, Any]) -> Inspected:
+    networks = list((row["NetworkSettings"].get("Networks") or {}).values())
+    network = networks[0] if len(networks) == 1 else {}
+    return Inspected(
+        str(row["HostConfig"].get("CpusetCpus") or ""),
+        str(network.get("IPAddress") or ""),
+        str(network.get("Gateway") or ""),
+    )
 
 
 def log(service: str, tail: str = "all") -> str:

@@ -6,6 +6,14 @@ services, so containers of another version are removed first.
 
 Each container has processors of its own (`cpuset`), where the machine has enough: a plan deals them out
 (`placement.Machine.plan`) unless the user names them. Containers that ran before keep those that they have.
+
+Published ports are for people. A process reaches them on 127.0.0.1 through docker-proxy, a process of Docker's that
+copies every byte. So the lab connects to the containers' own addresses: a bridge network "allows unrestricted network
+access to containers in the network from the host". Where the bridge is one of this host's, so is the gateway's address.
+It is not with Docker Desktop, whose engine runs in a virtual machine, and with rootless Docker, whose networks lie in a
+namespace of their own. There the published ports are used, and the doctor says so. Sources:
+https://docs.docker.com/engine/network/drivers/bridge/, https://docs.docker.com/desktop/features/networking/,
+https://docs.docker.com/engine/security/rootless/#networking-errors
 """
 
 from __future__ import annotations
@@ -16,9 +24,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from harness.failures import MachineFailure
-from harness.lab import compose, drivers, placement, scripts
-from harness.lab.compose import ComposeError, Container, Engine, EnvFileError
+from harness.lab import compose, drivers, error_remedies, placement, scripts
+from harness.lab.compose import ComposeError, Container, Engine, EnvFileError, Inspected
 from harness.lab.drivers import Driver
 from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
 from harness.lab.placement import Machine, Placement
@@ -35,6 +45,7 @@ TEMPDB_SIZE_MB = 512
 
 _SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside the container
 _READY_TIMEOUT_S = 300.0
+_KNOCK_TIMEOUT_S = 3.0  # at a container's address, which a firewall may keep from this host
 # A server that starts may refuse every login for a while, until it has logged this line.
 _REFUSED_S = 180.0
 _STARTED = "Recovery is complete"
@@ -67,7 +78,13 @@ def running(
         _prepare(instances, services, watch, tell)
         lab = Lab("containers", version, instances[0], instances[1:], directory)
         there = compose.containers()
-        lab.placement = _placement(room, there)
+        # Containers that are restarted may get other addresses, so they are asked for afterwards.
+        found = compose.inspected([there[service] for service in services])
+        proxied = _why_proxied(room.engine, found)
+        if not proxied:
+            for instance, one in zip(instances, found, strict=True):
+                instance.host, instance.port, instance.admin_port = one.address, _SQL_PORT, _ADMIN_PORT
+        lab.placement = _placement(room, found, proxied)
         for instance, service in zip(instances, services, strict=True):
             _raise_if_ended(service, there)
             instance.process = _Watched(service, there[service].name, directory)
@@ -88,7 +105,8 @@ def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
     room = _make_room(version, services, tell)
     try:
         _bring_up(room, version, drivers.choose(), watch=lambda: None, tell=tell)
-        tell(str(_placement(room, compose.containers())))
+        there = compose.containers()
+        tell(str(_placement(room, compose.inspected([there[service] for service in services]))))
     except BaseException:
         tell("containers that did start keep running: see harness lab status, remove them with harness lab down")
         raise
@@ -187,15 +205,32 @@ def _cpusets(engine: Engine, services: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _placement(room: _Room, there: Mapping[str, Container]) -> Placement:
+def _placement(room: _Room, containers: Sequence[Inspected], proxied: str = "") -> Placement:
     """Return where containers really run, whatever was planned for them."""
     machine = Machine.here()
-    found = compose.cpusets([there[service] for service in room.services])
     return placement.of_containers(
         machine if room.engine.is_on(machine) else None,
-        {name: found[service] for (name, _), service in zip(SIDES, room.services, strict=False)},
+        {name: one.cpuset for (name, _), one in zip(SIDES, containers, strict=False)},
         disk=room.engine.root,
+        proxied=proxied,
     )
+
+
+def _why_proxied(engine: Engine, containers: Sequence[Inspected]) -> str:
+    """Return why this host cannot reach the containers at their own addresses, "" if it can.
+
+    Nobody else must have these addresses, because whoever has them is sent the password: only those of a network that
+    is one of this host's are tried.
+    """
+    if engine.is_rootless:
+        return "Docker runs rootless"
+    own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    for one in containers:
+        if not one.address or one.gateway not in own:
+            return "their network is not one of this machine, as with Docker Desktop"
+        if reason := error_remedies.out_of_reach(one.address, _SQL_PORT, _KNOCK_TIMEOUT_S):
+            return f"{one.address}:{_SQL_PORT}: {reason}"
+    return ""
 
 
 def _bring_up(

@@ -20,7 +20,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,7 @@ class Placement:
     machine: str = ""  # on which all instances run, in words
     processors: Mapping[str, str] = field(default_factory=dict)  # of each instance and of `clients`, if they differ
     shared: Mapping[str, str] = field(default_factory=dict)  # PROCESSORS or DISK, and in which way
+    proxied: str = ""  # why clients reach containers through Docker's proxy; empty: they do not
 
     def __str__(self) -> str:
         if PROCESSORS in self.shared:
@@ -165,10 +166,10 @@ class Placement:
     @property
     def record(self) -> dict[str, Any]:
         """The entry in the manifest."""
-        return {"machine": self.machine, "processors": dict(self.processors), "shared": dict(self.shared)}
+        return asdict(self)
 
 
-def of_containers(machine: Machine | None, cpusets: Mapping[str, str], *, disk: str) -> Placement:
+def of_containers(machine: Machine | None, cpusets: Mapping[str, str], *, disk: str, proxied: str = "") -> Placement:
     """Return the placement of containers with these cpusets; `machine` is None if Docker's is another one.
 
     Without options a volume lies in a folder of Docker, so all volumes are on one disk.
@@ -179,7 +180,7 @@ def of_containers(machine: Machine | None, cpusets: Mapping[str, str], *, disk: 
         why = (
             "Docker's containers run on another machine than the clients, or on a virtual one, and share its processors"
         )
-        return Placement(shared={PROCESSORS: why} | shared)
+        return Placement(shared={PROCESSORS: why} | shared, proxied=proxied)
     taken = [machine.touched(parse(cpuset)) for cpuset in cpusets.values()]
     clients = frozenset[int]().union(*(core.processors for core in machine.cores)).difference(*taken)
     why = ""
@@ -192,10 +193,9 @@ def of_containers(machine: Machine | None, cpusets: Mapping[str, str], *, disk: 
     elif not clients:
         why = "the instances have all cores, which the clients share with them"
     if why:
-        return Placement(
-            str(machine), {name: cpuset for name, cpuset in cpusets.items() if cpuset}, {PROCESSORS: why} | shared
-        )
-    return Placement(str(machine), {**cpusets, CLIENTS: listed(clients)}, shared)
+        own = {name: cpuset for name, cpuset in cpusets.items() if cpuset}
+        return Placement(str(machine), own, {PROCESSORS: why} | shared, proxied)
+    return Placement(str(machine), {**cpusets, CLIENTS: listed(clients)}, shared, proxied)
 
 
 def of_embedded() -> Placement:

@@ -41,6 +41,7 @@ def test_containers_start_run_a_cell_keep_running_and_are_removed(tmp_path: Path
         recorded = json.loads(manifest.read_text())
         assert recorded["settings"]["lab"] == "sqlserver"
         assert "/var/lib/docker" in recorded["placement"]["2022"]["shared"]["disk"]
+        assert recorded["placement"]["2022"]["proxied"] == ""
         assert all(PASSWORD.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert {process.pid for process in docker.containers()} == before
         assert harness("lab", "status").count("running, healthy, 127.0.0.1,") == 2

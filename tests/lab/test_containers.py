@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from harness import lab as labs
+from harness.doctor.machine import check_placement
 from harness.failures import MachineFailure
 from harness.lab import compose, containers, dialog_pool, placement, scripts
 from harness.lab.instances import Lab
@@ -84,7 +86,6 @@ def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, 
             "TCP://initiator1:5114",
             "TCP://initiator2:5114",
         ]
-        assert {one.host for one in lab.instances} == {"127.0.0.1"}
         assert version_of(lab) == ["16"] * 3
         dialog_pool.build(lab, initiators=2, dialogs=6)
         assert len(docker.containers()) == 3
@@ -137,6 +138,39 @@ def test_a_version_replaces_the_one_that_ran(docker):
         assert {one.version for one in compose.containers().values()} == {"2025"}
     assert printed[0] == "removing initiator1, target"
     assert docker.containers() == []
+
+
+# -- the way to the servers ---------------------------------------------------------------------------------------------
+
+
+def test_the_lab_connects_to_the_containers_own_addresses_and_people_to_published_ports(docker):
+    with opened() as lab:
+        assert [(one.port, one.admin_port) for one in lab.instances] == [(1433, 1434)] * 2
+        assert len({one.host for one in lab.instances} - {"127.0.0.1"}) == 2
+        assert version_of(lab) == ["16", "16"]
+        lab.target.connect_admin().close()
+        port = os.environ["MSSQL_TARGET_PORT"]
+        assert f"target SQL Server 2022: running, healthy, 127.0.0.1,{port}" in containers.status()
+        assert lab.placement.proxied == ""
+
+
+@pytest.mark.parametrize(
+    "fault, why",
+    [
+        ("desktop", "their network is not one of this machine, as with Docker Desktop"),
+        ("rootless", "Docker runs rootless"),
+        ("firewall", r"127\.\d+\.\d+\.250:1433: nothing listens there: start the server, or check host and port"),
+    ],
+)
+def test_where_this_host_does_not_reach_containers_the_published_ports_are_used_and_this_is_said(start, fault, why):
+    start(fault)
+    with opened() as lab:
+        assert {one.host for one in lab.instances} == {"127.0.0.1"}
+        assert lab.target.port == int(os.environ["MSSQL_TARGET_PORT"])
+        assert version_of(lab) == ["16", "16"]
+        assert re.fullmatch(why, lab.placement.proxied)
+        [found] = [one for one in check_placement(lab) if one.check == "proxy"]
+        assert found.severity == "warning" and found.text.endswith(lab.placement.proxied)
 
 
 # -- containers that run before and after ------------------------------------------------------------------------------

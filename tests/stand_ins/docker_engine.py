@@ -8,7 +8,8 @@ kept in folders named after the volumes. Everything ends with the process that s
         ...
 
 Faults: `pull` (no image can be pulled), `memory:<GB>` (the machine has no more), `processors:<number>` and `kernel:<version>`
-(the machine is another one), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
+(the machine is another one), `desktop` (its network is not of this host), `rootless`, `firewall` (this host does not reach the
+containers), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
 """
 
 from __future__ import annotations
@@ -145,6 +146,7 @@ class Container:
     definition: dict[str, Any]
     project_name: str
     address: str
+    network: dict[str, str]  # as `docker inspect` shows it
     log: Path
     state: str = "created"
     exit_code: int = 0
@@ -170,7 +172,11 @@ class Container:
         return [f"{self.project_name}_{one.split(':')[0]}" for one in self.definition["volumes"]]
 
     def inspected(self) -> dict[str, Any]:
-        return {"Name": f"/{self.name}", "HostConfig": {"CpusetCpus": self.definition.get("cpuset", "")}}
+        return {
+            "Name": f"/{self.name}",
+            "HostConfig": {"CpusetCpus": self.definition.get("cpuset", "")},
+            "NetworkSettings": {"Networks": {f"{self.project_name}_default": self.network}},
+        }
 
     def row(self) -> dict[str, Any]:
         publishers = [
@@ -200,6 +206,7 @@ class Engine:
             "NCPU": int(machine.get("processors", os.cpu_count() or 1)),
             "KernelVersion": machine.get("kernel", platform.release()),
             "DockerRootDir": "/var/lib/docker",
+            "SecurityOptions": ["name=seccomp,profile=builtin", *["name=rootless"] * ("rootless" in faults)],
         }
         self.containers: dict[str, Container] = {}
         self.subnet = f"127.{random.randint(2, 254)}.{random.randint(1, 254)}"
@@ -312,7 +319,11 @@ class Engine:
             )
         log = self.folder / f"{name}.log"
         address = self.hosts().get(definition.get("hostname", ""), "")
-        container = Container(name, definition, project_name, address, log)
+        network = {
+            "IPAddress": f"{self.subnet}.250" if "firewall" in self.faults else address,
+            "Gateway": "172.31.254.1" if "desktop" in self.faults else "127.0.0.1",
+        }
+        container = Container(name, definition, project_name, address, network, log)
         self.containers[name] = container
         await self.run_process(container)
 
@@ -371,20 +382,24 @@ class Engine:
         container.ended.set()
 
     async def publish(self, container: Container) -> None:
-        for port, inner in container.ports:
+        """Listen on the published ports, and for the administrator connection, which an embedded instance has on the
+        loopback interface only, at the container's address."""
+        for host, port, inner in [("127.0.0.1", *ports) for ports in container.ports] + [
+            (container.address, 1434, 1434)
+        ]:
 
             async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, inner: int = inner) -> None:
                 await self.relay(container, inner, reader, writer)
 
             try:
-                container.relays.append(await asyncio.start_server(relay, "127.0.0.1", port))
+                container.relays.append(await asyncio.start_server(relay, host, port))
             except OSError as error:
                 await self.unpublish(container)
                 assert error.errno == errno.EADDRINUSE
                 raise Refused(
                     "Error response from daemon: failed to set up container networking: driver failed programming "
                     f"external connectivity on endpoint {container.name}: failed to bind host port for "
-                    f"127.0.0.1:{port}:172.18.0.2:{inner}/tcp: address already in use"
+                    f"{host}:{port}:172.18.0.2:{inner}/tcp: address already in use"
                 ) from None
 
     async def unpublish(self, container: Container) -> None:
