@@ -1,4 +1,5 @@
-"""What is costly and therefore made once: the wheel, installed for the tests that use it, and a warm JVM for Spark."""
+"""What is costly and therefore made once: the wheel, installed for the tests that use it, a warm JVM for Spark, and
+Locust's processes."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ import pytest
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
+from harness.load.locust_clients import LocustClients
 from harness.places import CHECKOUT
 from harness.reductions import SparkUnavailable
 from harness.reductions.spark_session import jvm_settings, require_java
+from harness.sweep import testbed
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +51,34 @@ def warm_jvm(gateway: Any) -> dict[str, str]:
         "PYSPARK_GATEWAY_PORT": str(parameters.port),
         "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
     }
+
+
+class LentClients:
+    """Test clients that stay when a run ends."""
+
+    def __init__(self, clients: LocustClients) -> None:
+        self._clients = clients
+
+    def close(self) -> None:
+        self._clients.end_cell()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clients, name)
+
+
+@pytest.fixture(scope="module")
+def warm_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The runs of this module, in its process and with one initiator, have the same Locust processes one after another.
+
+    New ones cost each run 1.2 s of a processor. It is not for tests of how these processes start or end.
+    """
+    with (
+        LocustClients(log_directory=tmp_path_factory.mktemp("clients")) as clients,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        clients.launch(1)
+        patch.setattr(testbed, "locust_clients", lambda preflight: LentClients(clients))
+        yield
 
 
 @pytest.fixture(scope="session")

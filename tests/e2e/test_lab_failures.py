@@ -23,7 +23,7 @@ from harness.sweep.journal import Entry, read
 from tests.commands import CommandResult
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients")]
 
 SIDES = ("target", "initiator-1")
 LAB = ("--lab-file", "lab.toml")
