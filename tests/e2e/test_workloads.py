@@ -134,11 +134,11 @@ GO
 """
 
 
-def counted(folder: Path, work: str) -> harness_package.Run:
+def counted(folder: Path, work: str, think_time: str = "10ms") -> harness_package.Run:
     """A cell of such a workload, whose procedure does some work on each order."""
     workload = folder / "orders"
     workload.mkdir()
-    (workload / "workload.toml").write_text(COUNTED)
+    (workload / "workload.toml").write_text(COUNTED.replace("10ms", think_time))
     (workload / "take_order.sql").write_text(TAKE_ORDER.format(work=work))
     shutil.copy(FOLDER / "fan-in" / "submit_order.sql", workload)
     return harness_package.run_cell(
@@ -208,7 +208,7 @@ def test_messages_of_text_reach_an_application_that_reads_them(tmp_path: Path, t
 
 
 def test_a_target_that_is_slower_than_the_clients_falls_behind_though_messages_are_only_counted(tmp_path: Path) -> None:
-    run = counted(tmp_path, "WAITFOR DELAY '00:00:00.040';")
+    run = counted(tmp_path, "WAITFOR DELAY '00:00:00.250';", think_time="50ms")
     assert run.outcome.measured, run.outcome.reason
     measured = run.outcome.measured
     assert measured.processed_per_s < 0.8 * measured.sent_per_s
