@@ -5,7 +5,8 @@ about = "In one line: what the messages are, and what is done with them."
 
 [client]
 procedure = "dbo.SendMessage"     # every call of a client executes it once
-parameters = ["handle", "body"]   # its parameters in their order, of those in PARAMETERS
+parameters = ["handle", "body", "Region"]   # its parameters in their order: of those in PARAMETERS and of values
+values = {Region = "north"}       # what every call passes as further parameters, by their names without @
 think_time = "0s"                 # how long a client waits after a call, in the closed loop
 messages_per_transaction = 1      # calls that share a transaction of the client, which the last of them commits
 
@@ -55,8 +56,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 from collections.abc import Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -83,8 +86,9 @@ PARAMETERS = {
     "initiator": "int",  # the number of the initiator, from 1
     "thread": "int",  # the number of the thread within the initiator, from 1
 }
-Parameter = Literal["handle", "broker_instance", "body", "initiator", "thread"]
 TEXT_TYPES = ("nvarchar", "xml")
+_VALUE_CHARACTERS_MAX = 4000  # nvarchar(4000); drivers send longer text in other ways
+Value = str | int | float | bool
 
 DEFAULT_PRIORITY = 5  # of a conversation to which no broker priority applies
 
@@ -128,7 +132,7 @@ def _queue(name: str) -> str:
     return name
 
 
-def _parameters(names: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+def _parameters(names: tuple[str, ...]) -> tuple[str, ...]:
     if "body" not in names:
         raise ValueError("a client passes the message: name body among the parameters")
     if len(set(names)) < len(names):
@@ -136,6 +140,16 @@ def _parameters(names: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     if ("handle" in names) == ("broker_instance" in names):
         raise ValueError("name handle, or broker_instance if the procedure begins its dialogs itself")
     return names
+
+
+def _passed(value: object) -> object:
+    if isinstance(value, date | time):
+        raise ValueError(f'write it in quotes: "{value.isoformat()}"')
+    if not isinstance(value, str | int | float):  # a bool is an int
+        raise ValueError("a value is text, a number, true or false")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not a number that SQL Server has")
+    return value
 
 
 def _value(value: str | int) -> str | int:
@@ -166,7 +180,8 @@ class Client(_Part):
     """What every call of a test client executes."""
 
     procedure: Procedure = "dbo.SendMessage"
-    parameters: Annotated[tuple[Parameter, ...], AfterValidator(_parameters)] = ("handle", "body")
+    parameters: Annotated[tuple[str, ...], AfterValidator(_parameters)] = ("handle", "body")
+    values: dict[str, Annotated[Value, BeforeValidator(_passed)]] = {}
     think_time: Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=3600)] = 0.0  # seconds
     messages_per_transaction: Annotated[int, Field(ge=1, le=100_000)] = 1
 
@@ -174,6 +189,10 @@ class Client(_Part):
     def begins_dialogs(self) -> bool:
         """Whether each message has a dialog of its own, so that no two of them have an order."""
         return "broker_instance" in self.parameters
+
+    def __str__(self) -> str:
+        passed = [f"{name} = {self.values[name]!r}" if name in self.values else name for name in self.parameters]
+        return f"{self.procedure} ({', '.join(passed)})"
 
     @property
     def call(self) -> str:
@@ -287,7 +306,7 @@ class Workload(_Document):
         """Return `workload.toml, line 7` for a key."""
         return toml_file.read(SQL_ROOT / self.folder / FILE, "workload file").where(*key)
 
-    def types_of(self, parameter: Parameter) -> tuple[str, ...]:
+    def types_of(self, parameter: str) -> tuple[str, ...]:
         """The types that a parameter of the clients' procedure may have."""
         return TEXT_TYPES if parameter == "body" and self.body.template else (PARAMETERS[parameter],)
 
@@ -347,6 +366,7 @@ def read(name: str) -> Workload:
         )
     toml = toml_file.read(path, "workload file")
     document = toml.validate(_Document)
+    _require_values(toml, document.client, ())
     if document.client.begins_dialogs and document.dialogs.per_group > 1:
         raise toml.error(("dialogs", "per_group"), "the client's procedure begins its dialogs itself: group them there")
     if document.queue.retention and document.accounting.by == "count":
@@ -370,6 +390,7 @@ def changed(workload: Workload, changes: Mapping[str, Any], toml: TomlFile, at: 
         both = isinstance(given, dict) and isinstance(values.get(section), dict)
         values[section] = {**values[section], **given} if both else given
     document = toml.validate(_Document, values, at)
+    _require_values(toml, document.client, at)
     files = (document.both, document.initiator, document.target.scripts, document.body.files)
     if files != (workload.both, workload.initiator, workload.target.scripts, workload.body.files):
         raise toml.error(at, "other scripts or files are another workload: name its folder under workload")
@@ -380,6 +401,25 @@ def changed(workload: Workload, changes: Mapping[str, Any], toml: TomlFile, at: 
 def paper() -> Workload:
     """The paper's workload: one message for each call, of which up to 10,000 are received at a time and stored."""
     return read(PAPER)
+
+
+def _require_values(toml: TomlFile, client: Client, at: Key) -> None:
+    """Raise TomlError unless each parameter is what clients pass or has a value, and each value is passed."""
+    for place, name in enumerate(client.parameters):
+        if name not in PARAMETERS and name not in client.values:
+            valid = nearest(name, (*PARAMETERS, *client.values))
+            text = f"{name!r} is not valid{valid}; any other parameter needs a value under [client.values]"
+            raise toml.error((*at, "client", "parameters", place), text)
+    for name in client.values:
+        if name in PARAMETERS:
+            text = f"clients pass a {name} of their own: leave it out"
+        elif name not in client.parameters:
+            text = "no parameter: name it in client.parameters too, in its place"
+        elif len(str(client.values[name])) > _VALUE_CHARACTERS_MAX:
+            text = f"longer than {_VALUE_CHARACTERS_MAX:,} characters"
+        else:
+            continue
+        raise toml.error((*at, "client", "values", name), text)
 
 
 def _digests(toml: TomlFile, document: _Document) -> dict[str, str]:

@@ -62,6 +62,16 @@ def test_a_folder_and_its_file_are_the_same_workload(folder: Path) -> None:
     assert found.initiator_scripts == [str(folder / "send.sql")]
 
 
+def test_parameters_with_values_are_passed_in_their_place(folder: Path) -> None:
+    file = folder / "workload.toml"
+    values = 'values = {Region = "north", Urgent = true, Amount = 1.0}'
+    file.write_text(GOOD.replace('"body"]', f'"Region", "Amount", "body", "Urgent"]\n{values}'))
+    client = workload_file.read(str(folder)).client
+    assert client.call == "{CALL dbo.Send (?, ?, ?, ?, ?)}"
+    assert str(client) == "dbo.Send (handle, Region = 'north', Amount = 1.0, body, Urgent = True)"
+    assert [type(client.values[name]) for name in ("Region", "Urgent", "Amount")] == [str, bool, float]
+
+
 def test_a_changed_script_makes_another_workload(folder: Path) -> None:
     before = workload_file.read(str(folder))
     (folder / "receive.sql").write_text("SELECT 2;\n")
@@ -120,7 +130,34 @@ MISTAKES = [
     ('["handle", "body"]', '["handle"]', "line 3: client.parameters: .*name body among the parameters"),
     ('["handle", "body"]', '["body"]', "line 3: client.parameters: .*name handle, or broker_instance"),
     ('["handle", "body"]', '["handle", "body", "body"]', "line 3: client.parameters: .*a parameter is named twice"),
-    ('["handle", "body"]', '["handle", "bodi"]', "line 3: client.parameters-2: 'bodi' is not valid; nearest: body"),
+    (
+        '["handle", "body"]',
+        '["handle", "body", "tread"]',
+        "line 3: client.parameters-3: 'tread' is not valid; nearest: thread; any other parameter needs a value under "
+        r"\[client.values\]",
+    ),
+    (
+        "[dialogs]",
+        "values = {Region = 1}\n[dialogs]",
+        "line 5: client.values.Region: .*name it in client.parameters too",
+    ),
+    ("[dialogs]", "values = {body = 1}\n[dialogs]", "line 5: client.values.body: clients pass a body of their own"),
+    (
+        "[dialogs]",
+        "values = {At = 2026-11-23}\n[dialogs]",
+        'line 5: client.values.At: write it in quotes: "2026-11-23"',
+    ),
+    (
+        "[dialogs]",
+        "values = {Rate = inf}\n[dialogs]",
+        "line 5: client.values.Rate: inf: not a number that SQL Server has",
+    ),
+    ("[dialogs]", "values = {All = [1]}\n[dialogs]", "line 5: client.values.All: a value is text, a number, true or"),
+    (
+        '"body"]',
+        f'"body", "Note"]\nvalues = {{Note = "{"x" * 4001}"}}',
+        "line 4: client.values.Note: longer than 4,000 characters",
+    ),
     ('["send.sql"]', '["sent.sql"]', "line 9: initiator.scripts-1: sent.sql: No such file or directory"),
     ('activation_procedure = "dbo.Receive"', "", "target.activation_procedure: missing"),
     ("WorkMs = 5", "ReceiveTop = 5", "line 15: variables: the variable ReceiveTop belongs to the lab"),

@@ -70,6 +70,7 @@ def check(name: str) -> None:
         say(f"workload {found}: {found.about}")
         if bodies := found.bodies:
             say(f"bodies: {found.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
+        say(f"clients call {found.client}")
         of_sides = {"both": found.both_scripts, "initiators": found.initiator_scripts, "target": found.target_scripts}
         for side, paths in of_sides.items():
             for path in paths:

@@ -29,7 +29,7 @@ from harness.load.bodies import Compose, composer
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import SEND_MESSAGE
 from harness.message_bodies import Bodies
-from harness.workload_file import Client, Parameter
+from harness.workload_file import Client
 
 # A pooled connection would hide the cost of connecting and the state of its session.
 pyodbc.pooling = False
@@ -149,7 +149,8 @@ class CellRun:
         # None: each thread has one, of `payload_bytes`.
         self.bodies = bodies and bodies.of_payload(payload_bytes)
         self.threads = threads
-        self.call, self.parameters, self.think_time_s = client.call, client.parameters, client.think_time
+        self.call, self.parameters, self.values = client.call, client.parameters, client.values
+        self.think_time_s = client.think_time
         self.messages_per_transaction = client.messages_per_transaction
         self.stopping = False
         self.turns = turns  # None: the closed loop
@@ -280,6 +281,7 @@ class ClientThread:
             "body": self._body,
             "initiator": run.initiator,
             "thread": self.number,
+            **run.values,
         }
         self._arguments = [values[name] for name in run.parameters]
         self.log.clear()
@@ -386,13 +388,13 @@ def _sleep_until(until_ns: int, run: CellRun) -> None:
 
 
 def input_sizes(
-    connection: pyodbc.Connection, body_bytes: int, parameters: Sequence[Parameter], *, is_text: bool = False
-) -> list[tuple[int, int, int]]:
+    connection: pyodbc.Connection, body_bytes: int, parameters: Sequence[str], *, is_text: bool = False
+) -> list[tuple[int, int, int] | None]:
     """Types of the procedure's parameters with which a body of up to `body_bytes` is sent as varbinary(max).
 
     Text is sent as nvarchar(max). Microsoft's driver refuses 8192 bytes as varbinary(n) and takes size 0 for max. With
     that size FreeTDS would send an empty body, and it silently truncates varbinary(n) at 8000 bytes; its varbinary(max)
-    is SQL_LONGVARBINARY.
+    is SQL_LONGVARBINARY. None, as for a value of the workload: the type that pyodbc gives to the Python value.
     """
     freetds = "tds" in connection.getinfo(pyodbc.SQL_DRIVER_NAME).lower()
     body = (pyodbc.SQL_LONGVARBINARY, body_bytes, 0) if freetds else (pyodbc.SQL_VARBINARY, 0, 0)
@@ -400,7 +402,7 @@ def input_sizes(
         body = (pyodbc.SQL_WLONGVARCHAR, body_bytes // 2, 0) if freetds else (pyodbc.SQL_WVARCHAR, 0, 0)
     guid, number = (pyodbc.SQL_GUID, 16, 0), (pyodbc.SQL_INTEGER, 0, 0)
     types = {"handle": guid, "broker_instance": guid, "body": body, "initiator": number, "thread": number}
-    return [types[name] for name in parameters]
+    return [types.get(name) for name in parameters]
 
 
 def clock_offset_ns() -> int:

@@ -21,14 +21,15 @@ import numpy.typing as npt
 
 from harness import records
 from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
-from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, Parameter, ResultSink, SqlType
+from harness.embedded.sqltypes import INT, MAX, UNIQUEIDENTIFIER, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.requests import ClientSession
 from harness.lab.instances import Instance
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import CellPlan, LoadReport, Progress, Share, WorkerClock
 from harness.simulation.computer import Cores
 from harness.simulation.parameters import ClientParameters
-from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
+from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab, parameter
+from harness.workload_file import Client
 
 STOP_TIMEOUT_S = 10.0  # for the last calls to return
 FAILURES_IN_A_ROW_MAX = 10  # a client that cannot send must not spin
@@ -73,7 +74,7 @@ class _Run:
     """Plan and costs that the clients of a cell share; `stopping` ends their loops."""
 
     def __init__(self, plan: CellPlan, costs: ClientParameters, cores: Cores | None) -> None:
-        self.procedure = plan.client.procedure
+        self.client = plan.client
         self.stopping = False
         self.cores = cores
         self.call_ns = round(costs.call_us * 1000)
@@ -102,7 +103,7 @@ class ClientThread:
         self.reason = ""  # why it gave up
         self.has_finished = False
         self._run = run
-        self._handle = Parameter("", UNIQUEIDENTIFIER, handle, False)
+        self._arguments = _arguments(run.client, initiator, number, handle)
         self._body = body
 
     def begin(self, first_delay_ns: int) -> None:
@@ -111,7 +112,8 @@ class ClientThread:
 
     def _loop(self, first_delay_ns: int) -> Waiting[None]:
         """Send until the run is stopping or too many calls in a row have failed."""
-        run, session, body, handle = self._run, self.session, self._body, self._handle
+        run, session, body, arguments = self._run, self.session, self._body, self._arguments
+        procedure, place = run.client.procedure, run.client.parameters.index("body")
         clock, cores = session.engine.clock, run.cores
         offset_ns = clock.utc_ns() - clock.now_ns
         intendeds, starts, latencies = self.log.intended, self.log.starts, self.log.latencies
@@ -134,7 +136,8 @@ class ClientThread:
             yield Delay(run.round_trip_ns)
             if cores is not None:
                 yield from cores.use(run.call_ns)
-            yield from session.rpc(run.procedure, (handle, Parameter("", _BODY_TYPE, bytes(body), False)), sink)
+            arguments[place] = Parameter("", _BODY_TYPE, bytes(body), False)
+            yield from session.rpc(procedure, tuple(arguments), sink)
             intendeds.append(intended_ns + offset_ns)
             starts.append(started_ns + offset_ns)
             latencies.append(clock.now_ns - intended_ns)
@@ -154,6 +157,20 @@ class ClientThread:
     @property
     def sent(self) -> int:
         return self.log.count - len(self.log.failures)
+
+
+def _arguments(client: Client, initiator: int, thread: int, handle: str) -> list[Parameter]:
+    """What a thread passes to its procedure, with an empty body."""
+    dialog = Parameter("", UNIQUEIDENTIFIER, handle, False)
+    passed = {
+        "handle": dialog,
+        "broker_instance": dialog,
+        "body": Parameter("", _BODY_TYPE, b"", False),
+        "initiator": Parameter("", INT, initiator, False),
+        "thread": Parameter("", INT, thread, False),
+        **{name: parameter(value) for name, value in client.values.items()},
+    }
+    return [passed[name] for name in client.parameters]
 
 
 class SimulatedClients:

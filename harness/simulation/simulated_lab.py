@@ -222,7 +222,7 @@ class VirtualConnection:
         else:
             if (call["marks"] or "").count("?") != len(parameters):
                 raise _error("07002", "COUNT field incorrect or syntax error")
-            generator = self.session.rpc(call["name"], [_parameter(value) for value in parameters], results)
+            generator = self.session.rpc(call["name"], [parameter(value) for value in parameters], results)
         state = self._server.finish(generator, timeout_s=float(self.timeout), is_cancelled=is_cancelled)
         if state:
             raise _error(state, _INTERRUPTIONS[state])
@@ -317,7 +317,7 @@ def _converted(part: ResultSet) -> list[tuple[Any, ...]]:
     ]
 
 
-def _parameter(value: object) -> Parameter:
+def parameter(value: object) -> Parameter:
     """Give a value the type that the driver gives it."""
     if isinstance(value, bool):
         return Parameter("", BIT, int(value), False)

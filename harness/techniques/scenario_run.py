@@ -160,8 +160,8 @@ def _require_modelled(technique: Technique) -> None:
     """Raise ScenarioError if the clients or the broker of the model cannot do what a step asks for."""
     workload = technique.arrangement.workload
     client, dialogs = workload.client, workload.dialogs
-    if client.parameters[1:] != ("body",) or client.think_time or client.messages_per_transaction > 1:
-        text = "clients pass a dialog or broker instance and then a body, without pause or shared transaction"
+    if client.think_time or client.messages_per_transaction > 1:
+        text = "clients neither pause nor share transactions"
     elif dialogs != Dialogs() or workload.queue.retention:
         text = "conversations have no priority and no common groups, and queues retain nothing"
     elif workload.bodies is not None:

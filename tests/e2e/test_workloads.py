@@ -231,8 +231,14 @@ MISTAKES = [
         "submit_order.sql",
         "@body varbinary(max)",
         "@body varbinary(max), @amount int",
-        "workload.toml, line 5: dbo.SubmitOrder takes uniqueidentifier, varbinary, int, and clients pass handle "
-        "uniqueidentifier, body varbinary",
+        "workload.toml, line 5: dbo.SubmitOrder also takes @amount int, which has no default: name it under",
+        2,
+    ),
+    (
+        "workload.toml",
+        'parameters = ["handle", "body"]',
+        'parameters = ["handle", "body", "Amount"]\nvalues = {Amount = 5}',
+        "workload.toml, line 6: dbo.SubmitOrder has no parameter @Amount; valid: @handle, @body",
         2,
     ),
     (

@@ -1,7 +1,8 @@
-"""Bodies of a workload of one's own, through both drivers and the embedded broker into the target's table."""
+"""Bodies and values of a workload of one's own, through both drivers and the embedded broker into tables."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,47 @@ def wait_for(thread: ClientThread, state: ThreadState) -> None:
     while thread.state is not state:
         assert time.monotonic() < deadline and not thread.reason, (thread.state, thread.reason)
         time.sleep(0.001)
+
+
+VALUES = {
+    "Region": "nørth",
+    "Urgent": True,
+    "Amount": 12.5,
+    "Customers": 2**40,
+    "Due": "2026-11-23T10:00:00",
+    "Shop": "0A0B0C0D-0000-0000-0000-000000000001",
+}
+TAKEN = """
+    @Region nvarchar(20),
+    @body varbinary(max),
+    @Urgent bit,
+    @Amount decimal(9, 2),
+    @Customers bigint,
+    @Due datetime,
+    @Shop uniqueidentifier
+"""
+STORE = """
+    INSERT INTO dbo.got SELECT CONCAT(@Region, N' ', @Urgent, N' ', @Amount, N' ', @Customers, N' ', @Due, N' ', @Shop);
+"""
+
+
+def test_values_arrive_in_the_types_of_the_procedures_parameters(lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "orders"
+    workload(folder, "size = {uniform = [40, 41]}")
+    file, script = folder / "workload.toml", folder / "send.sql"
+    names = ", ".join(f'"{name}"' for name in ("handle", "Region", "body", *[*VALUES][1:]))
+    values = "\n".join(f"{name} = {json.dumps(value)}" for name, value in VALUES.items())
+    file.write_text(f"[client]\nparameters = [{names}]\n[client.values]\n{values}\n{file.read_text()}")
+    table = (
+        "IF OBJECT_ID(N'dbo.got') IS NULL CREATE TABLE dbo.got (call nvarchar(200) NOT NULL);\nGO\n\nCREATE OR ALTER"
+    )
+    text = script.read_text().replace("CREATE OR ALTER", table).replace("\n    @body varbinary(max)\n", TAKEN)
+    script.write_text(text.replace("SEND ON", f"{STORE}    SEND ON"))
+    pairs = send(lab, workload_file.read(str(folder)), 3)
+    with connections(lab.initiators) as [initiator]:
+        stored = scripts.values(initiator, "SELECT call FROM dbo.got;")
+    one = "nørth 1 12.50 1099511627776 Nov 23 2026 10:00AM 0A0B0C0D-0000-0000-0000-000000000001"
+    assert stored == [one] * len(pairs)
 
 
 def test_bytes_arrive_with_the_sizes_of_their_distribution(lab: Lab, tmp_path: Path) -> None:

@@ -121,11 +121,15 @@ def test_a_thread_gives_up_after_ten_failed_transactions_in_a_row(echo, thread):
 
 
 def test_a_thread_passes_the_parameters_of_its_workload(echo, thread):
-    client = Client(procedure="dbo.SendMessage", parameters=("thread", "broker_instance", "initiator", "body"))
+    client = Client(
+        procedure="dbo.SendMessage",
+        parameters=("thread", "broker_instance", "initiator", "Region", "body"),
+        values={"Region": "north"},
+    )
     run = a_run(echo, client=client)
     thread.prepare(run, 7, HANDLE)
     assert wait_for(thread, ThreadState.READY, ThreadState.UNPREPARED) is ThreadState.READY, thread.reason
-    assert [str(value) for value in thread._arguments[:3]] == ["7", HANDLE, "1"]
+    assert [str(value) for value in thread._arguments[:4]] == ["7", HANDLE, "1", "north"]
 
 
 def test_a_failed_call_is_counted_with_the_servers_text_and_sending_goes_on(echo, thread):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from harness.lab import dialog_pool, link
+from harness import workload_file
+from harness.lab import dialog_pool, link, scripts
+from harness.lab.instances import connections
 from harness.load.plan import CellPlan
 from harness.matrix import Cell, Visit
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import FAILURES_IN_A_ROW_MAX, SimulatedClients
 from harness.simulation.parameters import ClientParameters, read
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
+from harness.workload_file import FOLDER
 
 pytestmark = pytest.mark.process
 
@@ -38,7 +42,7 @@ def prepared(
             [handles] = dialog_pool.used([connection], 1, 2)
     lab.world.parameters = PAPER.model_copy(update={"client": costs})
     clients = SimulatedClients(lab)
-    clients.prepare(CellPlan(Visit(CELL), 1, 1, [""], [handles], results))
+    clients.prepare(CellPlan(Visit(CELL), 1, 1, [""], [handles], results, lab.workload.client))
     return clients
 
 
@@ -61,6 +65,52 @@ def test_each_client_calls_again_when_its_call_has_returned(lab: SimulatedLab, t
     # There and back, the procedure, and one write of the log at least.
     floor_us = PAPER.client.round_trip_us + PAPER.processors.send_us + PAPER.log.flush_latency_us / 2
     assert min(call["latency_ns"] for call in calls) > floor_us * 1000
+
+
+SEND = """\
+CREATE TABLE dbo.got (region nvarchar(10) NOT NULL, thread int NOT NULL);
+GO
+
+CREATE OR ALTER PROCEDURE dbo.SendOrder
+    @Region nvarchar(10),
+    @thread int,
+    @body varbinary(max),
+    @handle uniqueidentifier
+WITH EXECUTE AS OWNER
+AS
+BEGIN
+    INSERT INTO dbo.got (region, thread) VALUES (@Region, @thread);
+    SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
+END;
+GO
+
+GRANT EXECUTE ON OBJECT::dbo.SendOrder TO [$(Prefix)Client];
+GO
+"""
+
+
+def test_clients_pass_the_parameters_of_their_workload_with_its_values(tmp_path: Path) -> None:
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    (folder / "send.sql").write_text(f"USE [$(Database)];\nGO\n\n{SEND}")
+    (folder / "workload.toml").write_text(
+        '[client]\nprocedure = "dbo.SendOrder"\nparameters = ["Region", "thread", "body", "handle"]\n'
+        'values = {Region = "north"}\n[initiator]\nscripts = ["send.sql"]\n'
+        f'[target]\nscripts = ["{FOLDER}/paper/receive_procedure.sql"]\n'
+        'activation_procedure = "dbo.SRPerf_Queue_LabTest"\n'
+    )
+    lab = simulated_lab.open(PAPER, version="2008", initiators=1, seed=1)
+    lab.workload = workload_file.read(str(folder))
+    link.link(lab)
+    dialog_pool.build(lab, initiators=1, dialogs=2)
+    clients = prepared(lab, tmp_path)
+    clients.start()
+    lab.clock.sleep(0.05)
+    report = clients.stop()
+    assert report.failed_calls == 0, report.errors
+    with connections(lab.initiators) as [initiator]:
+        stored = scripts.values(initiator, "SELECT CONCAT(region, N' ', thread) FROM dbo.got;")
+    assert Counter(stored) == {f"north {thread}": report.sent[1, thread] for thread in (1, 2)}
 
 
 def test_a_client_that_cannot_send_gives_up_with_the_reason(lab: SimulatedLab, tmp_path: Path) -> None:

@@ -165,15 +165,16 @@ def test_a_scenario_without_times_for_virtual_time_is_refused(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "changes, complaint",
     [
-        ("client.messages_per_transaction = 10", "cold: on the lab simulated clients pass .* choose another --lab"),
-        ('client.think_time = "1ms"', "cold: on the lab simulated clients pass"),
-        ('workload = "fan-in"\nclient.parameters = ["body", "handle"]', "cold: on the lab simulated clients pass"),
+        ("client.messages_per_transaction = 10", "cold: on the lab simulated clients neither .* choose another --lab"),
+        ('client.think_time = "1ms"', "cold: on the lab simulated clients neither pause"),
+        ('client.parameters = ["handle", "body", "Region"]', "'Region' is not valid"),
+        ('client.values = {Region = "north"}', "warnings-7.client.values.Region: no parameter"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused_in_virtual_time(tmp_path: Path, changes: str, complaint: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(DEFAULT.read_text().replace("warm_up = false", changes))
-    with pytest.raises(ScenarioError, match=complaint):
+    with pytest.raises(UsageFailure, match=complaint):
         climb(tmp_path, "simulated", scenario_file=path)
 
 
