@@ -21,7 +21,7 @@ from harness.figures.gain import of_one_ratio
 from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.inference import BLOCKS_MIN, no_interval
-from harness.records import ResultsError
+from harness.records import ResultsError, State
 from harness.reporting import to_standard_error
 
 ROWS_PRINTED = 24
@@ -41,6 +41,16 @@ class Comparison:
     slowdowns: list[str]
     cells: pd.DataFrame
     verdicts: pd.DataFrame
+
+
+_CELLS_NAMED = 3
+# What to change where cells of a state are measured again.
+_AGAIN = {
+    State.DISTURBED: "on a machine that does nothing else",
+    State.STARVED: "with clients that have more processors",
+    State.BEHIND: "with less load",
+    State.UNSETTLED: "with a longer --settle",
+}
 
 
 def compare(
@@ -74,10 +84,8 @@ def compare(
         raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
     whole = groups(*sides, threshold)
     if must_tell and not (whole and whole[0].ratios[RATE].is_known):
-        raise ResultsError(
-            f"no cell counts in {BLOCKS_MIN} blocks of both runs, so no slowdown can be told from none: "
-            f"run both with --repeats {BLOCKS_MIN} or more"
-        )
+        none = f"no cell counts in {BLOCKS_MIN} blocks of both runs, so no slowdown can be told from none"
+        raise ResultsError(f"{none}: {_what_to_repeat(runs, sides)}")
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,6 +97,22 @@ def compare(
     _print(console, runs, table, whole, notes)
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)
     return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, whole), cells, _as_table(whole))
+
+
+def _what_to_repeat(runs: tuple[Run, Run], sides: tuple[pd.DataFrame, pd.DataFrame]) -> str:
+    """Say what keeps two runs from an interval: their number of blocks, or the states of their cells."""
+    blocks = pd.concat([cells.groupby("cell_id").block.nunique() for cells in sides], axis=1, join="inner")
+    if blocks.min(axis=1).max() < BLOCKS_MIN:
+        return f"run both with --repeats {BLOCKS_MIN} or more"
+    found, states = [], set()
+    for name, run in zip("ab", runs, strict=True):
+        for state, cells in run.cells[~run.cells.valid].groupby("state"):
+            named = list(dict.fromkeys(cells.cell_id))
+            shown = ", ".join(named[:_CELLS_NAMED]) + (", ..." if len(named) > _CELLS_NAMED else "")
+            found.append(f"{len(cells)} of {len(run.cells)} measurements of {name} were {state} ({shown})")
+            states.add(State(state))
+    again = " and ".join(words for state, words in _AGAIN.items() if state in states)
+    return f"{'; '.join(found)}: measure again {again}" if found else "their rates are 0: see whether anything was sent"
 
 
 def _as_table(whole: Sequence[Group]) -> pd.DataFrame:

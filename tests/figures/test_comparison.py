@@ -359,6 +359,22 @@ def test_a_percentage_that_is_none_is_an_error_of_one_line(given, capsys):
     assert f"{given!r} is no percentage between 0 % and 100 %: write 5%" in capsys.readouterr().err
 
 
+def test_runs_whose_cells_do_not_count_say_which_instead_of_asking_for_repeats(tmp_path, console):
+    a, b = (write_reduced(tmp_path / name, CELLS[:4], blocks=3) for name in "ab")
+    path = b / "reduced" / "cells.parquet"
+    cells = pd.read_parquet(path)
+    cells.loc[cells.block == 1, "state"] = "disturbed"
+    cells.loc[(cells.block == 2) & (cells.cell_id == CELLS[0].id), "state"] = "unsettled"
+    cells.to_parquet(path, index=False)
+    with pytest.raises(ResultsError) as raised:
+        compare(a, b, must_tell=True, console=console)
+    named = ", ".join(cell.id for cell in CELLS[:3])
+    assert str(raised.value).endswith(
+        f"told from none: 4 of 12 measurements of b were disturbed ({named}, ...); 1 of 12 measurements of b were "
+        f"unsettled ({CELLS[0].id}): measure again on a machine that does nothing else and with a longer --settle"
+    )
+
+
 def test_runs_with_too_few_blocks_can_fail_nothing(tmp_path, console):
     a, b = (write_reduced(tmp_path / name, CELLS[:4], blocks=2) for name in "ab")
     with pytest.raises(ResultsError, match="run both with --repeats 3 or more"):
