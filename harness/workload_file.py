@@ -94,6 +94,7 @@ DEFAULT_PRIORITY = 5  # of a conversation to which no broker priority applies
 
 _PROCEDURE = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
+_USED_VARIABLE = re.compile(rf"\$\(({_VARIABLE.pattern})\)")
 # Names stand between brackets and between apostrophes in the lab's scripts, that of a queue as it is.
 _NAME = re.compile(r"[^]'\x00-\x1f]+")
 _QUEUE = re.compile(r"({part})\.({part})".format(part=r"[A-Za-z_]\w*|\[[^]['\x00-\x1f]+\]"))
@@ -377,7 +378,9 @@ def read(name: str) -> Workload:
     if document.body.template and document.accounting.by == "header":
         raise toml.error(("body", "template"), 'text has no header: write by = "count" in a table [accounting]')
     folder = path.parent.relative_to(SQL_ROOT) if name in PRESETS else path.parent.absolute()
-    return Workload(name=path.absolute().parent.name, folder=folder, digests=_digests(toml, document), **dict(document))
+    digests = _digests(toml, document)
+    _require_used(toml, document, path.parent, ())
+    return Workload(name=path.absolute().parent.name, folder=folder, digests=digests, **dict(document))
 
 
 def changed(workload: Workload, changes: Mapping[str, Any], toml: TomlFile, at: Key) -> Workload:
@@ -394,6 +397,7 @@ def changed(workload: Workload, changes: Mapping[str, Any], toml: TomlFile, at: 
     files = (document.both, document.initiator, document.target.scripts, document.body.files)
     if files != (workload.both, workload.initiator, workload.target.scripts, workload.body.files):
         raise toml.error(at, "other scripts or files are another workload: name its folder under workload")
+    _require_used(toml, document, SQL_ROOT / workload.folder, at)
     return workload.model_copy(update=dict(document))
 
 
@@ -420,6 +424,18 @@ def _require_values(toml: TomlFile, client: Client, at: Key) -> None:
         else:
             continue
         raise toml.error((*at, "client", "values", name), text)
+
+
+def _require_used(toml: TomlFile, document: _Document, folder: Path, at: Key) -> None:
+    """Raise TomlError for a variable that no script uses: it would change nothing."""
+    scripts = (*document.both.scripts, *document.initiator.scripts, *document.target.scripts)
+    texts = [(folder / script).read_text(encoding="utf-8", errors="replace") for script in scripts]
+    used = dict.fromkeys(name for text in texts for name in _USED_VARIABLE.findall(text))
+    for name in document.variables:
+        if name.lower() not in map(str.lower, used):
+            others = [other for other in used if other.lower() not in map(str.lower, _LABS_VARIABLES)]
+            text = f"no script uses $({name}){nearest(name, others) if others else ': remove it'}"
+            raise toml.error((*at, "variables", name), text)
 
 
 def _digests(toml: TomlFile, document: _Document) -> dict[str, str]:

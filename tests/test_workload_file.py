@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "orders"
     folder.mkdir()
     for name in ("send.sql", "receive.sql"):
-        (folder / name).write_text("SELECT 1;\n")
+        (folder / name).write_text("SELECT $(WorkMs);\n")
     (folder / "workload.toml").write_text(GOOD)
     return folder
 
@@ -160,6 +160,11 @@ MISTAKES = [
     ),
     ('["send.sql"]', '["sent.sql"]', "line 9: initiator.scripts-1: sent.sql: No such file or directory"),
     ('activation_procedure = "dbo.Receive"', "", "target.activation_procedure: missing"),
+    (
+        "WorkMs = 5",
+        "workms = 5\nWorkMsec = 6",
+        r"line 17: variables.WorkMsec: no script uses \$\(WorkMsec\); nearest: ",
+    ),
     ("WorkMs = 5", "ReceiveTop = 5", "line 15: variables: the variable ReceiveTop belongs to the lab"),
     ("WorkMs = 5", "Queue = 5", "line 15: variables: the variable Queue belongs to the lab"),
     (

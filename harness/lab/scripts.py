@@ -6,6 +6,7 @@ case sensitive, and a variable without a value is an error. Errors name file, li
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.failures import MachineFailure
 from harness.lab import interruption
 from harness.lab.drivers import OdbcError
-from harness.lab.error_remedies import error_text
+from harness.lab.error_remedies import error_text, explain
 from harness.places import SQL_ROOT
 
 if TYPE_CHECKING:
@@ -151,7 +152,47 @@ def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str,
     """Run a file on a connection with autocommit. Reads all results, drops them, and raises errors in any of them."""
     for batch in load(path, variables):
         for _ in range(batch.count):
-            _query(connection, batch.text, f"{path}, batch at line {batch.line}")
+            failure = _failure(connection, path, batch)
+            # Outside `except`, where an error of the second run would have the first as its context
+            if failure is not None:
+                if located := _located(connection, batch, failure):
+                    line, text = located
+                    raise ScriptError(f"{path}, line {line}: {text}") from failure.__cause__
+                raise failure
+
+
+def _failure(connection: pyodbc.Connection, path: Path | str, batch: Batch) -> ScriptError | None:
+    """Run a batch; return its error."""
+    try:
+        _query(connection, batch.text, f"{path}, batch at line {batch.line}")
+    except ScriptError as error:
+        return error
+    return None
+
+
+def _located(connection: pyodbc.Connection, batch: Batch, error: ScriptError) -> tuple[int, str] | None:
+    """Return the line of the file at which a batch failed, and the error's text; None where nothing says it.
+
+    ODBC drivers pass no line on. So the batch runs once more, in a transaction that is rolled back, and inside TRY,
+    whose CATCH knows the line. Where that is another error, as for statements that no transaction may have, or one of
+    a procedure that the batch calls, the line would be wrong.
+    """
+    if _state(error)[:2] not in _REPEATABLE:
+        return None
+    try:
+        names, values = _query(connection, _IN_TRY.format(batch.text.replace("'", "''")), "")
+    except ScriptError:
+        with contextlib.suppress(ScriptError):
+            execute(connection, _ROLL_BACK)
+        return None
+    if names != _IN_CATCH:
+        return None
+    number, line, procedure, message = values[-1]  # behind the batch's own results
+    own = {match["name"].split(".")[-1].strip("[]").lower() for match in _CREATE.finditer(batch.text)}
+    if f"({number})" not in str(error.__cause__) or (procedure and procedure.split(".")[-1].lower() not in own):
+        return None
+    message = _EMBEDDED_LINE.sub("", " ".join(message.split()))
+    return batch.line + line - 1, explain(f"{message} (error {number})")
 
 
 def execute(connection: pyodbc.Connection, statement: str, *parameters: object) -> None:
@@ -217,6 +258,27 @@ def _text(path: Path | str) -> str:
     except OSError as error:
         raise ScriptError(f"{file}: {error.strerror}") from None
 
+
+# SQLSTATEs of errors that depend on the statement and its data alone.
+_REPEATABLE = ("22", "23", "42")
+_IN_CATCH = ["error_number", "error_line", "error_procedure", "error_message"]
+_EMBEDDED_LINE = re.compile(r" \(line \d+\)")  # of the batch; in texts of the embedded server's own
+_IN_TRY = """\
+BEGIN TRANSACTION;
+BEGIN TRY
+    EXEC (N'{}');
+END TRY
+BEGIN CATCH
+    SELECT
+        ERROR_NUMBER() AS error_number,
+        ERROR_LINE() AS error_line,
+        ERROR_PROCEDURE() AS error_procedure,
+        ERROR_MESSAGE() AS error_message;
+END CATCH;
+IF @@TRANCOUNT > 0
+    ROLLBACK TRANSACTION;
+"""
+_ROLL_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;"
 
 # SQLSTATE of syntax errors and missing rights (42000), missing objects (42S02) and columns (42S22). A broken
 # connection is 08S01, a timeout HYT00, a deadlock 40001.

@@ -252,7 +252,7 @@ MISTAKES = [
         "handle_orders.sql",
         "SET @messages = @@ROWCOUNT;",
         "SET @message = @@ROWCOUNT;",
-        "handle_orders.sql, batch at",
+        "handle_orders.sql, line ",
         3,
     ),
     (

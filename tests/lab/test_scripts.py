@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.scripts import Batch, ScriptError
+from harness.simulation import parameters, simulated_lab
 
 SPLIT_CASES = [
     ("", []),
@@ -88,3 +89,61 @@ def test_what_a_script_creates_is_told_from_its_comments_and_strings(tmp_path: P
         "INDEX ix",
         "MESSAGE TYPE [//Orders/M]",
     ]
+
+
+# Each script with the line that fails, and the error's text; line 0: only the batch is known.
+FAILURES = [
+    (
+        "SELECT 1;\nGO\n\n-- a comment\nSELECT 2;\nSELEC 3;\nGO\n",
+        6,
+        "does not support the statement SELEC. (error 50001)",
+    ),
+    (
+        "SELECT 1;\nGO\nSELECT N'$(Value)';\n\nINSERT INTO dbo.nothing VALUES ('$(Value)');\n",
+        5,
+        "object name 'dbo.nothing'",
+    ),
+    ("GO\n-- head\nCREATE OR ALTER PROCEDURE dbo.P\nAS\n    CREATE TABLE dbo.t (a int) SELEC;\n", 5, ""),
+    (
+        "CREATE TABLE dbo.t (a int NOT NULL);\nGO\nINSERT INTO dbo.t (a)\nVALUES (1), (CAST('a' AS int));\n",
+        3,
+        "(error 245)",
+    ),
+    ("BEGIN TRANSACTION;\nROLLBACK;\nRAISERROR(N'it''s (wrong)', 16, 1);\n", 3, "it's (wrong) (error 50000)"),
+    (
+        "CREATE OR ALTER PROCEDURE dbo.Q AS\n\nSELECT 1 / 0;\nGO\nSELECT 1;\nEXEC dbo.Q;\n",
+        0,
+        "batch at line 5: Divide by zero",
+    ),
+    (
+        "SELECT 1;\nGO\nSELECT 2;\nCREATE DATABASE [master];\n",
+        0,
+        "batch at line 3: Database 'master' already exists",
+    ),
+]
+
+
+@pytest.mark.parametrize("text, line, words", FAILURES)
+def test_sql_that_is_refused_names_its_line_in_the_file(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = tmp_path / "own.sql"
+    path.write_text(text)
+    lab = simulated_lab.open(parameters.read("paper"), version="2022", initiators=1, seed=1)
+    with lab.target.connect("master") as connection:
+        with pytest.raises(ScriptError) as raised:
+            scripts.run(connection, path, {"Value": "it''s"})
+        assert scripts.scalar(connection, "SELECT @@TRANCOUNT;") == 0
+    if line:
+        assert str(raised.value).startswith(f"{path}, line {line}: "), raised.value
+    assert words in str(raised.value)
+    assert raised.value.__cause__ is not None  # says whether the instance refused it
+
+
+def test_a_batch_that_failed_leaves_nothing_of_its_second_run(tmp_path: Path) -> None:
+    path = tmp_path / "own.sql"
+    path.write_text("INSERT INTO dbo.t (a) VALUES (1);\nINSERT INTO dbo.t (b) VALUES (1);\n")
+    lab = simulated_lab.open(parameters.read("paper"), version="2022", initiators=1, seed=1)
+    with lab.target.connect("master") as connection:
+        scripts.execute(connection, "CREATE TABLE dbo.t (a int NOT NULL);")
+        with pytest.raises(ScriptError, match=r"own\.sql, line 2: Invalid column name 'b'"):
+            scripts.run(connection, path, {})
+        assert scripts.values(connection, "SELECT a FROM dbo.t;") in ([1], [])
