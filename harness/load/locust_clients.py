@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +55,8 @@ class WebPage:
     initiators_max: int
     rate: str = ""  # default of the form's field; empty: the closed loop
     payload_bytes: int = 100  # the same
+    payloads: Sequence[int] = ()  # which the page suggests
+    payload_is_mean: bool = False  # messages have sizes of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +339,8 @@ class LocustClients:
         if web is not None:
             options += ["--web-page", str(web.port), "--lab", web.lab, "--initiators-max", str(web.initiators_max)]
             options += ["--rate", web.rate, "--payload-bytes", str(web.payload_bytes)]
+            options += ["--payloads", " ".join(map(str, web.payloads))]
+            options += ["--payload-is-mean"] if web.payload_is_mean else []
         # The web server needs gevent's locks.
         child = self._child("locust-master", "" if web else "1", "-m", "harness.load.master", *options)
         self._master = _Peer(child.name, "", child, child)

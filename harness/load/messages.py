@@ -214,11 +214,13 @@ class WebScenario:
     def rate_per_s(self) -> float | None:
         return parse_rate(self.rate) if self.rate else None
 
-    def __str__(self) -> str:
+    def words(self, *, payload_is_mean: bool) -> str:
+        """`1 initiator × 10 threads, every dialog, 600 bytes on average, closed loop`"""
         initiators = f"{self.initiators} initiator{'s' if self.initiators > 1 else ''}"
         dialogs = which_dialogs(self.dialog_ratio)
+        payload = f"{self.payload_bytes:,} bytes{' on average' * payload_is_mean}"
         load = f"open loop, {self.rate}" if self.rate else CLOSED_LOOP
-        return f"{initiators} × {self.threads} threads, {dialogs}, {self.payload_bytes} bytes, {load}"
+        return f"{initiators} × {self.threads} threads, {dialogs}, {payload}, {load}"
 
 
 def _valid_rate(text: str) -> str:

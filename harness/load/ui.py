@@ -33,9 +33,9 @@ from harness.load.messages import (
 )
 from harness.load.plan import CellPlan, LoadError, Sending
 from harness.load_model import OpenLoop
-from harness.matrix import Cell, Visit
+from harness.matrix import PAYLOADS_BYTES, Cell, Visit
 from harness.settings import RunSettings
-from harness.workload_file import WorkloadError
+from harness.workload_file import PAPER, Workload, WorkloadError
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
@@ -159,6 +159,16 @@ class Player:
         self._clients.tell_master(Status(text))
 
 
+def suggested_payloads(workload: Workload, usual: int) -> list[int]:
+    """The usual payload, and those of the paper that the messages of a workload can have."""
+    found = {usual}
+    for payload in PAYLOADS_BYTES:
+        with contextlib.suppress(WorkloadError):
+            workload.require_payload(payload)
+            found.add(payload)
+    return sorted(found)
+
+
 def main(
     selection: Selection, *, port: int, version: str, initiators: int, payload_bytes: int, say: Tell = print
 ) -> None:
@@ -179,7 +189,16 @@ def main(
                 tell=say,
             )
         )
-        web = WebPage(port, f"{topology.kind} lab", initiators, rate, payload_bytes)
+        workload, bodies = topology.workload, topology.workload.bodies
+        web = WebPage(
+            port,
+            f"{topology.kind} lab{'' if workload.name == PAPER else f', workload {workload}'}",
+            initiators,
+            rate,
+            payload_bytes,
+            suggested_payloads(workload, payload_bytes),
+            payload_is_mean=bodies is not None and bodies.mean_bytes is not None,
+        )
         clients = stack.enter_context(
             LocustClients(
                 log_directory=directory / "logs",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -30,7 +31,7 @@ from harness.load.messages import (
     WebScenario,
     WorkerLost,
 )
-from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, bounds
+from harness.matrix import DIALOG_RATIOS, THREADS, bounds
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +47,6 @@ MEANINGS = {
     "threads": " per initiator",
     "dialog_ratio": "; 150: only every 150th dialog is used",
     "payload_bytes": ", or with a unit, such as 4 KB",
-}
-# Those of the paper; any other that a cell may have is valid.
-SUGGESTIONS = {
-    "initiators": INITIATORS,
-    "threads": THREADS,
-    "dialog_ratio": DIALOG_RATIOS,
-    "payload_bytes": PAYLOADS_BYTES,
 }
 
 
@@ -71,6 +65,7 @@ class WebInterface:
     def __init__(self, environment: Any, master: Any, pipe: Pipe, options: Any) -> None:
         self._environment = environment
         self._initiators_max = options.initiators_max
+        self._payload_is_mean = options.payload_is_mean
         self._master = master
         self._pipe = pipe
         self._status = "ready"
@@ -92,7 +87,7 @@ class WebInterface:
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         web_ui.app.json.sort_keys = False
         web_ui.app.before_request(self._before_request)
-        web_ui.app.after_request(add_own_page_parts)
+        web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options)))
         web_ui.app.add_url_rule("/scenario", view_func=self._show_status)
         web_ui.start()
         gevent.spawn(stats.stats_history, environment.runner)
@@ -134,7 +129,7 @@ class WebInterface:
             self._is_making_ready = False
         self._master.assign(ready.users)
         self._failure = ""
-        self._status = str(scenario)
+        self._status = scenario.words(payload_is_mean=self._payload_is_mean)
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
         if user_count:
@@ -181,14 +176,13 @@ def add_fields(parser: Any, initiators_max: int) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", default=str(default), help=meaning, is_required=True)
 
 
-def add_own_page_parts(response: Response) -> Response:
-    """Puts `scenario.html` into Locust's page: its form unfolded, suggestions for its fields, and a line of status.
+def add_own_page_parts(own: str, response: Response) -> Response:
+    """Puts the harness's own parts into Locust's page.
 
-    The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is stopping,
-    or it would never learn that it has stopped, and would offer no other start.
+    The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is
+    stopping, or it would never learn that it has stopped, and would offer no other start.
     """
     if request.path == "/" and response.mimetype == "text/html":
-        own = files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8") + suggestion_lists()
         response.set_data(response.get_data(as_text=True).replace("</body>", own + "</body>"))
     if request.path == "/stats/requests" and response.is_json:
         statistics = response.get_json()
@@ -197,11 +191,21 @@ def add_own_page_parts(response: Response) -> Response:
     return response
 
 
-def suggestion_lists() -> str:
-    """A list for each field that has suggestions; `scenario.html` ties it to the field of that name."""
-    return "".join(
+def own_page_parts(options: Any) -> str:
+    """`scenario.html`, which unfolds the form and has a line of status, and a list of suggestions for each field that
+    has some: `scenario.html` ties it to the field of that name.
+
+    Threads and dialog ratios are the paper's. Any other value that a cell may have is valid.
+    """
+    suggestions = {
+        "initiators": range(1, options.initiators_max + 1),
+        "threads": THREADS,
+        "dialog_ratio": DIALOG_RATIOS,
+        "payload_bytes": options.payloads.split(),
+    }
+    return files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8") + "".join(
         f'<datalist id="suggested_{name}" data-field="{name}">'
         + "".join(f'<option value="{value}"></option>' for value in values)
         + "</datalist>"
-        for name, values in SUGGESTIONS.items()
+        for name, values in suggestions.items()
     )

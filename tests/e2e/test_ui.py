@@ -134,7 +134,7 @@ def start_stop_and_start_again(page: Any, tmp_path: Path) -> None:
     page.locator("form [name=dialogRatio]").last.wait_for()
     fill(page, initiators=2, threads=2, dialogRatio=7, payloadBytes=4000)
     start(page)
-    page.get_by_text("2 initiators × 2 threads, every 7th dialog, 4000 bytes").wait_for(timeout=START_TIMEOUT_MS)
+    page.get_by_text("2 initiators × 2 threads, every 7th dialog, 4,000 bytes").wait_for(timeout=START_TIMEOUT_MS)
     first = wait_for_more_requests(page, 0)
     wait_for_more_requests(page, first)
     page.screenshot(path=tmp_path / "again.png")
@@ -149,12 +149,16 @@ def test_messages_with_sizes_of_their_own_are_sent_with_their_mean_in_the_form(p
         page.goto(address)
         payload = page.locator("form [name=payloadBytes]").last
         assert payload.input_value() == "600"
+        assert payload.evaluate("field => [...field.list.options].map(o => o.value)") == ["600"]
+        page.get_by_text("embedded lab, workload orders").first.wait_for()
         fill(page, threads=2, dialogRatio=1, payloadBytes=100)
         start(page)
         page.get_by_text("the payload of its cells is their mean, 600 bytes, not 100").wait_for()
         payload.fill("600")
         start(page)
-        page.get_by_text("1 initiator × 2 threads, every dialog, 600 bytes").wait_for(timeout=START_TIMEOUT_MS)
+        page.get_by_text("1 initiator × 2 threads, every dialog, 600 bytes on average").wait_for(
+            timeout=START_TIMEOUT_MS
+        )
         first = wait_for_more_requests(page, 0)
         wait_for_more_requests(page, first)
         page.screenshot(path=tmp_path / "own.png")

@@ -100,7 +100,9 @@ def test_a_wrong_field_is_named_with_what_it_may_be(name, value, message):
 
 
 def test_a_scenario_reads_as_a_sentence():
-    assert str(WebScenario()) == "1 initiator × 10 threads, every 150th dialog, 100 bytes, closed loop"
+    words = WebScenario().words(payload_is_mean=False)
+    assert words == "1 initiator × 10 threads, every 150th dialog, 100 bytes, closed loop"
     scenario = WebScenario(3, 2, 1, 4096, "30/min")
-    assert str(scenario) == "3 initiators × 2 threads, every dialog, 4096 bytes, open loop, 30/min"
+    words = scenario.words(payload_is_mean=True)
+    assert words == "3 initiators × 2 threads, every dialog, 4,096 bytes on average, open loop, 30/min"
     assert scenario.rate_per_s == 0.5 and WebScenario().rate_per_s is None

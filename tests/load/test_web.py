@@ -85,6 +85,10 @@ def test_the_start_form_has_the_scenarios_fields_in_order(page):
     assert [options[name]["choices"] for name in FIELDS] == [None] * 5
     assert options["initiators"]["help_text"] == "1 to 5 instances that send"
     assert '<datalist id="suggested_dialog_ratio" data-field="dialog_ratio"><option value="1">' in html
+    assert (
+        '<datalist id="suggested_initiators" data-field="initiators"><option value="1"></option><option value="2">'
+        in html
+    )
     assert "scenario-status" in html
 
 
@@ -106,7 +110,7 @@ def test_calls_flow_stop_and_flow_again_with_other_fields(page):
     call = running["stats"][0]
     assert (call["method"], call["name"], call["avg_content_length"]) == ("CALL", "dbo.SendMessage", 1024)
     assert 0 < call["median_response_time"] < 1000
-    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1024 bytes, closed loop"
+    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1,024 bytes, closed loop"
     assert page.start()["message"] == "a scenario is running: stop it first"
     page.stop()
     assert page.status() == "stopped"
@@ -154,11 +158,12 @@ def test_a_worker_that_is_killed_ends_the_scenario_and_the_next_one_starts(page)
 
 
 STOPPING = """
+from functools import partial
 from flask import Flask, jsonify
 from harness.load.web import add_own_page_parts
 
 app = Flask("page")
-app.after_request(add_own_page_parts)
+app.after_request(partial(add_own_page_parts, ""))
 app.add_url_rule("/stats/requests", view_func=lambda: jsonify(state="stopping", user_count=2))
 print(app.test_client().get("/stats/requests").get_json())
 """

@@ -1,0 +1,30 @@
+"""What `harness ui` gives to its page; the page itself is in `test_web.py` and `tests/e2e/test_ui.py`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness import workload_file
+from harness.load.ui import suggested_payloads
+from harness.workload_file import FOLDER
+
+TEXT = '[body]\ntemplate = "order.json"\n[accounting]\nby = "count"\n'
+BODIES = [
+    ("", 100, [100, 1024, 4096, 8192]),
+    ("[body]\nsize = {uniform = [200, 1000]}\n", 600, [600]),
+    (TEXT, 1200, [1200, 4096, 8192]),
+]
+
+
+@pytest.mark.parametrize("body, usual, suggested", BODIES)
+def test_the_page_suggests_the_payloads_that_messages_can_have(
+    tmp_path: Path, body: str, usual: int, suggested: list[int]
+) -> None:
+    folder = shutil.copytree(FOLDER / "fan-in", tmp_path / "orders")
+    with (folder / "workload.toml").open("a", encoding="utf-8") as file:
+        file.write(body)
+    (folder / "order.json").write_text(f'["{"x" * 590}", "${{filler}}"]')
+    assert suggested_payloads(workload_file.read(str(folder)), usual) == suggested
