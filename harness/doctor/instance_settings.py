@@ -105,6 +105,21 @@ def check_settings(side: Facts) -> Iterator[Finding]:
         if row[f"is_{option}_on"]:
             yield side.warning("database", f"{option} is on", f"{alter} {option.upper()} OFF;")
     yield from _minor_options(side, alter)
+    yield side.information("options", _options_in_words(side))
+
+
+def _options_in_words(side: Facts) -> str:
+    row, recovery = side.row("database"), side.row("accelerated_recovery")
+    assert row is not None
+    options = [
+        f"recovery {row['recovery_model']}",
+        f"compatibility level {row['compatibility_level']}",
+        f"delayed durability {row['delayed_durability']}",
+        f"query store {'ON' if row['is_query_store_on'] else 'OFF'}",
+    ]
+    if recovery is not None:
+        options.append(f"accelerated recovery {'ON' if recovery['is_accelerated_database_recovery_on'] else 'OFF'}")
+    return ", ".join(options)
 
 
 def _minor_options(side: Facts, alter: str) -> Iterator[Finding]:

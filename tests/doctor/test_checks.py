@@ -56,11 +56,20 @@ def test_a_wrong_fact_is_found(lab, sides, case):
     question, column, value, expected, words = case
     before = doctor.configuration(lab, sides)
     sides[TARGET].answers[question][0][column] = value
-    after = [finding for finding in doctor.configuration(lab, sides) if finding not in before]
+    after = [one for one in doctor.configuration(lab, sides) if one not in before and one.check != "options"]
     own = [finding for finding in after if finding.severity != "information" or expected[0] == "information"]
     assert [(one.severity, one.check) for one in own if one.instance == "target"] == [expected]
     assert {(one.instance, one.check) for one in own if one.instance != "target"} <= FOLLOWS.get(column, set())
     assert any(words in str(finding) for finding in after)
+
+
+def test_the_options_of_each_database_are_shown(lab, sides):
+    shown = {one.instance: one.text for one in doctor.configuration(lab, sides) if one.check == "options"}
+    usual = "recovery SIMPLE, compatibility level 100, delayed durability DISABLED, query store OFF"
+    assert shown == dict.fromkeys(("target", "initiator-1", "initiator-2"), usual)
+    sides[TARGET].answers["accelerated_recovery"] = [{"is_accelerated_database_recovery_on": True}]
+    found = [one.text for one in doctor.configuration(lab, sides) if one.check == "options"]
+    assert found[0] == f"{usual}, accelerated recovery ON"
 
 
 @pytest.mark.parametrize(

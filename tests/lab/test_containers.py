@@ -140,6 +140,26 @@ def test_a_version_replaces_the_one_that_ran(docker):
     assert docker.containers() == []
 
 
+@pytest.mark.parametrize("version, level", [("2019", 150), ("2022", 160), ("2025", 170)])
+def test_databases_have_the_same_options_on_every_version_whatever_those_of_model_are(docker, version, level):
+    shown = (
+        "SELECT recovery_model_desc, delayed_durability_desc, is_query_store_on, is_accelerated_database_recovery_on, "
+        "compatibility_level FROM sys.databases WHERE name = N'SSBTarget';"
+    )
+    with opened(version) as lab, closing(lab.target.connect()) as connection:
+        for option in (
+            "RECOVERY FULL",
+            "DELAYED_DURABILITY = FORCED",
+            "QUERY_STORE = ON",
+            "ACCELERATED_DATABASE_RECOVERY = ON",
+            "COMPATIBILITY_LEVEL = 110",
+        ):
+            connection.execute(f"ALTER DATABASE SSBTarget SET {option};")
+        assert tuple(connection.execute(shown).fetchone()) == ("FULL", "FORCED", True, True, 110)
+        scripts.run(connection, "common/database.sql", {"Database": "SSBTarget"})
+        assert tuple(connection.execute(shown).fetchone()) == ("SIMPLE", "DISABLED", False, False, level)
+
+
 # -- the way to the servers ---------------------------------------------------------------------------------------------
 
 

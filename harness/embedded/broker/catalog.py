@@ -8,7 +8,7 @@ modules `ddl_*` change a catalog.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.embedded.broker import system_objects
@@ -27,6 +27,14 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.store import Value
 
 DEFAULT_PRIORITY = 5
+
+# Options of a database that are kept and shown, and on which nothing depends; those of a new one.
+SHOWN_OPTIONS: Mapping[str, str] = {
+    "RECOVERY": "SIMPLE",
+    "DELAYED_DURABILITY": "DISABLED",
+    "QUERY_STORE": "OFF",
+    "ACCELERATED_DATABASE_RECOVERY": "OFF",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +83,7 @@ class Catalog:
         self.is_trustworthy_on = False
         self.is_read_committed_snapshot_on = False
         self.compatibility_level = 0  # 0: that of the server's version
+        self.shown_options = dict(SHOWN_OPTIONS)
         self.object_ordinal = 0  # number of object ids assigned
         # Each kind has its own count: message types, contracts, services, routes, bindings, priorities.
         self._last_ids: defaultdict[str, int] = defaultdict(lambda: system_objects.FIRST_USER_ID - 1)
@@ -125,6 +134,7 @@ class Catalog:
             self.is_trustworthy_on,
             self.is_read_committed_snapshot_on,
             self.compatibility_level,
+            *(self.shown_options.values() if self.shown_options != SHOWN_OPTIONS else ()),
             self.principals.locked_master_key,
         )
 

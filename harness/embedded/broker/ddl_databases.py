@@ -70,6 +70,13 @@ def set_option(tx: Transaction, catalog: Catalog, option: str, value: int | bool
     ddl.changed(tx, catalog)  # messages that waited for a TRUSTWORTHY database go on
 
 
+def set_shown_option(tx: Transaction, catalog: Catalog, option: str, value: str) -> None:
+    """ALTER DATABASE ... SET one of `catalog.SHOWN_OPTIONS`."""
+    if catalog.shown_options[option] != value:
+        ddl.assign(tx, catalog, "shown_options", {**catalog.shown_options, option: value})
+        ddl.store_database(tx, catalog)
+
+
 def drop_database(tx: Transaction, databases: Databases, delivery: Delivery, name: str) -> None:
     database = databases.get(name.lower())
     if database is None:

@@ -160,7 +160,8 @@ def _database(databases: Databases, database_id: int, row: Any) -> None:
     catalog.principals.master_key, catalog.principals.locked_master_key = master_key, locked
     catalog.create_time_ns = created_ns
     catalog.object_ordinal = ordinal
-    catalog.is_trustworthy_on, catalog.is_read_committed_snapshot_on, catalog.compatibility_level = options
+    catalog.is_trustworthy_on, catalog.is_read_committed_snapshot_on, catalog.compatibility_level, *shown = options
+    catalog.shown_options.update(zip(catalog.shown_options, shown, strict=False))
 
 
 def _object(

@@ -66,6 +66,23 @@ def test_the_options_of_a_database_are_shown_and_survive_a_crash(side):
     assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 90)]
 
 
+def test_options_on_which_nothing_depends_are_shown_as_they_were_set_and_survive_a_crash(side):
+    shown = (
+        "SELECT recovery_model, recovery_model_desc, delayed_durability, delayed_durability_desc, is_query_store_on, "
+        "is_accelerated_database_recovery_on FROM sys.databases WHERE name = 'here'"
+    )
+    assert side.rows(shown) == [(3, "SIMPLE", 0, "DISABLED", 0, 0)]
+    side.run(
+        "ALTER DATABASE here SET RECOVERY FULL; ALTER DATABASE here SET DELAYED_DURABILITY = FORCED;"
+        "ALTER DATABASE here SET QUERY_STORE = ON, ACCELERATED_DATABASE_RECOVERY = ON;"
+    )
+    side.world.run_for(1)
+    side.crash()
+    assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 1)]
+    side.run("ALTER DATABASE here SET ACCELERATED_DATABASE_RECOVERY = OFF WITH ROLLBACK IMMEDIATE")
+    assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 0)]
+
+
 def test_only_a_sysadmin_makes_a_database_trustworthy(side):
     side.run("CREATE LOGIN ann WITH PASSWORD = 'Secret-word-1'")
     side.run("ALTER AUTHORIZATION ON DATABASE::here TO ann")

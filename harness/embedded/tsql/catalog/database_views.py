@@ -23,6 +23,8 @@ from harness.embedded.tsql.instance.properties import compatibility_levels
 from harness.embedded.tsql.permissions.guard import Guard
 
 TYPES = {"ROWS": 0, "LOG": 1}
+RECOVERY_MODELS = ("FULL", "BULK_LOGGED", "SIMPLE")  # from 1
+DELAYED_DURABILITIES = ("DISABLED", "ALLOWED", "FORCED")
 LOG_FILE = 2  # the first log file, which all writes are counted for
 
 
@@ -112,8 +114,8 @@ VIEWS = [
         is_encrypted                         bit               = 0
         target_recovery_time_in_seconds      int               = NULL
         is_read_committed_snapshot_on        bit               <- catalog.is_read_committed_snapshot_on
-        recovery_model                       tinyint           = 3
-        recovery_model_desc                  nvarchar(60)      = 'SIMPLE'
+        recovery_model                       tinyint
+        recovery_model_desc                  nvarchar(60)      <- options.RECOVERY
         page_verify_option_desc              nvarchar(60)      = NULL
         is_trustworthy_on                    bit               <- catalog.is_trustworthy_on
         is_master_key_encrypted_by_server    bit               <- catalog.principals.has_master_key
@@ -121,18 +123,25 @@ VIEWS = [
         is_broker_enabled                    bit NOT NULL      <- catalog.is_broker_enabled
         is_honor_broker_priority_on          bit               <- catalog.is_honor_broker_priority_on
         log_reuse_wait_desc                  nvarchar(60)      = 'NOTHING'
-        delayed_durability                   int               = 0
-        delayed_durability_desc              nvarchar(60)      = 'DISABLED'
-        is_query_store_on                    bit               = 0
-        is_accelerated_database_recovery_on  bit               = 0
+        delayed_durability                   int
+        delayed_durability_desc              nvarchar(60)      <- options.DELAYED_DURABILITY
+        is_query_store_on                    bit
+        is_accelerated_database_recovery_on  bit
         """,
         lambda context: [
             SimpleNamespace(
-                database=database, catalog=database.catalog, owner_sid=owner_sid(database, context.instance)
+                database=database,
+                catalog=database.catalog,
+                owner_sid=owner_sid(database, context.instance),
+                options=SimpleNamespace(**database.catalog.shown_options),
             )
             for database in context.engine.databases.values()
         ],
         compatibility_level=lambda row: row.catalog.compatibility_level or compatibility_levels(row.database)[-1],
+        recovery_model=lambda row: RECOVERY_MODELS.index(row.options.RECOVERY) + 1,
+        delayed_durability=lambda row: DELAYED_DURABILITIES.index(row.options.DELAYED_DURABILITY),
+        is_query_store_on=lambda row: row.options.QUERY_STORE == "ON",
+        is_accelerated_database_recovery_on=lambda row: row.options.ACCELERATED_DATABASE_RECOVERY == "ON",
         visible=_databases_seen,
     ),
     View(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.broker import ddl_databases
+from harness.embedded.broker.catalog import SHOWN_OPTIONS
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
@@ -73,9 +74,12 @@ def _query_store(tokens: Tokens) -> str:
     return value
 
 
-def _delayed_durability(tokens: Tokens) -> str:
-    tokens.expect("=")
-    return tokens.choose("DISABLED", "ALLOWED", "FORCED")
+def _after_equals(*words: str) -> Callable[[Tokens], str]:
+    def read(tokens: Tokens) -> str:
+        tokens.expect("=")
+        return tokens.choose(*words)
+
+    return read
 
 
 def _recursive_triggers(tokens: Tokens) -> str:
@@ -89,8 +93,8 @@ def _compatibility_level(tokens: Tokens) -> str:
     return str(tokens.integer())
 
 
-# What reads the value of each option. All but those of the broker and of `ddl_databases.OPTIONS` are accepted because
-# many scripts set them, and are neither kept nor shown.
+# What reads the value of each option. All but those of the broker, `ddl_databases.OPTIONS` and `SHOWN_OPTIONS` are
+# accepted because many scripts set them, and are neither kept nor shown.
 DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
     **dict.fromkeys((*BROKER_OPTIONS, "MULTI_USER", "READ_WRITE", "SINGLE_USER"), _without_value),
     **dict.fromkeys(
@@ -99,8 +103,9 @@ DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
         """.split(),  # noqa: SIM905
         _one_of("ON", "OFF"),
     ),
+    "ACCELERATED_DATABASE_RECOVERY": _after_equals("ON", "OFF"),
     "COMPATIBILITY_LEVEL": _compatibility_level,
-    "DELAYED_DURABILITY": _delayed_durability,
+    "DELAYED_DURABILITY": _after_equals("DISABLED", "ALLOWED", "FORCED"),
     "PAGE_VERIFY": _one_of("CHECKSUM", "TORN_PAGE_DETECTION", "NONE"),
     "QUERY_STORE": _query_store,
     "RECURSIVE_TRIGGERS": _recursive_triggers,
@@ -160,12 +165,14 @@ def _set_options(tokens: Tokens) -> Change:
             if option in BROKER_OPTIONS:
                 ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, option)
             elif option in ddl_databases.OPTIONS:
-                _set_shown_option(frame, tx, database, option, value)
+                _set_option(frame, tx, database, option, value)
+            elif option in SHOWN_OPTIONS:
+                ddl_databases.set_shown_option(tx, database.catalog, option, value)
 
     return change
 
 
-def _set_shown_option(frame: Frame, tx: Transaction, database: Database, option: str, value: str) -> None:
+def _set_option(frame: Frame, tx: Transaction, database: Database, option: str, value: str) -> None:
     guard = frame.session.guard
     if option == "COMPATIBILITY_LEVEL":
         level, valid = int(value), compatibility_levels(database)
