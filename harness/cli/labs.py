@@ -72,6 +72,7 @@ def up(initiators: int | None, server_version: str | None) -> None:
     """Start the target and the initiators in containers, and leave them running for sweeps.
 
     MSSQL_INITIATORS in the environment or in .env says how many initiators the lab has; docker-compose.yml lists more.
+    Each container gets cores of its own if this machine has a core for each and one for the clients.
 
     \b
     Examples:

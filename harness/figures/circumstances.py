@@ -35,6 +35,7 @@ def forbidding(a: Run, b: Run) -> list[str]:
     # The processors that compute a simulated run do not change its numbers.
     if not (a.is_model and b.is_model):
         notes += _differ("The machines", *(_entries(run, "machine", HARDWARE) for run in (a, b)))
+    notes += _differ("The placements", *_placements(a, b))
     notes += _differ("The workloads", {"name": a.workload}, {"name": b.workload})
     settings = [_entries(run, "settings") for run in (a, b)]
     decisive = [name for name in settings[0] if name in settings[1] and name not in CHOICES]
@@ -63,6 +64,25 @@ def remarkable(a: Run, b: Run) -> list[str]:
 def _entries(run: Run, group: str, names: Sequence[str] | None = None) -> dict[str, Any]:
     found = run.manifest.get(group) or {}
     return {name: found[name] for name in names or found if name in found}
+
+
+def _placements(*runs: Run) -> list[dict[str, Any]]:
+    """How each run dealt out its machine, for the versions that all of them have: what instances share, whether clients
+    went through Docker's proxy, and on which processors the parts ran. An older harness did not record it."""
+    recorded = [run.manifest.get("placement") or {} for run in runs]
+    versions = sorted(set(recorded[0]).intersection(*recorded[1:]))
+    return [
+        {
+            f"{version} {what}": value
+            for version in versions
+            for what, value in {
+                "shared": ", ".join(sorted(one[version]["shared"])) or "nothing",
+                "proxy": "used" if one[version].get("proxied") else "not used",
+                **one[version]["processors"],
+            }.items()
+        }
+        for one in recorded
+    ]
 
 
 def _entries_of_workload(run: Run) -> dict[str, Any]:

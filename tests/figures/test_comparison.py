@@ -11,7 +11,7 @@ from harness.figures import comparison
 from harness.figures.circumstances import forbidding, remarkable
 from harness.figures.comparison import compare
 from harness.figures.ratios import QUANTITIES, by_cell, groups, pair, slowdowns
-from harness.figures.reduced_run import read
+from harness.figures.reduced_run import Run, read
 from harness.matrix import all_cells
 from harness.records import ResultsError
 from tests.results_fixture import manifest, quick_cells, write_reduced
@@ -214,6 +214,20 @@ def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, cons
     assert set(differences) < set(undrawn)
     for words in (*differences, "python: 3.11.7 / 3.13.1"):
         assert words in " ".join(printed(console).split())
+
+
+def test_runs_whose_instances_had_other_processors_or_another_way_are_not_compared(tmp_path):
+    def run(name: str, processors: dict[str, str], shared: dict[str, str], proxied: str = "") -> Run:
+        placement = {"machine": "", "processors": processors, "shared": shared, "proxied": proxied}
+        return read(write_reduced(tmp_path / name, CELLS[:4], placement={"2005": placement}))
+
+    own = run("own", {"target": "0-3", "clients": "4-7"}, {"disk": "one"})
+    assert forbidding(own, run("again", {"target": "0-3", "clients": "4-7"}, {"disk": "one"})) == []
+    assert forbidding(own, run("shared", {}, {"processors": "all", "disk": "one"}, "Docker Desktop")) == [
+        "The placements differ (2005 clients: 4-7 / absent; 2005 proxy: not used / used; "
+        "2005 shared: disk / disk, processors; 2005 target: 0-3 / absent)"
+    ]
+    assert forbidding(own, read(write_reduced(tmp_path / "old", CELLS[:4]))) == []
 
 
 @pytest.mark.parametrize("how", ["the same folder", "a copy"])
