@@ -29,6 +29,7 @@ TEXTS: dict[int, str] = {
     248: "The conversion of the %s value '%s' overflowed an int column.",
     257: ("Implicit conversion from data type %s to %s is not allowed. Use the CONVERT function to run this query."),
     281: "%s is not a valid style number when converting from %s to a character string.",
+    305: "The XML data type cannot be compared or sorted, except when using the IS NULL operator.",
     402: "The data types %s and %s are incompatible in the %s operator.",
     408: "A constant expression was encountered in the ORDER BY list, position %s.",
     512: (

@@ -94,6 +94,11 @@ def test_what_a_script_creates_is_told_from_its_comments_and_strings(tmp_path: P
 # Each script with the line that fails, and the error's text; line 0: only the batch is known.
 FAILURES = [
     (
+        "GO\nCREATE OR ALTER PROCEDURE dbo.P\nAS\n    SET @b = 1;\n",
+        4,
+        'Must declare the scalar variable "@b". (error 137)',
+    ),
+    (
         "SELECT 1;\nGO\n\n-- a comment\nSELECT 2;\nSELEC 3;\nGO\n",
         6,
         "does not support the statement SELEC. (error 50001)",

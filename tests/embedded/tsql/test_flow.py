@@ -177,3 +177,12 @@ def test_print_cuts_text_at_8000_characters_and_unicode_text_at_4000(side, text,
     declared = "DECLARE @v varchar(max) = REPLICATE('a', 8000), @n nvarchar(max) = REPLICATE('a', 8000); SET @v += @v; "
     [printed] = side.run(f"{declared} PRINT {text}").prints
     assert len(printed) == length
+
+
+@pytest.mark.parametrize("execute", ["EXEC (N'{}')", "EXEC sp_executesql N'{}'"])
+def test_a_text_that_does_not_compile_is_an_error_of_the_statement_that_runs_it(side, execute):
+    """TRY does not handle syntax errors and the like of its own level, but those of a lower one:
+    https://learn.microsoft.com/sql/t-sql/language-elements/try-catch-transact-sql"""
+    statement = execute.format("\n\nSET @undeclared = 1;")
+    caught = "SELECT ERROR_NUMBER(), ERROR_LINE()"
+    assert side.rows(f"BEGIN TRY {statement}; END TRY BEGIN CATCH {caught}; END CATCH;") == [(137, 3)]

@@ -128,7 +128,15 @@ def test_a_variable_of_type_xml_is_assigned_and_cast(side, expression, value):
         ("PRINT @x", 257),
         ("EXEC dbo.p @x", 257),
         ("SELECT CONVERT(xml, N'<a/>', 2)", 50001),
-        ("SELECT 1 WHERE @x = N'<a/>'", 50001),
+        ("DECLARE @b varbinary(max); SET @b = @x", 257),
+        ("DECLARE @b varbinary(max); SELECT @b = CAST(N'<a/>' AS xml)", 257),
+        ("EXEC dbo.b @x", 257),
+        ("SELECT 1 WHERE @x = N'<a/>'", 305),
+        ("SELECT 1 WHERE @x IN (N'<a/>')", 305),
+        ("SELECT 1 WHERE N'<a/>' IN (@x)", 305),
+        ("SELECT 1 WHERE N'<a/>' IN (SELECT @x)", 305),
+        ("SELECT 1 WHERE N'<a/>' NOT IN (SELECT N'b' UNION ALL SELECT x FROM (SELECT @x AS x) AS t)", 305),
+        ("SELECT 1 WHERE @x BETWEEN N'<a/>' AND N'<b/>'", 305),
         ("SELECT 1 WHERE @x LIKE N'<a/>'", 50001),
         ("SELECT LEN(@x)", 50001),
         ("SELECT ISNULL(@x, N'')", 50001),
@@ -136,12 +144,16 @@ def test_a_variable_of_type_xml_is_assigned_and_cast(side, expression, value):
         ("SELECT @x + N'b'", 50001),
         ("SELECT DISTINCT @x", 50001),
         ("SELECT @x UNION SELECT N'<b/>'", 50001),
-        ("SELECT x FROM (SELECT @x AS x) AS t GROUP BY x", 50001),
-        ("SELECT x FROM (SELECT @x AS x) AS t ORDER BY x", 50001),
+        ("SELECT x FROM (SELECT @x AS x) AS t GROUP BY x", 305),
+        ("SELECT x FROM (SELECT @x AS x) AS t ORDER BY x", 305),
+        ("SELECT x FROM (SELECT @x AS x) AS t ORDER BY t.x", 305),
+        ("SELECT 1 AS n, x FROM (SELECT @x AS x) AS t ORDER BY n, 2", 305),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY x) FROM (SELECT @x AS x) AS t", 305),
         ("SELECT @x.value('(/a)[1]', 'int')", 195),
         ("DECLARE @t TABLE (x xml)", 50001),
     ],
 )
 def test_where_xml_cannot_stand_is_an_error(side, statement, number):
     side.run("CREATE PROCEDURE dbo.p @n nvarchar(max) AS RETURN;")
+    side.run("CREATE PROCEDURE dbo.b @b varbinary(max) AS RETURN;")
     assert side.error(f"DECLARE @x xml = N'<a/>'; {statement};").number == number

@@ -44,6 +44,9 @@ from harness.embedded.tsql.text.parser import (
 from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 
+# A batch that does not compile has no frame. Where EXEC runs it, TRY around that EXEC handles its error.
+_NO_FRAME = object()
+
 
 def parse(text: str, *, quoted_identifier: bool = True) -> list[Statement]:
     """Parse a batch."""
@@ -55,9 +58,13 @@ def compile_batch(text: str, types: dict[str, SqlType] | None = None, *, quoted_
 
     With SET NOEXEC ON a batch is compiled but not run, up to a SET NOEXEC OFF in it.
     """
-    body = parse(text, quoted_identifier=quoted_identifier)
-    scope = Scope(COMPILERS, dict(types or {}), text=text)
-    steps = [scope.compile(statement) for statement in body]
+    try:
+        body = parse(text, quoted_identifier=quoted_identifier)
+        scope = Scope(COMPILERS, dict(types or {}), text=text)
+        steps = [scope.compile(statement) for statement in body]
+    except SqlServerError as error:
+        error.frame = _NO_FRAME
+        raise
     whole = sequence(steps, text)
     places = [
         place

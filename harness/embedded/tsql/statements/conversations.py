@@ -225,7 +225,8 @@ def parse_send(parser: Parser) -> Statement:
 def compile_send(node: Send, scope: Scope) -> Step:
     handles = [scalar(handle, scope, UNIQUEIDENTIFIER) for handle in node.handles]
     message_type = _named(node.message_type, scope)
-    body = optional(node.body, scope, BODY)
+    # "The expression must be of a type that can be converted to varbinary(max)", as xml is by CAST alone.
+    body = scalar(node.body, scope, BODY, is_cast=True) if node.body is not None else lambda frame: None
     has_body = node.body is not None
     alone = handles[0] if len(handles) == 1 else None
 

@@ -106,15 +106,10 @@ def convert(value: Any, source: SqlType | None, target: SqlType) -> Any:
 
 
 def check_assignable(source: SqlType | None, target: SqlType) -> None:
-    """Raise 257 if the conversion needs CAST or CONVERT.
-
-    xml becomes varbinary without them in the body of a SEND; elsewhere SQL Server asks for them.
-    """
+    """Raise 257 if the conversion needs CAST or CONVERT."""
     if source is None:
         return
-    if (family(source) == "date" and target.name in NUMBERS) or (
-        source.name == "xml" and target.name != "xml" and target.name not in BINARY
-    ):
+    if (family(source) == "date" and target.name in NUMBERS) or (source.name == "xml" and target.name != "xml"):
         raise SqlServerError(257, source.name, target.name)
 
 

@@ -272,12 +272,13 @@ def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Pl
 # -- expressions -------------------------------------------------------------------------------------------------------
 
 
-def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) -> Evaluate:
-    """The function that evaluates an expression, converted to `target` if there is one."""
+def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, *, is_cast: bool = False) -> Evaluate:
+    """The function that evaluates an expression, converted to `target` if there is one, as an assignment or as CAST
+    would convert it."""
     tree = expression.tree
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    known = _constant(tree, target) or _variable(tree, scope, target, expression.line)
+    known = _constant(tree, target) or _variable(tree, scope, target, expression.line, is_cast=is_cast)
     if known is not None:
         return known
     check(expression.tree, expression.line, scope.declares)
@@ -287,7 +288,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         renderer = Renderer(binding, expression.line)
         value = renderer.value(expression.tree, Names())
         column = Column("", value.type)  # type: ignore[arg-type]
-        if target is not None:
+        if target is not None and not is_cast:
             check_assignable(value.type, target)
         if target is not None and value.constant is NOT_CONSTANT and not fits(value.type, target):
             convert = converter(value.type, target)
@@ -352,14 +353,15 @@ def _constant(tree: exp.Expr, target: SqlType | None) -> Evaluate | None:
     return lambda frame: converted
 
 
-def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int) -> Evaluate | None:
+def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int, *, is_cast: bool) -> Evaluate | None:
     if not isinstance(tree, exp.Parameter) or isinstance(tree.this, exp.Parameter):
         return None
     name = "@" + tree.name.lower()
     source = scope.type_of(name, line)
     if target is None or fits(source, target):
         return lambda frame: frame.variables[name]
-    check_assignable(source, target)
+    if not is_cast:
+        check_assignable(source, target)
     convert = converter(source, target)
     return lambda frame: convert(frame.variables[name])
 

@@ -197,6 +197,8 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
         lefts: list[str] = []
 
         def convert(number: int, item: Fragment) -> Fragment:
+            if family(item.type) == "xml":
+                raise SqlServerError(305)
             left, right = comparable(renderer, value, item)
             lefts.append(_like_right(left, right))
             return item._replace(sql=right, constant=NOT_CONSTANT)

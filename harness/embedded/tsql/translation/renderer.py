@@ -40,6 +40,7 @@ Render = Callable[["Renderer", Any, Names], Fragment]
 RENDERERS: dict[type, Render] = {}  # by the type of the node; `expression_renderers` fills it
 # Characters or bytes of a constant in SQLite's text. A longer one is a parameter: SQLite's prepared statements stay.
 LITERAL_MAX = 1000
+_COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Ordered, exp.Group)
 # What may have a part of type xml, which has neither an order nor operators.
 _TAKE_XML = (exp.Cast, exp.TryCast, exp.Convert, exp.Is, exp.Paren, exp.Alias, exp.Select, exp.Subquery, NoneType)
 _PARAMETER = re.compile(r"""'[^']*'|"[^"]*"|\?([0-9]+)""")  # and text and names, in which there is none
@@ -96,6 +97,8 @@ class Renderer:
             raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", self.line)
         fragment = render(self, node, names)
         if fragment.type is not None and fragment.type.name == "xml" and not isinstance(node.parent, _TAKE_XML):
+            if isinstance(node.parent, _COMPARING):
+                raise SqlServerError(305)
             raise UnsupportedSyntax(f"xml in {node.parent.sql('tsql')[:60]}: CAST it to nvarchar(max)", self.line)
         return fragment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from sqlglot import exp
@@ -101,7 +101,7 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
         parts.append(f"HAVING {renderer.condition(node.args['having'].this, names)}")
     if node.args.get("order"):
         only = shown if node.args.get("distinct") else None
-        parts.append(order_by(renderer, node.args["order"], names, aliases, len(columns), only))
+        parts.append(order_by(renderer, node.args["order"], names, aliases, columns, only))
     parts.append(_limit(renderer, node))
     return " ".join(part for part in parts if part), columns
 
@@ -173,10 +173,10 @@ def order_by(  # noqa: PLR0917
     node: exp.Order,
     names: Names,
     aliases: dict[str, Column],
-    size: int | None = None,
+    columns: Sequence[Column] | None = None,
     only: set[str] | None = None,
 ) -> str:
-    """Render ORDER BY. Names in the SELECT list have precedence; `size` is the number of its items, or None where
+    """Render ORDER BY. Names in the SELECT list have precedence; `columns` are those of its items, or None where
     positions mean nothing; `only` the SQL of its items, if nothing else may stand here."""
     keys: list[str] = []
     for key in node.expressions:
@@ -185,26 +185,29 @@ def order_by(  # noqa: PLR0917
             column = aliases[term.name.lower()]
             fragment = Fragment(quoted(column.name), column.type)
         elif isinstance(term, exp.Literal | exp.National | exp.HexString | exp.Null):
-            fragment = Fragment(_position(term, len(keys) + 1, size), None)
+            place = _position(term, len(keys) + 1, columns)
+            fragment = Fragment(place, None)
+            if columns is not None and family(columns[int(place) - 1].type) == "xml":
+                raise SqlServerError(305)
         else:
             fragment = renderer.value(term, names)
             check_order(renderer, fragment)
             if only is not None and fragment.sql not in only:
                 raise SqlServerError(145)
         if family(fragment.type) == "xml":
-            raise UnsupportedSyntax("xml in ORDER BY", renderer.line)
+            raise SqlServerError(305)
         sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else fragment.sql
         collation = collate(fragment) if family(fragment.type) == "text" else ""
         keys.append(f"{sql}{collation}{' DESC' if key.args.get('desc') else ''}")
     return "ORDER BY " + ", ".join(keys)
 
 
-def _position(term: exp.Expr, place: int, size: int | None) -> str:
+def _position(term: exp.Expr, place: int, columns: Sequence[Column] | None) -> str:
     """A position in the SELECT list; any other constant is an error."""
     text = str(term.this)
-    if size is None or not isinstance(term, exp.Literal) or term.is_string or not text.isdecimal():
+    if columns is None or not isinstance(term, exp.Literal) or term.is_string or not text.isdecimal():
         raise SqlServerError(408, place)
-    if len(text) > len(str(size)) or not 1 <= int(text) <= size:
+    if len(text) > len(str(len(columns))) or not 1 <= int(text) <= len(columns):
         raise SqlServerError(108, text)
     return text
 
@@ -433,7 +436,7 @@ def _set_operation(
         aliases = {column.name.lower(): column for column in columns}
         for key in order.find_all(exp.Column):  # it may be written with its table in the first query
             key.set("table", None)
-        sql += " " + order_by(renderer, order, Names(), aliases, len(columns))
+        sql += " " + order_by(renderer, order, Names(), aliases, columns)
     return f"{sql} {_limit(renderer, node)}".rstrip(), columns
 
 
