@@ -1,8 +1,10 @@
 """What is costly and therefore made once: the wheel, installed for the tests that use it, a warm JVM for Spark, and
-Locust's processes."""
+Locust's processes and the instances of an embedded lab."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import subprocess
 import sys
@@ -15,6 +17,8 @@ import pytest
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
+from harness.lab import drivers, embedded_instances, scripts
+from harness.lab.instances import Instance, Lab, connections
 from harness.load.locust_clients import LocustClients
 from harness.places import CHECKOUT
 from harness.reductions import SparkUnavailable
@@ -78,6 +82,46 @@ def warm_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     ):
         clients.launch(1)
         patch.setattr(testbed, "locust_clients", lambda preflight: LentClients(clients))
+        yield
+
+
+class LentProcess:
+    """The process of an instance that stays when a lab closes."""
+
+    def __init__(self, instance: Instance) -> None:
+        assert instance.process is not None
+        self.death = instance.process.death
+
+    def request_stop(self) -> None: ...
+
+    def stop(self, grace_s: float = 5.0) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def warm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The embedded labs of this module, in its process and with one initiator, have the same instances one after
+    another, which lose their databases in between as containers do that go on running.
+
+    Two new ones cost each lab 1.2 s of a processor. It is not for tests of how instances start or end.
+    """
+    running, version = embedded_instances.running, embedded_instances.VERSIONS[-1]
+
+    @contextlib.contextmanager
+    def lent(*, directory: Path, **asked: Any) -> Iterator[Lab]:
+        assert asked == {"version": version, "initiators": 1, "driver": chosen}
+        instances = [dataclasses.replace(one, process=LentProcess(one)) for one in there.instances]
+        for instance in instances:
+            with connections([instance], "master") as (connection,):
+                scripts.run(connection, "container/drop_database.sql", {"Database": instance.database})
+        yield Lab("embedded", version, instances[0], instances[1:], directory)
+
+    chosen = drivers.choose()
+    folder = tmp_path_factory.mktemp("lab")
+    with (
+        running(version=version, initiators=1, directory=folder, driver=chosen) as there,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(embedded_instances, "running", lent)
         yield
 
 

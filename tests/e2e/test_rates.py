@@ -11,7 +11,7 @@ import pytest
 
 from tests.commands import harness
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients", "warm_lab")]
 
 TIMES = ("--settle", "200ms", "--measure", "500ms", "--lab", "embedded", "--results", "runs")
 

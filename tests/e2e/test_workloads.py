@@ -14,7 +14,7 @@ from harness.records import State
 from harness.workload_file import FOLDER, PAPER, PRESETS
 from tests.commands import harness
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients")]
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients", "warm_lab")]
 
 
 NAMES = """
