@@ -115,7 +115,7 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "waits": functools.partial(instance_activity.waits, merged.waits, merged.cells),
         "page-latches": functools.partial(pages.latches, run.latch_share),
         "page-spread": functools.partial(pages.spread, run.page_spread),
-        "log-writes": functools.partial(instance_activity.logs, merged.file_io),
+        "log-writes": functools.partial(instance_activity.logs, merged.file_io, merged.cells),
         "latency": functools.partial(latency.of_send, merged.cells),
         "end-to-end": functools.partial(
             latency.end_to_end, merged.cells, clocks(run.manifest), is_counted=run.is_counted

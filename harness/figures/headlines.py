@@ -20,7 +20,7 @@ from harness.claims.judgement import PAIR, Evidence, of_the_paper, of_the_trick,
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, fastest, logs_of
-from harness.figures.parts import count, payload_name, payload_words, short, used_dialogs
+from harness.figures.parts import count, payload_name, payload_words, percent, short, used_dialogs
 from harness.figures.reduced_run import Missing, Run
 from harness.inference import intervals, no_interval
 from harness.matrix import which_dialogs
@@ -92,10 +92,14 @@ def peak_columns(run: Run) -> Columns:
 
 
 def gain_columns(run: Run) -> Columns:
-    """Return the gains of the trick; none if the run lacks one of its dialog ratios."""
+    """Return the gains of the trick; none if the run lacks one of its dialog ratios.
+
+    On a lab that can show no gain the largest one is chance, the more so the more pairs there are.
+    """
     if not {BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO} <= set(_ratios_of(run)):
         return {}
-    return {"largest gain": attrgetter("gain_largest"), "mean gain": attrgetter("gain_mean")}
+    largest: Columns = {} if run.cannot_gain else {"largest gain": attrgetter("gain_largest")}
+    return largest | {"mean gain": attrgetter("gain_mean")}
 
 
 def _ratios_of(run: Run) -> list[int]:
@@ -116,8 +120,9 @@ def highest_rate(run: Run) -> str:
     logs, point = best
     rate = _number(geometric_mean(logs, "versions"), "messages/s")
     return (
-        f"Highest rate: {rate.text} messages/s ({rate.sure}) with {count(point.initiators)} × {point.threads} threads, "
-        f"{payload_words(point.payload_bytes, run.cells)}, {used_dialogs(point.dialog_ratio)}."
+        f"Highest rate: {rate.text} messages/s ({rate.sure}) with {count(point.initiators)} × "
+        f"{_threads(point.threads)}, {payload_words(point.payload_bytes, run.cells)}, "
+        f"{used_dialogs(point.dialog_ratio)}."
     )
 
 
@@ -251,7 +256,9 @@ def _pairs(rows: pd.DataFrame | pd.Series) -> str:
 
 def _number(measured: Measurement, unit: str, where: str = "") -> Number:
     text, low, high = written(measured, unit)
-    if unit == "%":
+    if unit == "%" and low is None and abs(measured.value) < 10:
+        text = percent(measured.value)  # two digits of a gain near none say nothing
+    elif unit == "%":
         text = f"{'+' if measured.value > 0 and text.strip('0.') else ''}{text} %"
     if low is None:
         return Number(text, where, no_interval(measured.blocks))
@@ -259,4 +266,8 @@ def _number(measured: Measurement, unit: str, where: str = "") -> Number:
 
 
 def _where(threads: int, payload_bytes: int, rows: pd.DataFrame) -> str:
-    return f"{threads} threads, {payload_name(payload_bytes, rows)}"
+    return f"{_threads(threads)}, {payload_name(payload_bytes, rows)}"
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread{'s' * (number != 1)}"

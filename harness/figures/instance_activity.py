@@ -13,6 +13,7 @@ from harness.figures.parts import (
     Sheet,
     count,
     cycle_entry,
+    invalid_note,
     legend_below,
     note,
     over_versions,
@@ -50,7 +51,7 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         ax.set_xlabel("waiting, ms per 1,000 messages processed")
     handles, labels = panels[0].get_legend_handles_labels()
     legend_below(panels[-1], dict(zip(labels[::-1], handles[::-1], strict=True)))
-    cells_words = f"{len(cells)} cells, the same for both ratios" if paired else f"{len(cells)} cells"
+    cells_words = f"{len(cells)} cells{_of_which_invalid(cells)}{', the same for both ratios' if paired else ''}"
     paper = (
         f" In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "
         f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}."
@@ -62,6 +63,11 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         cells,
     )
     return fig
+
+
+def _of_which_invalid(cells: pd.DataFrame) -> str:
+    invalid = int((~cells.valid).sum())
+    return f" ({invalid} of them not valid)" if invalid else ""
 
 
 def longest_waits(waits: pd.DataFrame, cells: pd.DataFrame) -> str:
@@ -126,13 +132,14 @@ def _finding(table: pd.DataFrame, roles: list[str]) -> str:
     return f"Longest, {dialogs}: {'; '.join(tops)}."
 
 
-def logs(file_io: pd.DataFrame) -> Sheet:
+def logs(file_io: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
     """Draw writes per second and the mean stall of a write, one row per role, with the first ratio to show."""
-    logs = log_writes(file_io)
+    logs = log_writes(file_io).merge(cells[["cell_id", "valid"]], on="cell_id")
     ratio = shown_ratios(logs.dialog_ratio)[0]
     logs = logs[logs.dialog_ratio == ratio]
     initiators = int(logs.initiators.max())
     logs = logs[logs.initiators == initiators]
+    shown = file_io[file_io.cell_id.isin(logs.cell_id)]
     roles = [role for role in LOGS if (logs.role == role).any()]
     fig = Sheet(10.4, 0.9 + 2.9 * len(roles))
     panels = fig.subplots(len(roles), 2, sharex=True, squeeze=False)
@@ -150,7 +157,8 @@ def logs(file_io: pd.DataFrame) -> Sheet:
         thousands(row[0].yaxis)
     fig.entitle(
         f"Log writes and their stalls, {count(initiators)}, {used_dialogs(ratio)}",
-        f"{' '.join(log_sentences(file_io))} {versions_note(logs)}",
+        f"{' '.join(log_sentences(shown, cells))} {versions_note(logs)} "
+        f"{invalid_note(logs.drop_duplicates('cell_id'))}",
         logs,
     )
     return fig
@@ -180,9 +188,12 @@ def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
     return table.assign(payload_is_mean=payload_is_mean(file_io))
 
 
-def log_sentences(file_io: pd.DataFrame) -> list[str]:
-    """Say how often logs were written, how long a write stalled, and whether a file grew, over all cells."""
+def log_sentences(file_io: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
+    """Say how often logs were written and how long a write stalled, over the cells that are valid (over all if none
+    is), and whether a file grew in any."""
     logs = log_writes(file_io)
+    valid = logs.cell_id.isin(cells.cell_id[cells.valid])
+    logs = logs[valid] if valid.any() else logs
     sentences = []
     for role, words in LOGS.items():
         rows = logs[logs.role == role]

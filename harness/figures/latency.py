@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -39,7 +39,8 @@ def of_send(cells: pd.DataFrame) -> Sheet:
     fig = _percentiles(cells, SEND, "latency of a call, ms (log scale)")
     fig.entitle(
         f"Latency of a call by client threads, {used_dialogs(ratio)}",
-        f"{_CALLS[cells.rate_per_s.notna().any()]} {versions_note(cells)} {invalid_note(cells)}",
+        f"{_CALLS[cells.rate_per_s.notna().any()]} {_left_out(cells, SEND)} {versions_note(cells)} "
+        f"{invalid_note(cells)}",
         cells,
     )
     return fig
@@ -56,7 +57,8 @@ def end_to_end(cells: pd.DataFrame, clocks: str, *, is_counted: bool = False) ->
     fig.entitle(
         f"End to end, from send to stored, by client threads, {used_dialogs(ratio)}",
         f"Messages sent in the measured window, whenever they were stored: where the target falls behind, most of "
-        f"it is waiting in queues. {clocks} {before} {versions_note(cells)} {invalid_note(cells)}",
+        f"it is waiting in queues. {clocks} {before} {_left_out(cells, END_TO_END)} {versions_note(cells)} "
+        f"{invalid_note(cells)}",
         cells,
     )
     return fig
@@ -69,6 +71,11 @@ def _with_median(cells: pd.DataFrame, median: str) -> tuple[pd.DataFrame, int]:
     if cells.empty:
         raise Missing("no cell has the 20 values that carry a median")
     return cells, ratio
+
+
+def _left_out(cells: pd.DataFrame, columns: Iterable[str]) -> str:
+    """Say that points are missing, if any are."""
+    return "Percentiles that too few values carry are left out." if cells[list(columns)].isna().any(axis=None) else ""
 
 
 def _percentiles(cells: pd.DataFrame, words: Mapping[str, str], label: str) -> Sheet:

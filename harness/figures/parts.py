@@ -316,7 +316,7 @@ def log_value_axis(ax: Axes, lowest: float, highest: float) -> None:
     ax.set_ylim(low, high)
     ax.yaxis.set_major_locator(FixedLocator(ticks))
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
 
 
 def legend_below(ax: Axes, named: Mapping[str, Any] | None = None, *, columns: int = LEGEND_COLUMNS_MAX) -> None:

@@ -47,6 +47,9 @@ ORIGIN_WORDS = {
     "sqlserver": "SQL Server {versions}",
 }
 
+# Labs on which the 150 trick can gain nothing, whatever a run says.
+CANNOT_GAIN = {"embedded": "The embedded lab has no page latches, so the 150 trick cannot pay on it."}
+
 COUNTED = (
     "Messages were counted, not matched one by one: those that were sent and waited in no queue were processed. That a "
     "single message was lost or came twice would not be seen; end-to-end latency, messages a RECEIVE and order are not "
@@ -118,6 +121,11 @@ class Run(Tables):
     def is_model(self) -> bool:
         """Whether the numbers were computed in virtual time, not measured."""
         return self.lab == "simulated"
+
+    @property
+    def cannot_gain(self) -> str:
+        """Why the 150 trick can gain nothing on the run's lab, in a sentence; empty where it can."""
+        return CANNOT_GAIN.get(self.lab, "")
 
     @property
     def hardware(self) -> str:

@@ -74,6 +74,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
         invalid=invalid_cells(run.cells),
+        measurements=measurements(run.cells),
         cells=cell_rows(run.cells, is_counted=run.is_counted),
         is_counted=run.is_counted,
         clocks=clocks(run.manifest),
@@ -179,7 +180,7 @@ def findings(run: Run) -> list[Finding]:
         Finding("Throughput", (*_throughput(run), *([COUNTED] if run.is_counted else []))),
         Finding(
             "The 150 trick",
-            _said(lambda: [gain_sentence(run), _precision_sentence(run)]),
+            (*filter(None, [run.cannot_gain]), *_said(lambda: [gain_sentence(run), _precision_sentence(run)])),
             f"up to +{GAIN_MAX_PERCENT.value:.0f} %; none at {NO_GAIN_UP_TO.value:.0f} threads in all or fewer, "
             f"noticeable from {GAIN_NOTICEABLE_FROM.value:.0f}",
         ),
@@ -199,7 +200,7 @@ def findings(run: Run) -> list[Finding]:
             f"initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]}, with the 150 trick "
             f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}",
         ),
-        Finding("Logs and files", _said(lambda: instance_activity.log_sentences(merged.file_io))),
+        Finding("Logs and files", _said(lambda: instance_activity.log_sentences(merged.file_io, merged.cells))),
     ]
     if len(run.versions) > 1:
         findings.append(
@@ -221,15 +222,22 @@ def invalid_cells(cells: pd.DataFrame) -> list[dict[str, str]]:
     ]
 
 
+def measurements(cells: pd.DataFrame) -> str:
+    """Count the rows of cells and blocks: `24 cells`, `72 measurements of 24 cells`."""
+    number = cells.cell_id.nunique()
+    ids = f"{number:,} cell{'s' * (number != 1)}"
+    return ids if len(cells) == number else f"{len(cells):,} measurements of {ids}"
+
+
 def _throughput(run: Run) -> list[str]:
     findings = [highest_rate(run)]
     cells = run.cells
-    states = cells[~cells.valid].state.value_counts()
+    states, repeated = cells[~cells.valid].state.value_counts(), cells.block.nunique() > 1
     if len(states):
         counted_states = listed([f"{number} {state}" for state, number in states.items()])
         findings.append(
-            f"{states.sum()} of {len(cells)} cells do not count ({counted_states}): they are hollow in the figures and "
-            "listed under “Cells that do not count”."
+            f"{states.sum():,} of {measurements(cells)} do not count ({counted_states}): they are hollow in the figures"
+            f"{' where a cell counts in no block,' * repeated} and listed under “Cells that do not count”."
         )
     return findings
 

@@ -151,10 +151,11 @@ def _over_pairs_of_versions(known: pd.DataFrame) -> pd.DataFrame:
 
 
 def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
-    """Draw messages per second by threads, each run relative to its own peak, for the smallest common payload.
+    """Draw messages per second by threads, each run relative to its own highest rate, for the smallest common payload.
 
-    Labs of different speed can agree in shape, such as the embedded lab in real time and a model of its machine. There
-    is one panel per number of initiators. Raises Missing without a curve.
+    Labs of different speed can agree in shape, such as the embedded lab in real time and a model of its machine. The
+    highest rate may be that of a cell that does not count, so it is no peak. There is one panel per number of
+    initiators. Raises Missing without a curve.
     """
     by = ["initiators", "dialog_ratio", "threads", "payload_bytes"]
     points = pd.concat(
@@ -182,19 +183,19 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
             invalid = line[~line.valid]
             ax.plot(invalid.threads, invalid.part, **style | {"linestyle": "none", "markerfacecolor": "white"})
         thread_axis(ax, list(here.threads), threads_label(number))
-        peaks = ", ".join(f"{name} {rows['mean'].max():,.0f}/s" for name, rows in here.groupby("run"))
-        ax.set_title(f"{count(number).capitalize()}; peaks: {peaks}")
+        highest = ", ".join(f"{name} {rows['mean'].max():,.0f}/s" for name, rows in here.groupby("run"))
+        ax.set_title(f"{count(number).capitalize()}; highest: {highest}")
     panels[0].set_ylim(0, 1.08)
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))
-    panels[0].set_ylabel("messages processed, % of the run's own peak")
+    panels[0].set_ylabel("messages processed, % of the run's highest")
     legend_below(panels[-1], columns=2)
     apart = points.pivot_table(index=["initiators", "dialog_ratio", "threads"], columns="run", values="part")
     difference = 100 * (apart[names[1]] - apart[names[0]]).abs()
     fig.entitle(
-        f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's own peak",
-        f"{payload}. The runs differ by {percent(difference.median()).lstrip('+')} of a peak at "
+        f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's highest rate",
+        f"{payload}. The runs differ by {percent(difference.median()).lstrip('+')} of the highest rate at "
         f"the median of {len(difference)} points, by {percent(difference.max()).lstrip('+')} at most. "
-        f"{versions_note(cells[0])}",
+        f"{versions_note(cells[0])} {invalid_note(pd.concat(cells))}",
         cells[0],
     )
     return fig

@@ -35,6 +35,9 @@ from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
 POINT = ["dialog_ratio", "threads", "payload_bytes"]
 SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
+# The course has no rate for a bin that is shorter than this part of the longest: a few messages more or less, such as
+# those of threads that stopped first, would be a peak or a gap.
+SHORTEST_BIN = 0.2
 
 
 def name(initiators: int) -> str:
@@ -141,21 +144,29 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
         f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_words(int(cell.payload_bytes), cells)}, "
         f"{used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent and "
         f"{cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; drained "
-        f"{cell.drain_s:.1f} s after the last call. Rates: of bins of {short(course.length_s.max())} s or less, "
-        f"none of which mixes load with none. Queues: the deepest sample of each second.",
+        f"{cell.drain_s:.1f} s after the last call.{_not_valid(cell)} Rates: in bins of "
+        f"{short(course.length_s.max())} s or less, cut where the clients stopped. Queues: the deepest sample of each "
+        "second; a message is in both until its arrival is acknowledged.",
         course,
     )
     return fig
+
+
+def _not_valid(cell: pd.Series) -> str:
+    """Say that the cell does not count, and why; empty if it does."""
+    return "" if cell.valid else f" The cell does not count, it is {cell.state}: {cell.state_reason}."
 
 
 def _rates(ax: Axes, course: pd.DataFrame) -> None:
     """Draw the rate of each bin as a step, and dashes at the rate of the whole window."""
     window = course[course.phase == "measure"]
     edges = [*course.from_s, course.from_s.iloc[-1] + course.length_s.iloc[-1]]
+    long_enough = course.length_s >= SHORTEST_BIN * course.length_s.max()
     rate_words = (("sent_messages", "sent by the clients"), ("processed_messages", "processed by the target"))
     for place, (column, words) in enumerate(rate_words):
         colour = cycle_entry(2 * place)["color"]
-        ax.stairs(course[column] / course.length_s, edges, color=colour, linewidth=1.8, label=words)
+        rates = (course[column] / course.length_s).where(long_enough)
+        ax.stairs(rates, edges, color=colour, linewidth=1.8, label=words)
         rate = window[column].sum() / window.length_s.sum()
         ax.hlines(rate, window.from_s.iloc[0], window.from_s.iloc[-1] + window.length_s.iloc[-1], colour, "dashed")
     ax.set_ylabel("messages per second")

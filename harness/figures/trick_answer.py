@@ -38,8 +38,8 @@ def is_asked(run: Run) -> bool:
 def answer(run: Run) -> str:
     """Say whether the trick pays, by how much, and with which interval."""
     said = _answer(of_the_trick(run.gain))
-    if run.lab == "embedded":
-        return f"The embedded lab has no page latches, so the 150 trick cannot pay on it. {said}"
+    if run.cannot_gain:
+        return f"{run.cannot_gain} {said}"
     return f"A model, not SQL Server: {said[:1].lower()}{said[1:]}" if run.is_model else said
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -22,7 +23,12 @@ WIDTHS_PX = (500, 1280)
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    run = read(write_reduced(folder / "run", quick_cells(), shape="paper"))
+    reduced = write_reduced(folder / "run", quick_cells(), shape="paper")
+    cells = pd.read_parquet(reduced / "reduced" / "cells.parquet")
+    cells.loc[0, ["state", "state_reason"]] = ("behind", "the target processed 33% of what was sent")
+    cells.loc[1, ["state", "state_reason"]] = ("unsettled", "queue readers went from 1 to 2")
+    cells.to_parquet(reduced / "reduced" / "cells.parquet")
+    run = read(reduced)
     drawn = folder / "a-figure.svg"
     Figure(figsize=(9, 5)).savefig(drawn)
     return report.write(run, [drawn], claims.evaluate(run, lab=run.lab, hardware=run.hardware))
@@ -61,6 +67,26 @@ def test_a_claim_and_its_verdict_are_on_the_screen_without_scrolling_aside(page:
         assert statement["width"] >= 250
         assert verdict["x"] >= 0 and verdict["x"] + verdict["width"] <= width
     assert rows.count() > 30
+
+
+def test_the_headline_numbers_are_on_the_screen_without_scrolling_aside(page: Any) -> None:
+    box = page.locator("table.headlines").locator("xpath=..")
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+    width = page.viewport_size["width"]
+    numbers = page.locator("table.headlines tbody td")
+    boxes = [number.bounding_box() for number in numbers.all()]
+    assert len(boxes) > 10 and all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+
+
+def test_cells_that_do_not_count_are_sorted_and_filtered(page: Any) -> None:
+    page.locator("#invalid summary").press("Enter")
+    page.locator("#invalid th button", has_text="reason").press("Enter")
+    reasons = page.locator("#invalid tbody td:last-child")
+    assert reasons.all_inner_texts() == ["queue readers went from 1 to 2", "the target processed 33% of what was sent"]
+    page.locator("#invalid").get_by_label("Show only cells with").fill("behind")
+    assert [row.inner_text() for row in reasons.all() if row.is_visible()] == [
+        "the target processed 33% of what was sent"
+    ]
 
 
 def test_a_table_is_sorted_by_the_keyboard(page: Any) -> None:

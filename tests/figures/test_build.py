@@ -324,6 +324,9 @@ def test_cells_that_are_not_valid_are_hollow_or_in_brackets_with_a_note(paper_ru
     subtitle = framed_one(run, "figure-4-throughput-3-initiators").subtitle
     assert "Hollow" in subtitle
     assert "at 3 × 40 threads" in subtitle, "the rate with 50 threads is higher, but hollow"
+    written = framed_one(run, "log-writes")
+    hollow = [line for line in written.axes[0].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert [list(line.get_xdata()) for line in hollow] == [[50]] * 4 and "Hollow" in written.subtitle
     squares = [text.get_text() for ax in framed_one(run, "gain-map").axes for text in ax.texts]
     assert sum(square.startswith("(") for square in squares) == 3 * 4
     assert "Hollow" not in framed_one(paper_run, "figure-5-gain").subtitle

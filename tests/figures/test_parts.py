@@ -39,6 +39,7 @@ def test_a_logarithmic_axis_has_three_to_twelve_different_numbers(lowest, factor
     ticks = ax.yaxis.get_majorticklocs()
     written = [ax.yaxis.get_major_formatter()(tick) for tick in ticks]
     assert 3 <= len(set(written)) == len(written) <= 12
+    assert not any("e" in number for number in written), "1,000 is not 1e+03"
     low, high = ax.get_ylim()
     assert all(low <= tick <= high for tick in ticks)
 

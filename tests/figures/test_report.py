@@ -154,6 +154,32 @@ def test_a_gain_that_cannot_be_told_from_none_is_no_headline(tmp_path):
     assert (row.gain_largest.text, row.gain_largest.sure) == ("none", "no gain can be told from none")
 
 
+def test_a_lab_that_can_show_no_gain_says_so_and_has_no_largest_one(paper_run, server_run):
+    assert "largest gain" not in gain_columns(read(paper_run)), "a run of the embedded lab"
+    assert said(paper_run, "The 150 trick").sentences[0] == (
+        "The embedded lab has no page latches, so the 150 trick cannot pay on it."
+    )
+    assert "largest gain" in gain_columns(read(server_run))
+    assert said(server_run, "The 150 trick").sentences[0].startswith("Mean gain of every 150th dialog")
+
+
+def test_a_small_gain_of_one_run_is_a_whole_percentage(server_run):
+    run = read(server_run)
+    (row,) = headlines(dataclasses.replace(run, gain=run.gain.assign(factor=1.00092)))
+    assert (row.gain_mean.text, row.gain_mean.sure) == ("0 %", "one run, no interval")
+
+
+def test_blocks_are_counted_as_measurements_of_cells(tmp_path):
+    run = write_reduced(tmp_path / "run", [Cell.parse("i1-t5-r1-p100-v2022")], lab="sqlserver", blocks=3)
+    cells = pd.read_parquet(run / "reduced" / "cells.parquet")
+    cells.loc[cells.block == 2, "state"] = "unsettled"
+    cells.to_parquet(run / "reduced" / "cells.parquet")
+    assert said(run, "Throughput").sentences[1] == (
+        "1 of 3 measurements of 1 cell do not count (1 unsettled): they are hollow in the figures where a cell counts in "
+        "no block, and listed under “Cells that do not count”."
+    )
+
+
 def test_a_loss_is_no_largest_gain(paper_run):
     run = read(paper_run)
     (row, *_) = headlines(dataclasses.replace(run, gain=run.gain.assign(factor=0.9)))
@@ -186,7 +212,7 @@ def test_peaks_use_valid_cells_and_the_states_of_the_others_are_counted(paper_ru
 
 def test_a_run_that_was_asked_for_a_precision_says_which_gains_never_got_there(tmp_path):
     cells = [cell for cell in all_cells(("2008",)) if cell.threads in (5, 50) and cell.initiators == 3]
-    run = write_reduced(tmp_path / "run", cells, shape="paper", blocks=4)
+    run = write_reduced(tmp_path / "run", cells, shape="paper", blocks=4, lab="sqlserver")
     assert len(said(run, "The 150 trick").sentences) == 1
     manifest = json.loads((run / "manifest.json").read_text())
     settings = {**(manifest.get("settings") or {}), "precision": 0.08}

@@ -41,13 +41,13 @@ def test_runs_of_the_same_shape_and_different_speed_coincide() -> None:
     (ax,) = sheet.axes
     a, b = (line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()))
     assert list(a) == list(b) == [0.125, 0.5, 0.75, 1.0]
-    assert "differ by 0 % of a peak at the median of 4 points, by 0 % at most" in sheet.subtitle
+    assert "differ by 0 % of the highest rate at the median of 4 points, by 0 % at most" in sheet.subtitle
     assert "a 800/s, b 8,000/s" in ax.get_title(loc="left")
 
 
 def test_the_difference_of_the_shapes_is_in_the_subtitle() -> None:
     sheet = drawn(cells((100.0, 400.0, 600.0, 1000.0)), cells((200.0, 500.0, 900.0, 1000.0)))
-    assert "differ by 10 % of a peak at the median of 4 points, by 30 % at most." in sheet.subtitle
+    assert "differ by 10 % of the highest rate at the median of 4 points, by 30 % at most." in sheet.subtitle
 
 
 def test_the_payload_has_its_usual_name() -> None:
@@ -70,6 +70,9 @@ def test_points_are_hollow_where_a_cell_is_not_valid() -> None:
     sheet = drawn(a, a.assign(valid=[True, True, True, False]))
     hollow = [line for line in sheet.axes[0].get_lines() if line.get_markerfacecolor() == "white"]
     assert [list(line.get_xdata()) for line in hollow if len(line.get_xdata())] == [[50]]
+    assert "Hollow: does not count (1 of 8; the report says why)." in sheet.subtitle
+    texts = [sheet.title, sheet.subtitle, sheet.axes[0].get_title(loc="left"), sheet.axes[0].get_ylabel()]
+    assert not any("peak" in text for text in texts), "the highest point is hollow"
 
 
 def test_two_numbers_of_threads_have_no_shape() -> None:
