@@ -203,13 +203,12 @@ def check_processors(side: Facts, where: Placement) -> Iterator[Finding]:
     own, row = where.processors.get(side.name, ""), side.row("edition")
     if not own or row is None:
         return
-    number = len(placement.parse(own))
-    if (row["cpu_count"], row["scheduler_count"]) == (number, number):
-        yield side.information(PROCESSORS, f"counts the {number} processors that it has")
+    number, counted, schedulers = len(placement.parse(own)), row["cpu_count"], row["scheduler_count"]
+    text = f"has {number} processors ({own}), counts {counted} and schedules on {schedulers}"
+    if counted != number:
+        text += f": its processor time is in percent of {counted}"
+    if schedulers == number:
+        yield side.information(PROCESSORS, text)
         return
-    text = (
-        f"counts {row['cpu_count']} processors and has {row['scheduler_count']} schedulers, but may use only {number} "
-        f"({own}): the processor time in percent is of {row['cpu_count']}"
-    )
     affinity = own.replace("-", " TO ").replace(",", ", ")
     yield side.warning(PROCESSORS, text, f"ALTER SERVER CONFIGURATION SET PROCESS AFFINITY CPU = {affinity};")
