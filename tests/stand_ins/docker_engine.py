@@ -7,6 +7,9 @@ kept in folders named after the volumes. Everything ends with the process that s
     with docker_engine.running() as docker:          # docker.environment: for the code under test
         ...
 
+An engine is forked from a process that has imported an embedded instance, and so are its containers, each of which would
+take 0.4 s of a processor to import one.
+
 Faults: `pull` (no image can be pulled), `memory:<GB>` (the machine has no more), `processors:<number>` and `kernel:<version>`
 (the machine is another one), `desktop` (its network is not of this host), `rootless`, `firewall` (this host does not reach the
 containers), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
@@ -17,19 +20,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
+import gc
 import json
 import os
 import platform
 import random
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import yaml
@@ -37,11 +44,13 @@ import yaml
 from harness.matrix import INITIATORS_MAX
 from tests.processes import children_of, is_alive
 
+if TYPE_CHECKING:
+    from tests.stand_ins.embedded_container import Process
+
 HERE = Path(__file__).parent
 ROLES = ("TARGET", *(f"INITIATOR{number}" for number in range(1, INITIATORS_MAX + 1)))
 MEMORY_GB = 64
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::(-|\?)([^}]*))?\})")
-_LISTENING_TIMEOUT_S = 120.0
 
 
 # -- for tests ---------------------------------------------------------------------------------------------------------
@@ -52,7 +61,7 @@ class StandIn:
     """A running engine, for a test."""
 
     folder: Path
-    process: subprocess.Popen[bytes]
+    process: psutil.Process
     environment: dict[str, str]
 
     def requests(self) -> list[list[str]]:
@@ -61,7 +70,7 @@ class StandIn:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def containers(self) -> list[psutil.Process]:
-        """The processes that play containers and live."""
+        """The processes that play containers and live. Each has the name of its host."""
         return [one for one in children_of(self.process.pid) if is_alive(one)]
 
     def volumes(self) -> list[str]:
@@ -76,26 +85,35 @@ def running(*faults: str, images: Sequence[str] = ()) -> Iterator[StandIn]:
 
     # Not below pytest's folders: the path of a socket is limited to 108 characters.
     folder = Path(tempfile.mkdtemp(prefix="docker-"))
-    words = [sys.executable, str(HERE / "docker_engine.py"), str(folder), json.dumps(faults), json.dumps(images)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    engines = _engines()
+    assert engines.stdin is not None and engines.stdout is not None
+    engines.stdin.write(json.dumps([str(folder), faults, images]).encode() + b"\n")
+    engines.stdin.flush()
+    process = psutil.Process(int(engines.stdout.readline()))
+    own_life = socket.socket(socket.AF_UNIX)
     try:
-        assert process.stdin is not None and process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
+        own_life.connect(str(folder / "life"))
         ports = iter(free_ports(2 * len(ROLES)))
         published = {f"MSSQL_{role}{kind}_PORT": str(next(ports)) for role in ROLES for kind in ("", "_ADMIN")}
         # The command runs in this Python: another one may belong to a version manager, which takes as long again.
         path = os.pathsep.join([str(HERE), str(Path(sys.executable).parent), os.environ["PATH"]])
         yield StandIn(folder, process, {"PATH": path, "DOCKER_STAND_IN": str(folder), **published})
     finally:
-        process.stdin.close()
+        own_life.close()
         try:
             process.wait(timeout=120)
-        except subprocess.TimeoutExpired:
+        except psutil.TimeoutExpired:
             process.kill()
             process.wait()
-        process.stdout.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def _engines() -> subprocess.Popen[bytes]:
+    """The process from which the engines of this one are forked; it ends with this one."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    words = [sys.executable, str(HERE / "docker_engine.py")]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
 # -- compose files -----------------------------------------------------------------------------------------------------
@@ -150,7 +168,7 @@ class Container:
     log: Path
     state: str = "created"
     exit_code: int = 0
-    process: asyncio.subprocess.Process | None = None
+    process: Process | None = None
     relays: list[asyncio.Server] = field(default_factory=list)
     inside: dict[int, tuple[str, int]] = field(default_factory=dict)  # port of the container -> where it really is
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -352,17 +370,10 @@ class Engine:
             "data": str(self.folder / "volumes" / container.volumes[0]),
             "hosts": self.hosts(),
         }
-        with container.log.open("ab") as log:
-            container.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, str(HERE / "embedded_container.py"), json.dumps(given)),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "HARNESS_SA_PASSWORD": environment["MSSQL_SA_PASSWORD"]},
-            )
-        assert container.process.stdout is not None
-        line = await asyncio.wait_for(container.process.stdout.readline(), _LISTENING_TIMEOUT_S)
-        if line:
+        from tests.stand_ins.embedded_container import Process  # noqa: PLC0415  only the engine plays containers
+
+        container.process = Process(given, environment["MSSQL_SA_PASSWORD"], container.log)
+        if line := await container.process.first_line():
             ready = json.loads(line)
             container.inside = {1433: (container.address, 1433), 1434: ("127.0.0.1", ready["admin_port"])}
         container.watcher = asyncio.create_task(self.watch(container))
@@ -424,11 +435,9 @@ class Engine:
     async def end(self, container: Container) -> None:
         await self.unpublish(container)
         process = container.process
-        if process is not None and process.returncode is None:
-            assert process.stdin is not None
-            process.stdin.close()
+        if process is not None and not container.ended.is_set():
             process.terminate()
-            await process.wait()
+            await container.ended.wait()
         container.state, container.inside = "exited", {}
         container.ended.set()
 
@@ -444,15 +453,38 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         writer.close()
 
 
-async def _main(folder: Path, faults: Sequence[str], images: Sequence[str]) -> None:
+async def _serve(folder: Path, faults: Sequence[str], images: Sequence[str]) -> None:
+    """Be an engine until the other side of the first connection to the socket `life` has gone."""
     engine = Engine(folder, faults, images)
     parent_gone = asyncio.Event()
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), parent_gone.set)
-    async with await asyncio.start_unix_server(engine.answer, str(folder / "socket")):
-        print("ready", flush=True)
+
+    async def live(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        parent_gone.set()
+
+    async with (
+        await asyncio.start_unix_server(engine.answer, str(folder / "socket")),
+        await asyncio.start_unix_server(live, str(folder / "life")),
+    ):
+        print(os.getpid(), flush=True)
         await parent_gone.wait()
         await asyncio.gather(*(engine.end(one) for one in engine.containers.values()))
 
 
+def _fork_engines() -> None:
+    """Fork an engine for each line of standard input: its folder, faults and images in JSON."""
+    from tests.stand_ins import embedded_container  # noqa: F401, PLC0415  once for all containers
+
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for engines
+    for line in sys.stdin:
+        if os.fork():
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        folder, faults, images = json.loads(line)
+        asyncio.run(_serve(Path(folder), faults, images))
+        os._exit(0)
+
+
 if __name__ == "__main__":
-    asyncio.run(_main(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])))
+    _fork_engines()

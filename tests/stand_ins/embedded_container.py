@@ -3,12 +3,20 @@ the names of the other containers, as Docker's name server would."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import ctypes
+import gc
+import os
+import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from harness.embedded.broker import router
 from harness.embedded.server import serve
+
+LISTENING_TIMEOUT_S = 120.0
+_PR_SET_NAME = 15
 
 
 def know_hosts(addresses: dict[str, str]) -> None:
@@ -22,18 +30,65 @@ def know_hosts(addresses: dict[str, str]) -> None:
     router.parse_address = parse_address
 
 
-if __name__ == "__main__":
-    given = json.loads(sys.argv[1])
+def main(given: dict[str, Any]) -> int:
+    """Serve until the engine ends the container, and return the exit code."""
     know_hosts(given["hosts"])
-    sys.exit(
-        serve.main(
-            name=given["hostname"],
-            host=given["address"],
-            port=1433,
-            admin_port=0,
-            data=Path(given["data"]),
-            server_version=given["version"],
-            with_parent=True,
-            throwaway=True,
-        )
+    return serve.main(
+        name=given["hostname"],
+        host=given["address"],
+        port=1433,
+        admin_port=0,
+        data=Path(given["data"]),
+        server_version=given["version"],
+        with_parent=True,
+        throwaway=True,
     )
+
+
+class Process:
+    """A process that plays a container, forked from the engine's."""
+
+    def __init__(self, given: dict[str, Any], password: str, log: Path) -> None:
+        input_, self._input = os.pipe()
+        self._output, output = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            code = 1
+            try:
+                gc.freeze()  # nothing of the engine is collected here: it would close descriptors of this process
+                for number, descriptor in enumerate((input_, output, os.open(log, os.O_WRONLY | os.O_APPEND))):
+                    os.dup2(descriptor, number)
+                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+                ctypes.CDLL(None).prctl(_PR_SET_NAME, given["hostname"].encode())
+                os.environ["HARNESS_SA_PASSWORD"] = password
+                code = main(given)
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        os.close(input_)
+        os.close(output)
+        self._ended = os.pidfd_open(self._pid)
+
+    async def first_line(self) -> bytes:
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(self._output, "rb")
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            return await asyncio.wait_for(reader.readline(), LISTENING_TIMEOUT_S)
+        finally:
+            transport.close()
+
+    def terminate(self) -> None:
+        os.close(self._input)
+        signal.pidfd_send_signal(self._ended, signal.SIGTERM)
+
+    async def wait(self) -> int:
+        """Wait for its end and return its exit code, or minus the signal."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._ended, ended.set)
+        await ended.wait()
+        loop.remove_reader(self._ended)
+        os.close(self._ended)
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
