@@ -17,7 +17,7 @@ import pandas as pd
 
 from harness.claims.judgement import GAIN, PAIR, Evidence, fell_behind, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
-from harness.inference import BLOCKS_MIN, width
+from harness.inference import BLOCKS_MIN, noise_of_pairs, width
 from harness.matrix import Cell
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
@@ -89,6 +89,18 @@ def valid_pairs(evidence: Evidence, initiators: int | None = None) -> pd.DataFra
     if pairs.empty:
         raise NotMeasured(f"no pair of cells with {initiators or 'any'} initiators and both dialog ratios is valid")
     return pairs.assign(log_factor=np.log(pairs.factor))
+
+
+def logarithms(gain: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs of cells that have a factor above zero, with its logarithm."""
+    known = gain[gain.factor > 0]
+    return known.assign(log_factor=np.log(known.factor.astype(float)))
+
+
+def noise_of(gain: pd.DataFrame) -> float | None:
+    """Return the standard deviation of a valid pair's log factor from block to block; None without repeats."""
+    logs = logarithms(gain)
+    return noise_of_pairs(logs[logs.valid], PAIR, "log_factor")
 
 
 def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:

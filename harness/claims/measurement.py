@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from harness.inference import BLOCKS_MIN, block_means, interval_of_mean, interval_of_ratio
+from harness.inference import block_means, interval_of_mean, interval_of_ratio, repeated
 
 
 class NotMeasured(Exception):
@@ -49,11 +49,6 @@ class Measurement:
             high=None if self.high is None else of(self.high),
             single=None if self.single is None else (of(self.single[0]), of(self.single[1])),
         )
-
-
-def _repeated(rows: pd.DataFrame, member: list[str]) -> pd.DataFrame:
-    enough = rows.groupby(member).block.transform("nunique") >= BLOCKS_MIN
-    return rows[enough] if enough.any() else rows
 
 
 def geometric_mean(logs: pd.Series, of: str, basis: str = "") -> Measurement:
@@ -107,7 +102,7 @@ def _mean_of_blocks(by_block: pd.Series, basis: str, single: tuple[float, float]
 def _members(values: pd.Series) -> tuple[pd.DataFrame, list[str]]:
     rows = values.rename("value").reset_index()
     member = [name for name in values.index.names if name != "block"]
-    return _repeated(rows, member), member
+    return repeated(rows, member), member
 
 
 def _ends(members: pd.Series) -> tuple[float, float] | None:

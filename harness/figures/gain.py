@@ -13,7 +13,8 @@ from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
-from harness.claims.judgement import PAIR, of_the_paper, of_the_trick
+from harness.claims.gain import logarithms, noise_of
+from harness.claims.judgement import of_the_paper, of_the_trick
 from harness.figures.parts import (
     LineEnd,
     Sheet,
@@ -31,7 +32,7 @@ from harness.figures.parts import (
     signed,
 )
 from harness.figures.reduced_run import Missing, listed
-from harness.inference import BLOCKS_MIN, intervals, no_interval, noise_band, noise_of_pairs
+from harness.inference import BLOCKS_MIN, intervals, no_interval, noise_band
 from harness.matrix import which_dialogs
 from harness.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
@@ -69,12 +70,6 @@ def gain_points(gain: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 PERCENTS = {"percent": "ratio", "percent_low": "low", "percent_high": "high"}
-
-
-def logarithms(gain: pd.DataFrame) -> pd.DataFrame:
-    """Return the pairs of cells that have a factor above zero, with its logarithm."""
-    known = gain[gain.factor > 0]
-    return known.assign(log_factor=np.log(known.factor.astype(float)))
 
 
 def of_one_ratio(gain: pd.DataFrame) -> pd.DataFrame:
@@ -133,12 +128,6 @@ def gain_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str) -> None:
         ax.plot(line[x][~line.counts], line.percent[~line.counts], **hollow)
         end = (float(line[x].iloc[-1]), float(line.percent.iloc[-1]))
         sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload), points), style["color"]))
-
-
-def noise_of(gain: pd.DataFrame) -> float | None:
-    """Return the standard deviation of a valid pair's log factor from block to block; None without repeats."""
-    logs = logarithms(gain)
-    return noise_of_pairs(logs[logs.valid], PAIR, "log_factor")
 
 
 def gain_limits(points: pd.DataFrame, noise: float | None) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from harness.claims.gain import noise_of
 from harness.figures.gain import (
     colour_bar,
     comparison_scale,
@@ -16,7 +17,6 @@ from harness.figures.gain import (
     gain_lines,
     gain_points,
     matrix_panel,
-    noise_of,
     points_note,
 )
 from harness.figures.parts import (

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from harness.claims.gain import logarithms
 from harness.claims.judgement import PAIR, of_the_trick, over_blocks
 from harness.figures import instance_activity, pages
-from harness.figures.gain import gain_points, logarithms
+from harness.figures.gain import gain_points
 from harness.figures.parts import count, payload_words, percent
 from harness.figures.reduced_run import Missing, Run
 from harness.inference import (

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.claims.gain import noise_of
 from harness.claims.judgement import PAIR, of_the_trick
-from harness.figures.gain import noise_of
 from harness.figures.reduced_run import read
 from harness.inference import blocks_for, smallest_visible_difference
 from harness.records import ResultsError
