@@ -40,14 +40,22 @@ def test_bins_of_a_long_cell_are_a_second_long(raw):
     assert len(rows) == 50 and (rows.length_s == 1).all()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_every_message_is_in_the_bin_of_its_moment(raw, seed):
-    rng = random.Random(seed)
-    edges = sorted(rng.randrange(8 * S) for _ in range(5))
+def test_every_message_is_in_the_bin_of_its_moment(raw):
     names = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
-    attempts = completed_attempts(raw("cells", [COMPLETED | dict(zip(names, edges, strict=True))]))
-    moments = [rng.randrange(edges[0], edges[-1]) for _ in range(60)]
-    rows = table(raw, attempts, calls=[call_that_returns_at(ns) for ns in [*moments, *edges[:-1]]])
+    drawn, records, calls = {}, [], []
+    for block in range(1, 5):
+        rng = random.Random(block)
+        edges = sorted(rng.randrange(8 * S) for _ in range(5))
+        moments = [rng.randrange(edges[0], edges[-1]) for _ in range(60)]
+        drawn[block] = edges, moments
+        records.append(COMPLETED | {"block": block} | dict(zip(names, edges, strict=True)))
+        calls += [call_that_returns_at(ns) | {"block": block} for ns in [*moments, *edges[:-1]]]
+    of_all = table(raw, completed_attempts(raw("cells", records)), calls=calls)
+    for block, (edges, moments) in drawn.items():
+        check_bins(of_all[of_all.block == block].reset_index(), edges, moments)
+
+
+def check_bins(rows, edges, moments):
     length_s = (edges[-1] - edges[0]) / S
     assert rows.length_s.max() <= max(length_s / 10, 1e-6) + 1e-6
     assert rows.length_s.sum() == pytest.approx(length_s, abs=1e-4)

@@ -2,7 +2,7 @@ import pytest
 from pyspark.testing import assertDataFrameEqual
 
 from harness.reductions.cells import MACHINE, WORKERS, cells, completed_attempts, gain
-from tests.reductions.conftest import COMPLETED, S
+from tests.reductions.conftest import CELL, COMPLETED, S
 
 pytestmark = pytest.mark.spark
 
@@ -42,9 +42,9 @@ def cell(spark, raw):
     def row(*, calls=None, processed=None, **moments):
         later = {name: moment + 10 * S for name, moment in COMPLETED.items() if name.endswith("_ns")}
         attempts = completed_attempts(raw("cells", [COMPLETED | later | {"processed_messages": 7} | moments]))
+        keys = (CELL.id, 1, 1)
 
         def part(columns, *values):
-            keys = attempts.select("cell_id", "block", "attempt").first()
             schema = "cell_id string, block int, attempt int, " + columns
             return spark.createDataFrame([] if values == (None,) else [(*keys, *values)], schema)
 

@@ -45,24 +45,26 @@ def test_the_latency_of_an_open_loop_is_that_of_the_calls_due_in_the_window(spar
     assert (row.latency_us_p50, row.latency_us_max) == ((7 + 2_000_000) / 2, 2_000_000)
 
 
-@pytest.mark.parametrize(
-    "values, expected",
-    [
-        (19, (None, None, None)),
-        (20, (10.5, None, None)),
-        (199, (100, None, None)),
-        (200, (100.5, 190.05, None)),
-        (999, (500, 949.1, None)),
-        (1000, (500.5, 950.05, 990.01)),
-    ],
-)
-def test_a_percentile_needs_ten_values_beyond_it(spark, raw, attempts, values, expected):
-    calls = raw("calls", [{"started_at_ns": 2 * S, "latency_ns": us * US} for us in range(1, values + 1)])
-    row = messages.calls_in_window(calls, attempts).first()
-    assert (row.latency_us_p50, row.latency_us_p95, row.latency_us_p99) == expected
-    sent = [{"sent_at_ns": 2 * S, "processed_at_ns": 2 * S + us * US} for us in range(1, values + 1)]
-    row = messages.end_to_end(raw("deliveries", sent), attempts).first()
-    assert (row.end_to_end_us_p50, row.end_to_end_us_p95, row.end_to_end_us_p99) == expected
+def test_a_percentile_needs_ten_values_beyond_it(spark, raw):
+    expected = {
+        19: (None, None, None),
+        20: (10.5, None, None),
+        199: (100, None, None),
+        200: (100.5, 190.05, None),
+        999: (500, 949.1, None),
+        1000: (500.5, 950.05, 990.01),
+    }
+    # The block of a cell is its number of values.
+    attempts = completed_attempts(raw("cells", [COMPLETED | {"block": values} for values in expected]))
+    each = [({"block": values}, 2 * S, us * US) for values in expected for us in range(1, values + 1)]
+    calls = [block | {"started_at_ns": at_ns, "latency_ns": took_ns} for block, at_ns, took_ns in each]
+    deliveries = [block | {"sent_at_ns": at_ns, "processed_at_ns": at_ns + took_ns} for block, at_ns, took_ns in each]
+    for prefix, found in (
+        ("latency_us", messages.calls_in_window(raw("calls", calls), attempts)),
+        ("end_to_end_us", messages.end_to_end(raw("deliveries", deliveries), attempts)),
+    ):
+        names = [f"{prefix}_{quantile}" for quantile in ("p50", "p95", "p99")]
+        assert {row.block: tuple(row[name] for name in names) for row in found.collect()} == expected, prefix
 
 
 def test_calls_of_an_attempt_that_does_not_count_are_left_out(spark, raw, attempts):
