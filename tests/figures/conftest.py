@@ -1,7 +1,10 @@
 import shutil
+from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from matplotlib import style
 
 from harness.figures import build
 from harness.figures.build import draw
@@ -62,11 +65,28 @@ def plain_run(tmp_path_factory):
     return run
 
 
+class Drawn(NamedTuple):
+    folder: Path
+    files: list[Path]  # that were reported
+    sheets: dict[str, Sheet]  # by name
+
+
 @pytest.fixture(scope="session")
 def drawn_run(quick_run, tmp_path_factory):
-    """A copy of `quick_run` that was drawn, which takes ten seconds, and the files that were reported."""
+    """A copy of `quick_run` that was drawn, which takes ten seconds."""
     run = shutil.copytree(quick_run, tmp_path_factory.mktemp("drawn") / "20261121-0900-quick")
-    return run, draw(run)
+    sheets, save = {}, Sheet.savefig
+
+    def keep(sheet, path, **options):
+        sheets[path.stem] = sheet
+        save(sheet, path, **options)
+
+    with pytest.MonkeyPatch.context() as patch, style.context(build.STYLE):
+        patch.setattr(Sheet, "savefig", keep)
+        files = draw(run)
+        for sheet in sheets.values():
+            sheet.draw_without_rendering()  # texts have the sizes of the screen again, not those of the SVG
+    return Drawn(run, files, sheets)
 
 
 @pytest.fixture

@@ -20,15 +20,19 @@ from harness.figures.gain import NOT_TOLD
 from harness.figures.reduced_run import Missing, clocks, footer, judge, origin, read
 from harness.matrix import Cell, all_cells
 from harness.records import ResultsError
-from tests.figures.conftest import FIGURES
+from tests.figures.conftest import FIGURES, Drawn
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing
 
 
-@functools.cache
-def framed(folder):
+def framed(run):
     """Return every figure of a run as it is saved, by name."""
+    return run.sheets if isinstance(run, Drawn) else framed_of(run)
+
+
+@functools.cache
+def framed_of(folder):
     run = read(folder)
     sheets = {}
     with style.context(STYLE):
@@ -49,7 +53,7 @@ def words(sheet):
     [
         ("flat_run", {"page-latches"}),  # no task waits for a page there
         ("paper_run", set()),
-        ("quick_run", set()),
+        ("drawn_run", set()),
         ("server_run", {"figure-3-throughput-2-initiators", "figure-4-throughput-3-initiators"}),
     ],
 )
@@ -64,7 +68,7 @@ def test_a_run_has_every_figure_complete_and_without_empty_panels(run, absent, r
             assert ax.get_ylabel() or ax.get_xlabel() or ax.get_title(loc="left"), name
 
 
-RUNS = ("flat_run", "paper_run", "plain_run", "quick_run", "server_run")
+RUNS = ("flat_run", "paper_run", "plain_run", "drawn_run", "server_run")
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -182,7 +186,7 @@ def test_every_figure_says_where_it_comes_from(flat_run):
             assert part in whole, (name, part)
 
 
-def test_the_line_above_a_title_names_the_lab_and_the_versions_shown(flat_run, server_run, quick_run):
+def test_the_line_above_a_title_names_the_lab_and_the_versions_shown(flat_run, server_run, drawn_run):
     def head(run, name):
         return min(framed(run)[name].texts, key=lambda text: -text.get_position()[1]).get_text()
 
@@ -191,7 +195,7 @@ def test_the_line_above_a_title_names_the_lab_and_the_versions_shown(flat_run, s
         if sheet in framed(server_run):
             assert head(server_run, sheet) == "SQL Server 2022 · closed loop"
     # The busiest cell is of one version.
-    assert head(quick_run, "queues") in [
+    assert head(drawn_run, "queues") in [
         f"Embedded lab, not SQL Server (it imitates {year}) · closed loop" for year in (2005, 2008)
     ]
 
@@ -224,7 +228,7 @@ def test_a_run_that_was_not_finished_says_so(tmp_path):
 
 
 def test_files_are_png_and_svg(drawn_run):
-    run, (*written, report) = drawn_run
+    run, (*written, report), _ = drawn_run
     assert report == run / "report.html"
     paths = [path for path in written if path.parent.name == "figures"]
     assert sorted(path.name for path in paths) == sorted(f"{name}.{end}" for name in FIGURES for end in FORMATS)

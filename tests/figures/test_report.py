@@ -54,7 +54,7 @@ def said(run, heading):
 
 
 def test_the_page_needs_no_other_file_and_holds_every_figure(drawn_run):
-    run, (*_, path) = drawn_run
+    run, (*_, path), _ = drawn_run
     assert path == run / "report.html"
     sources = Page(path.read_text(encoding="utf-8")).sources
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
@@ -62,7 +62,7 @@ def test_the_page_needs_no_other_file_and_holds_every_figure(drawn_run):
 
 
 def test_the_report_and_the_table_beside_it_have_the_same_verdicts(drawn_run):
-    run, (*_, path) = drawn_run
+    run, (*_, path), _ = drawn_run
     html = path.read_text(encoding="utf-8")
     table = pd.read_parquet(run / "reduced" / "claims.parquet")
     section = html[html.index('<section id="claims">') : html.index('<section id="figures">')]
