@@ -98,9 +98,9 @@ def logarithms(gain: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise_of(gain: pd.DataFrame) -> float | None:
-    """Return the standard deviation of a valid pair's log factor from block to block; None without repeats."""
+    """Return the standard deviation of a valid gain's log factor from block to block; None without repeats."""
     logs = logarithms(gain)
-    return noise_of_pairs(logs[logs.valid], PAIR, "log_factor")
+    return noise_of_pairs(logs[logs.valid], GAIN, "log_factor")
 
 
 def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:

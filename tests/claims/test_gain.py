@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from harness.claims.gain import noise_of
 from tests.claims.tables import measured, missing, value
 
 
@@ -89,3 +90,15 @@ def test_a_recommendation_that_was_run_in_three_blocks_has_the_interval_of_the_b
     found = measured("receive_top_1", techniques=other)
     assert found.value == pytest.approx(3)
     assert found.low < 1.3 and found.high > 7
+
+
+def test_the_noise_of_gains_is_not_the_difference_of_dialog_ratios():
+    point = {"server_version": "2022", "initiators": 1, "threads": 5, "payload_bytes": 100, "valid": True}
+    table = pd.DataFrame(
+        [
+            point | {"dialog_ratio": ratio, "block": block, "factor": factor}
+            for block in (1, 2, 3)
+            for ratio, factor in ((50, 1.1), (150, 4))
+        ]
+    )
+    assert noise_of(table) == pytest.approx(0, abs=1e-12)
