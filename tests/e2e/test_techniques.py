@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -31,11 +29,10 @@ def scenario(tmp_path: Path) -> Path:
 
 
 def run_techniques(tmp_path: Path, *arguments: str) -> tuple[Path, list[str]]:
-    command = [sys.executable, "-m", "harness", "techniques", *arguments, "--results", "runs"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = harness(tmp_path, "techniques", *arguments, "--results", "runs")
+    assert done.code == 0, done
     [results] = (tmp_path / "runs").iterdir()
-    return results, done.stdout.splitlines()
+    return results, done.out.splitlines()
 
 
 @pytest.mark.parametrize("lab", ["embedded", "simulated"])

@@ -223,9 +223,8 @@ def test_an_applications_databases_are_used_and_left_as_they_were(own: OwnServer
 def test_a_cell_of_the_applications_own_procedures_is_measured(own: OwnServers, workload: Path) -> None:
     lab_file = ("--lab-file", str(own.lab_file(**EXISTING)))
     cell = ("--workload", str(workload), "--threads", "2", "--settle", "300ms", "--measure", "300ms")
-    with own.begin("run", *lab_file, *cell) as process:
-        out, error = process.communicate(timeout=500)
-    assert (process.returncode, error) == (0, ""), (out, error)
+    ran = own.harness("run", *lab_file, *cell)
+    assert (ran.code, ran.err) == (0, ""), ran
     with own.servers[0].connection("Warehouse") as connection:
         assert connection.execute("SELECT COUNT(*) FROM dbo.orders;").fetchone()[0] > 0
     with own.servers[1].connection("Shop") as connection:
