@@ -67,6 +67,9 @@ WORST = (
     FILL + "WHILE 1 = 1 UPDATE dbo.{0} SET n = n + 1",
     "DECLARE @s varchar(max) = 'x'; WHILE 1 = 1 SET @s = @s + @s",
     "DECLARE @x nvarchar(max) = REPLICATE(CAST(N'x' AS nvarchar(max)), 50000000); SELECT LEN(@x), @x",
+    "DECLARE @s varchar(max) = REPLICATE(CAST('a' AS varchar(max)), 2000000); "
+    "SELECT 1 WHERE @s LIKE '%[ab]%' + LEFT(@s, 4000) + '[^a]%'; SELECT REPLACE(@s, LEFT(@s, 4000) + 'b', '')",
+    "DECLARE @x xml = REPLICATE(CAST('<a b=\"c\">&amp;</a>' AS varchar(max)), 2000000)",
     "RAISERROR ('flood', 10, 1) WITH LOG; WHILE 1 = 1 RAISERROR ('flood', 10, 1) WITH LOG",
 )
 ENDPOINT = (

@@ -23,7 +23,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Scheduler, Signal
 from harness.embedded.runtime.turns import Turn
@@ -35,6 +35,7 @@ from harness.embedded.tsql.storage.sqlite import Sqlite
 READ_NS = 10_000_000
 STEPS_A_LOOK = 10_000  # of SQLite's virtual machine between two looks at the clock: a fraction of a millisecond
 LOOKS_MIN = 5  # a query with fewer steps is short, even if the machine was busy with something else meanwhile
+WORK_NS_MAX = 1_000_000_000  # of one function in a query that no fork can read
 FORKS_MAX = 16
 FORKS_OF_A_LOGIN_MAX = 8
 FORK_MEMORY = 1024 * 1024 * 1024  # bytes that a fork may use more than the server; else error 701
@@ -69,6 +70,13 @@ class LongReads(Reads):
         self._looks += 1
         if self._looks > LOOKS_MIN and self._is_over():
             raise ReadTooLong
+
+    def begin(self, work_ns: int) -> None:
+        if self._deadline_ns:
+            if work_ns > READ_NS:
+                raise ReadTooLong
+        elif turns.current is not None and work_ns > WORK_NS_MAX:
+            raise SqlServerError(UNSUPPORTED, "so long a value in an expression of RECEIVE: receive it into a variable")
 
     def at_once(self, query: Query, read: Callable[[], Rows]) -> Rows:
         return read() if turns.current is None else self._here(query, read)

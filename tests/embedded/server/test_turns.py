@@ -30,6 +30,12 @@ CROSS = ROWS.format(500) + "SELECT COUNT(*) FROM @t a CROSS JOIN @t b CROSS JOIN
 LOOP = "DECLARE @i bigint = 0; WHILE 1 = 1 SET @i += 1"
 MANY = "SELECT 1 AS a; " * 60_000
 ROW_POWER = 16
+# Functions of long values, each of which works for longer than all of these tests
+LONG = "DECLARE @s varchar(max) = REPLICATE(CAST('a' AS varchar(max)), 5000000); "
+FIND = LONG + "SELECT CHARINDEX(LEFT(@s, 4000) + 'b', @s)"
+REPLACE = LONG + "SET @s = REPLACE(@s, LEFT(@s, 4000) + 'b', '')"
+LIKE = LONG + "SELECT 1 WHERE @s LIKE '%' + LEFT(@s, 4000) + 'b%'"
+XML = "DECLARE @x xml = REPLICATE(CAST('<a/>' AS varchar(max)), 10000000)"
 UNREAD_QUERY = ROWS.format(500) + "SELECT a.n, b.n, c.n FROM @t a CROSS JOIN @t b CROSS JOIN @t c"
 
 
@@ -94,6 +100,52 @@ def test_others_are_answered_and_log_in_while_a_request_takes_long(instance, run
     with instance.connect() as other:
         for _ in range(20):
             assert other.execute("SELECT 1").fetchval() == 1
+
+
+@pytest.mark.parametrize("text", [FIND, REPLACE, LIKE, XML], ids=["find", "replace", "like", "xml"])
+def test_a_function_of_long_values_lets_others_go_on_and_an_attention_ends_it(instance, running, text):
+    client = running(text)
+    with instance.connect() as other:
+        wait_until(instance.process.children)
+        for _ in range(20):
+            assert other.execute("SELECT 1").fetchval() == 1
+    assert not is_answered(client)
+    client.sendall(attention())
+    while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
+        pass
+    wait_until(lambda: not instance.process.children())
+
+
+def test_a_parameter_that_becomes_xml_lets_others_go_on(instance):
+    text = "<a/>" * 1_000_000
+    with instance.connect() as connection, instance.connect() as other:
+        connection.execute("CREATE PROCEDURE dbo.take_xml @x xml AS SELECT 1")
+        task = threading.Thread(target=lambda: connection.execute("{CALL dbo.take_xml (?)}", text).fetchall())
+        task.start()
+        answered = 0
+        while task.is_alive():
+            answered += other.execute("SELECT 1").fetchval()
+        task.join()
+        assert answered > 20
+        connection.execute("DROP PROCEDURE dbo.take_xml")
+
+
+def test_receive_refuses_what_it_would_work_on_for_a_second(instance):
+    with instance.connect() as connection:
+        connection.execute("CREATE DATABASE receiving")
+        connection.execute("USE receiving; CREATE QUEUE dbo.long; CREATE SERVICE long ON QUEUE dbo.long ([DEFAULT])")
+        connection.execute(
+            "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE long TO SERVICE 'long' WITH ENCRYPTION = OFF; "
+            "SEND ON CONVERSATION @h (REPLICATE(CAST('<a/>' AS varchar(max)), 500000))"
+        )
+        with pytest.raises(pyodbc.Error, match="receive it into a variable"):
+            connection.execute("RECEIVE TOP (1) CAST(message_body AS xml) FROM dbo.long").fetchall()
+        body = connection.execute(
+            "SET NOCOUNT ON; DECLARE @b varbinary(max), @x xml; RECEIVE TOP (1) @b = message_body FROM dbo.long; "
+            "SET @x = @b; SELECT CAST(@x AS varchar(max))"
+        ).fetchval()
+        assert body == "<a/>" * 500_000
+        connection.execute("USE master; DROP DATABASE receiving")
 
 
 @pytest.mark.parametrize("text", [LOOP, CROSS, MANY * 3], ids=["loop", "cross", "many"])

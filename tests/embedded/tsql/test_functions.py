@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness.embedded.tsql.translation.expression_renderers import compiled_pattern
 
 
 @pytest.mark.parametrize(
@@ -208,6 +213,20 @@ def test_decimals_of_more_than_15_digits_are_refused(side, text):
 )
 def test_like_and_in_compare_as_the_manual_says(side, condition, holds):
     assert side.run(f"IF {condition} PRINT 'yes' ELSE PRINT 'no'").prints == ["yes" if holds else "no"]
+
+
+PATTERNS = st.lists(st.sampled_from(["%", "%", "_", "a", "b", "[ab]", "[^a]"]), max_size=8)
+
+
+@given(st.text("aAbc\N{GRINNING FACE}", max_size=10), PATTERNS)
+@example("a" * 8000, ["%", "[ab]"] * 5 + ["[^a]", "%"])  # a search that goes back would never end
+def test_a_pattern_of_like_matches_as_its_parts_do(text, parts):
+    matches = compiled_pattern("".join(parts), "", re.IGNORECASE)
+    if len(text) < 100:
+        expression = "".join({"%": ".*", "_": "."}.get(part, part) for part in parts)
+        assert bool(matches(text)) == (re.fullmatch(expression, text, re.IGNORECASE) is not None)
+    else:
+        assert not matches(text)
 
 
 @pytest.mark.parametrize(

@@ -372,6 +372,8 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
 
 
+FLAGS_MAX = 30  # characters between % and its letter
+_FLAG_CHARACTERS = frozenset("+-0 #123456789.lhI")
 _FLAGS = re.compile(r"[-+ #0]*[0-9]{0,3}(?:\.[0-9]{0,3})?")  # a width of thousands fills no message
 _SIZES = {"h": 16, "l": 32, "I64": 64}  # bits
 _SIZE = re.compile("(?:h|l|I64)$")
@@ -379,14 +381,15 @@ _SIZE = re.compile("(?:h|l|I64)$")
 
 def _formatted(text: str, arguments: list[Any]) -> str:
     """RAISERROR's %d, %s, %i, %u, %x, %o, with flags and widths as in C."""
-    parts, place, rest = [], 0, iter(arguments)
-    while place < len(text):
+    parts: list[str] = []
+    place, rest = 0, iter(arguments)
+    while place < len(text) and len(parts) < 2 * MESSAGE_MAX:  # what follows is not shown
         if text[place] != "%":
             parts.append(text[place])
             place += 1
             continue
         end = place + 1
-        while end < len(text) and text[end] in "+-0 #123456789.lhI":
+        while text[end : end + 1] in _FLAG_CHARACTERS and end - place < FLAGS_MAX:
             end += 1
         kind = text[end] if end < len(text) else ""
         size = _SIZE.search(text, place + 1, end)

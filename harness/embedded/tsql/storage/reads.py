@@ -29,6 +29,10 @@ class Reads:
     def check(self) -> None:
         """Raise `ReadTooLong` if the query that is read now has taken too long; called where rows of views are made."""
 
+    def begin(self, work_ns: int) -> None:
+        """Called before a function works on long values for about so many ns: `ReadTooLong` if the query that is read
+        now must not take so long."""
+
     def at_once(self, query: Query, read: Callable[[], Rows]) -> Rows:
         """What `read` returns, and nobody else has run meanwhile; `ReadTooLong` if that takes too long."""
         return read()

@@ -18,6 +18,7 @@ from functools import _lru_cache_wrapper
 from typing import Any
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage import offsets
 from harness.embedded.tsql.storage.conversion import family
@@ -41,6 +42,7 @@ POOLS_MAX = 1000  # kinds of table variables whose tables are kept
 VALUE_BYTES_MAX = 256 * 1024 * 1024  # of one text or binary
 
 ROWS_A_PIECE = 500
+WORK_NS_MIN = 1_000_000  # of a function; less does not count
 
 AFFINITIES = {
     "integer": "INTEGER",
@@ -52,6 +54,14 @@ AFFINITIES = {
     "datetimeoffset": "TEXT COLLATE datetimeoffset",
     "binary": "BLOB",
 }
+
+
+WorkNs = Callable[..., int]  # of a function's arguments: about how long it takes
+
+
+def work_of(step_ns: int) -> WorkNs:
+    """The work of a function that takes so long for each character or byte of its first argument."""
+    return lambda value, *others: step_ns * len(value) if isinstance(value, _LONG_TYPES) else 0
 
 
 def quoted(name: str) -> str:
@@ -100,7 +110,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
-        self.failure: Exception | None = None
+        self.failure: Exception | ReadTooLong | None = None
 
 
 class Sqlite:
@@ -289,17 +299,28 @@ class Sqlite:
 
     # -- functions ---------------------------------------------------------------------------------------------------
 
-    def function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool = True) -> None:
-        """Register a function in SQLite, once. One that is not constant gets the frame as its first argument."""
+    def function(
+        self,
+        name: str,
+        arity: int,
+        function: Callable[..., Any],
+        *,
+        constant: bool = True,
+        work_ns: WorkNs | None = None,
+    ) -> None:
+        """Register a function in SQLite, once. One that is not constant gets the frame as its first argument. `work_ns`
+        says how long one takes that works on long values: others may have to go on meanwhile."""
         if (name, arity) in self._functions:
             return
         self._functions.add((name, arity))
         calls = self.calls
+        if work_ns is not None:
+            function = self._in_time(function, work_ns)
 
         def guarded(*arguments: Any) -> Any:
             try:
                 return function(*arguments) if constant else function(calls.frame, *arguments)
-            except (SqlServerError, RecursionError, MemoryError) as error:
+            except (SqlServerError, RecursionError, MemoryError, ReadTooLong) as error:
                 calls.failure = error
                 raise
             except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
@@ -310,6 +331,18 @@ class Sqlite:
                 raise
 
         self.connection.create_function(name, arity, guarded, deterministic=constant)
+
+    def _in_time(self, function: Callable[..., Any], work_ns: WorkNs) -> Callable[..., Any]:
+        def timed(*arguments: Any) -> Any:
+            if (work := work_ns(*arguments)) > WORK_NS_MIN:
+                self.reads.begin(work)
+            turn, turns.current = turns.current, None  # nothing pauses inside a query: others use the same connection
+            try:
+                return function(*arguments)
+            finally:
+                turns.current = turn
+
+        return timed
 
     # -- table variables ---------------------------------------------------------------------------------------------
 

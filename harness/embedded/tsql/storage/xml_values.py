@@ -16,9 +16,12 @@ import re
 from xml.parsers import expat
 
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime import turns
 
 _DECLARATION = re.compile(r"""\s*<\?xml\s[^>]*?(?:encoding\s*=\s*["']([^"'>]*)["'][^>]*?)?\?>""")
 _DECLARATION_START = re.compile(r"\s*<\?xml\s")
+DECLARATION_MAX = 1000  # characters; a longer one is not well-formed here
+PIECE = 1000  # characters that are parsed before others may go on
 _WRAPPER = "<x>", "</x>"  # around a fragment, which expat does not parse
 _WITHIN_WRAPPER = 2  # entries of `_Reader._keeps_space`
 _WIDE_ENCODINGS = frozenset({"utf-16", "ucs-2"})
@@ -40,7 +43,7 @@ def from_text(text: str, *, is_unicode: bool, keeps_space: bool = False) -> str:
     """The value of a text, or SQL Server's error 94xx; nvarchar must not declare another encoding than UTF-16, and
     varchar must not declare that."""
     text = text.removeprefix("\ufeff")
-    declaration = _DECLARATION.match(text)
+    declaration = _declaration(text)
     if declaration is not None and declaration[1] and (declaration[1].lower() in _WIDE_ENCODINGS) != is_unicode:
         raise SqlServerError(9402, 1, declaration.end())
     return _Reader(keeps_space).read(text)
@@ -52,7 +55,7 @@ def from_binary(data: bytes, *, keeps_space: bool = False) -> str:
     if data[:2] == b"\xff\xfe" or data[1:2] == b"\0":
         return _Reader(keeps_space).read(_decoded(data, "utf-16-le").removeprefix("\ufeff"))
     data = data.removeprefix(b"\xef\xbb\xbf")
-    declaration = _DECLARATION.match(data[:1000].decode("latin-1"))
+    declaration = _declaration(data[:DECLARATION_MAX].decode("latin-1"))
     declared = (declaration and declaration[1]) or "utf-8"
     if declared.lower() not in _ENCODINGS:
         raise SqlServerError(9402, 1, len(declaration[0]) if declaration else 1)
@@ -62,6 +65,22 @@ def from_binary(data: bytes, *, keeps_space: bool = False) -> str:
 def as_binary(text: str) -> bytes:
     """ "If the SQL target type is VARBINARY, the result is serialized in UTF-16 with a UTF-16-byte order mark" """
     return b"\xff\xfe" + text.encode("utf-16-le", "surrogatepass")
+
+
+def _declaration(text: str) -> re.Match[str] | None:
+    return _DECLARATION.match(text[:DECLARATION_MAX])
+
+
+def _feed(parser: expat.XMLParserType, text: str) -> None:
+    """Parse in pieces, between which others go on. With each, expat reads again what was no whole token before: so a
+    piece is at least as long as that."""
+    at = fed_bytes = 0
+    while at < len(text):
+        piece = text[at : at + max(PIECE, fed_bytes - parser.CurrentByteIndex)]
+        parser.Parse(piece, False)
+        at += len(piece)
+        fed_bytes += len(piece.encode())
+        turns.pause()
 
 
 def _decoded(data: bytes, encoding: str) -> str:
@@ -89,7 +108,7 @@ class _Reader:
         self._parser.ProcessingInstructionHandler = lambda name, text: self._add(f"<?{name}{text and ' ' + text}?>")
 
     def read(self, text: str) -> str:
-        if (declaration := _DECLARATION.match(text)) is not None:
+        if (declaration := _declaration(text)) is not None:
             # Blanks in its place, so that errors name the right line and character.
             text = re.sub(r"[^\n]", " ", declaration[0]) + text[declaration.end() :]
         elif _DECLARATION_START.match(text):
@@ -98,19 +117,22 @@ class _Reader:
         number = None
         try:
             self._parser.Parse(opened, False)
-            self._parser.Parse(text, False)
+            _feed(self._parser, text)
             self._is_complete = len(self._keeps_space) == _WITHIN_WRAPPER
             number = 9400  # what is wrong from here on was not wrong before the end
             self._parser.Parse(closed, True)
             number = None
-            expat.ParserCreate(namespace_separator=" ").Parse(opened + text + closed, True)
+            of_names = expat.ParserCreate(namespace_separator=" ")
+            of_names.Parse(opened, False)
+            _feed(of_names, text)
+            of_names.Parse(closed, True)
         except expat.ExpatError as error:
             if "<!DOCTYPE" in text:
                 raise SqlServerError(6359) from None
             number = number or _NUMBERS.get(error.code, 9420)
             raise self._error(number, error.lineno, error.offset) from None
         except UnicodeEncodeError as error:  # half of a pair of surrogates
-            raise SqlServerError(9420, 1, error.start + 1) from None
+            raise SqlServerError(9420, 1, text.index(error.object[error.start]) + 1) from None
         return "".join(self._parts)
 
     @staticmethod

@@ -22,7 +22,7 @@ from harness.embedded.tsql.session.session import READ_UNCOMMITTED, Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assignable, converter, fits
 from harness.embedded.tsql.storage.reads import Pieces
-from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.storage.sqlite import WorkNs, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression
 from harness.embedded.tsql.translation import integers, selects
@@ -30,7 +30,7 @@ from harness.embedded.tsql.translation.expression_renderers import function_name
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
-from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer
+from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer, conversion_work
 from harness.embedded.tsql.translation.selects import CLAUSES
 
 # Around the name of a table variable in a plan's SQL. Nobody can guess it and write it into a string constant.
@@ -123,8 +123,10 @@ class Binding:
     def variable_type(self, name: str) -> SqlType:
         return self.scope.type_of(name, 0)
 
-    def user_function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool) -> None:
-        self.frame.sqlite.function(name, arity, function, constant=constant)
+    def user_function(
+        self, name: str, arity: int, function: Callable[..., Any], *, constant: bool, work_ns: WorkNs | None
+    ) -> None:
+        self.frame.sqlite.function(name, arity, function, constant=constant, work_ns=work_ns)
 
     def plan(self, sql: str, renderer: Renderer, columns: Sequence[Column]) -> Plan:
         return Plan(sql, self, renderer.getters(sql), columns)
@@ -293,7 +295,8 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, 
         if target is not None and value.constant is NOT_CONSTANT and not fits(value.type, target):
             convert = converter(value.type, target)
             name = f"assign_{hash((value.type, target)) & 0xFFFFFFFFFFFF:x}"
-            binding.user_function(name, 1, _for_sqlite(convert), constant=True)
+            work_ns = conversion_work(value.type, target)
+            binding.user_function(name, 1, _for_sqlite(convert), constant=True, work_ns=work_ns)
             value = value._replace(sql=f"{name}({value.sql})")
         elif target is not None and value.constant is not NOT_CONSTANT:
             value = renderer.cast(value, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from math import isfinite
@@ -29,6 +30,7 @@ from harness.embedded.tsql.translation.fragments import (
 )
 from harness.embedded.tsql.translation.functions import WITHOUT_PARENTHESES, call
 from harness.embedded.tsql.translation.functions.system_functions import global_variable
+from harness.embedded.tsql.translation.functions.text_functions import search_work
 from harness.embedded.tsql.translation.renderer import (
     RENDERERS,
     Render,
@@ -233,30 +235,55 @@ def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
     return Fragment(f"EXISTS ({sql})", CONDITION)
 
 
-_NOTHING = re.compile(r"(?!)")
+class _Pattern:
+    """A pattern of LIKE as the pieces between its %: each matches a fixed number of characters. So the first place at
+    which a piece matches is as good as any later one, and no search goes back."""
+
+    def __init__(self, pieces: list[list[str]], flags: int) -> None:
+        first, *middle, last = [re.compile("".join(piece), flags | re.DOTALL) for piece in pieces]
+        self._first, self._middle, self._last = first, middle, last
+        self._last_length = len(pieces[-1])
+
+    def matches(self, text: str) -> bool:
+        found = self._first.match(text)
+        end = len(text) - self._last_length
+        for piece in self._middle:
+            if found is None:
+                return False
+            found = piece.search(text, found.end(), max(found.end(), end))
+        return found is not None and found.end() <= end and self._last.match(text, end) is not None
 
 
 @lru_cache(maxsize=256)
-def _pattern(pattern: str, escape: str, flags: int) -> re.Pattern[str]:
-    """Compile a pattern of LIKE: % is any text, _ any character, [a-f] and [^a-f] are sets."""
-    parts, place = [], 0
+def compiled_pattern(pattern: str, escape: str, flags: int) -> Callable[[str], object]:
+    """What says whether a text matches a pattern of LIKE: % is any text, _ any character, [a-f] and [^a-f] are sets."""
+    pieces: list[list[str]] = [[]]
+    place = 0
     while place < len(pattern):
         character = pattern[place]
         if escape and character == escape:
             place += 1
             if place == len(pattern):  # "if there is no character after an escape character ... LIKE returns FALSE"
-                return _NOTHING
-            parts.append(re.escape(pattern[place]))
+                return _nothing
+            pieces[-1].append(re.escape(pattern[place]))
         elif character == "[" and (found := _set(pattern, place, escape)) is not None:
             inside, place = found
-            parts.append(inside)
+            pieces[-1].append(inside)
+        elif character == "%":
+            pieces.append([])
         else:
-            parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
+            pieces[-1].append("." if character == "_" else re.escape(character))
         place += 1
     try:
-        return re.compile("".join(parts), flags | re.DOTALL)
+        if len(pieces) == 1:
+            return re.compile("".join(pieces[0]), flags | re.DOTALL).fullmatch
+        return _Pattern(pieces, flags).matches
     except re.error:  # a range like [z-a], in which nothing lies
-        return _NOTHING
+        return _nothing
+
+
+def _nothing(text: str) -> bool:
+    return False
 
 
 def _set(pattern: str, opening: int, escape: str) -> tuple[str, int] | None:
@@ -283,18 +310,19 @@ def _set(pattern: str, opening: int, escape: str) -> tuple[str, int] | None:
 def _matches(value: Any, pattern: Any, escape: str, flags: int) -> int | None:
     if value is None or pattern is None:
         return None
-    return int(_pattern(str(pattern), escape, flags).fullmatch(str(value)) is not None)
+    return int(bool(compiled_pattern(str(pattern), escape, flags)(str(value))))
 
 
 def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") -> Fragment:
     value, pattern = _sides(renderer, node, names)
     value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
     is_binary = bool(collation_of(value, pattern))
-    if isinstance(pattern.constant, str) and "[" not in pattern.constant and not is_binary:
+    is_short = value.type is not None and value.type.length != MAX  # else SQLite may take long and cannot be stopped
+    if isinstance(pattern.constant, str) and "[" not in pattern.constant and not is_binary and is_short:
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
         form = f"({{}} LIKE {pattern.sql}{suffix})"
     else:
-        renderer.function("like_pattern", 4, _matches)
+        renderer.function("like_pattern", 4, _matches, work_ns=search_work)
         flags = 0 if is_binary else re.IGNORECASE
         form = f"like_pattern({{}}, {pattern.sql}, {literal(escape)}, {int(flags)})"
     sql = form.format(value.sql)

@@ -22,6 +22,7 @@ from harness.embedded.tsql.storage.conversion import (
 )
 from harness.embedded.tsql.storage.moments import DATETIMES
 from harness.embedded.tsql.storage.offsets import UTC_WIDTH
+from harness.embedded.tsql.storage.sqlite import WorkNs, work_of
 from harness.embedded.tsql.translation.fragments import (
     CONDITION,
     NOT_CONSTANT,
@@ -43,6 +44,8 @@ LITERAL_MAX = 1000
 _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Ordered, exp.Group)
 # What may have a part of type xml, which has neither an order nor operators.
 _TAKE_XML = (exp.Cast, exp.TryCast, exp.Convert, exp.Is, exp.Paren, exp.Alias, exp.Select, exp.Subquery, NoneType)
+XML_NS = 600  # for each character of a value that becomes xml
+CONVERSION_NS = 20  # for each of another long value
 _PARAMETER = re.compile(r"""'[^']*'|"[^"]*"|\?([0-9]+)""")  # and text and names, in which there is none
 
 
@@ -84,8 +87,16 @@ class Renderer:
         last = max((int(found[1]) for found in _PARAMETER.finditer(sql) if found[1]), default=0)
         return self.parameters[:last]
 
-    def function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool = True) -> None:
-        self.environment.user_function(name, arity, function, constant=constant)
+    def function(
+        self,
+        name: str,
+        arity: int,
+        function: Callable[..., Any],
+        *,
+        constant: bool = True,
+        work_ns: WorkNs | None = None,
+    ) -> None:
+        self.environment.user_function(name, arity, function, constant=constant, work_ns=work_ns)
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
@@ -141,7 +152,7 @@ class Renderer:
         kind = "try" if safe else "to"
         source = _type_key(value.type) if value.type else "unknown"
         name = f"{kind}_{_type_key(target)}_from_{source}_{style}{'_strict' if strict else ''}"
-        self.function(name, 1, function)
+        self.function(name, 1, function, work_ns=conversion_work(value.type, target))
         return f"{name}({value.sql})"
 
     def to_family(self, value: Fragment, target: SqlType | None) -> Fragment:
@@ -182,6 +193,14 @@ def _type_key(type_: SqlType) -> str:
 
 def _as_float(value: Any) -> float | None:
     return stored_decimal(value) if isinstance(value, Decimal) else None if value is None else float(value)
+
+
+def conversion_work(source: SqlType | None, target: SqlType) -> WorkNs | None:
+    """How long a conversion takes, if it may take long."""
+    if target.name == "xml":
+        return work_of(XML_NS)
+    is_long = source is None or source.length == MAX
+    return work_of(CONVERSION_NS) if is_long and family(target) in ("text", "binary") else None
 
 
 def _native_cast(value: Fragment, target: SqlType) -> str | None:

@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.storage.sqlite import WorkNs
 from harness.embedded.tsql.translation.fragments import Fragment, Getter
 from harness.embedded.tsql.translation.renderer import Renderer
 
@@ -43,7 +44,7 @@ def _arity(function: Callable[..., Any]) -> tuple[int, int]:
     return sum(one.default is one.empty for one in parameters), len(parameters)
 
 
-def in_python(name: str, function: Callable[..., Any], type_: ResultType) -> Function:
+def in_python(name: str, function: Callable[..., Any], type_: ResultType, work_ns: WorkNs | None = None) -> Function:
     """A function of Python; NULL as an argument gives NULL."""
 
     def guarded(*values: Any) -> Any:
@@ -51,7 +52,7 @@ def in_python(name: str, function: Callable[..., Any], type_: ResultType) -> Fun
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         own = f"tsql_{name}_{len(arguments)}"
-        renderer.function(own, len(arguments), guarded)
+        renderer.function(own, len(arguments), guarded, work_ns=work_ns)
         return in_sqlite(own, type_)(renderer, arguments)
 
     return Function(*_arity(function), render)

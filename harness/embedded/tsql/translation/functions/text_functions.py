@@ -11,12 +11,15 @@ from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import family
-from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
+from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX, WorkNs, work_of
 from harness.embedded.tsql.translation.fragments import NVARCHAR, NVARCHAR_MAX, Fragment, collation_of, text_length
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
 from harness.embedded.tsql.translation.renderer import Renderer
 
 QUOTED_LENGTH_MAX = 128
+COMPILE_NS = 1_500  # for each character of what is searched
+REPLACE_NS = 100  # for each character, if each is replaced
+EACH_NS = 100  # for each character of LOWER and UPPER, where one has no other of its length
 CLOSING = {"[": "]", "]": "]", "(": ")", ")": ")", "<": ">", ">": ">", "{": "}", "}": "}", "'": "'", '"': '"', "`": "`"}
 
 
@@ -45,7 +48,9 @@ def long_text_type(arguments: Arguments) -> SqlType:
     return NVARCHAR if type_.name == "nvarchar" else SqlType("varchar", length=8000)
 
 
-def _of_text(name: str, kinds: str, function: Callable[..., Any], *, long: bool = False) -> Function:
+def _of_text(
+    name: str, kinds: str, function: Callable[..., Any], *, long: bool = False, work_ns: WorkNs | None = None
+) -> Function:
     """A function whose result is text: NULL if an argument is. `kinds` has a letter for each argument: t for text, n
     for a number. A long one is cut at 8,000 bytes where its text is not of a (max) type."""
 
@@ -60,7 +65,7 @@ def _of_text(name: str, kinds: str, function: Callable[..., Any], *, long: bool 
             return text if longest == MAX else utf16.cut(text, 0, longest)
 
         own = f"text_{name}" if longest == MAX else f"text_{name}_{longest}"
-        renderer.function(own, len(kinds), cut)
+        renderer.function(own, len(kinds), cut, work_ns=work_ns)
         sql = [
             as_text(renderer, argument) if kind == "t" else renderer.cast(argument, BIGINT).sql
             for kind, argument in zip(kinds, arguments, strict=True)
@@ -121,6 +126,15 @@ def _finder(wanted: str, flags: int) -> re.Pattern[str]:
     return re.compile(re.escape(wanted), flags)
 
 
+def search_work(text: Any, wanted: Any, *others: Any) -> int:
+    """Each character of one may be compared with each of the other; and what is wanted is compiled."""
+    return 0 if text is None or wanted is None else (len(str(text)) + COMPILE_NS) * len(str(wanted))
+
+
+def _replace_work(text: Any, wanted: Any, replacement: Any) -> int:
+    return 0 if text is None else search_work(text, wanted) + REPLACE_NS * len(text)
+
+
 def _replace(text: str, pattern: str, replacement: str, flags: int = re.IGNORECASE) -> str:
     if not pattern:
         return text
@@ -129,7 +143,7 @@ def _replace(text: str, pattern: str, replacement: str, flags: int = re.IGNORECA
         count = sum(1 for _ in finder.finditer(text))
         if len(text) + count * (len(replacement) - len(pattern)) > VALUE_BYTES_MAX:
             raise SqlServerError(701, "default")
-    return finder.sub(lambda _: replacement, text)
+    return finder.sub(replacement.replace("\\", r"\\"), text)
 
 
 def _replace_by_code(text: str, pattern: str, replacement: str) -> str:
@@ -210,18 +224,19 @@ def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
 FUNCTIONS: Functions = {
     "CHAR": in_python("char", _char, SqlType("char", length=1)),
     "CHARINDEX": _by_collation(
-        in_python("charindex", _charindex, INT), in_python("charindex_by_code", _charindex_by_code, INT)
+        in_python("charindex", _charindex, INT, search_work),
+        in_python("charindex_by_code", _charindex_by_code, INT, search_work),
     ),
     "LEFT": _of_text("left", "tn", _left),
-    "LOWER": _of_text("lower", "t", _each(str.lower)),
+    "LOWER": _of_text("lower", "t", _each(str.lower), work_ns=work_of(EACH_NS)),
     "LTRIM": _trimmed("ltrim"),
     "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258)),
     "REPLACE": _by_collation(
-        _of_text("replace", "ttt", _replace, long=True),
-        _of_text("replace_by_code", "ttt", _replace_by_code, long=True),
+        _of_text("replace", "ttt", _replace, long=True, work_ns=_replace_work),
+        _of_text("replace_by_code", "ttt", _replace_by_code, long=True, work_ns=_replace_work),
     ),
     "RIGHT": _of_text("right", "tn", _right),
     "RTRIM": _trimmed("rtrim"),
     "STUFF": Function(4, 4, _stuff),
-    "UPPER": _of_text("upper", "t", _each(str.upper)),
+    "UPPER": _of_text("upper", "t", _each(str.upper), work_ns=work_of(EACH_NS)),
 }
