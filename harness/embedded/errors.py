@@ -283,10 +283,6 @@ _TEXTS: dict[int, str] = {
         "and retention is on."
     ),
     9619: "Failed to create remote service binding '%s'. A remote service binding for service '%s' already exists.",
-    9648: (
-        "The queue '%s' has been enabled for activation, but the MAX_QUEUE_READERS is zero. No procedures will be "
-        "activated. Consider increasing the number of MAX_QUEUE_READERS."
-    ),
     9653: "The signature of activation stored procedure is invalid. Parameters are not allowed.",
     9659: "The %s of route '%s' cannot be empty.",
     9660: "The %s of route '%s' must be less than %s characters long.",
@@ -420,7 +416,7 @@ _SEVERITIES: dict[int, tuple[int, ...]] = {
     13: (1205,),
     14: (229, 262, 300, 916, 2571, 2627, 5011, 5812, 18401, 18456, 18470, 28006),
     17: (701, 1105, 8632, 9002),
-    20: (9648, 17809, 17810),
+    20: (17809, 17810),
 }
 
 

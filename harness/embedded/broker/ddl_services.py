@@ -178,8 +178,6 @@ def _set_activation(tx: Transaction, catalog: Catalog, queue: Queue, activation:
             ddl.assign(tx, queue, attribute, None)
         ddl.assign(tx, queue, "is_activation_enabled", False)
         return
-    if activation.max_queue_readers == 0:
-        raise SqlServerError(9648, queue.name)
     if any("QUEUE_ACTIVATION" in notification.events for notification in queue.notifications.values()):
         raise SqlServerError(9717, queue.name)
     # "Adding an activation procedure by ALTER does not change activation status"; in CREATE it is ON by default.

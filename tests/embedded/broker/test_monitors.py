@@ -7,7 +7,7 @@ from harness.embedded.broker import ddl_databases, ddl_services, system_objects
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Delay
-from tests.embedded.broker.world import S, kinds
+from tests.embedded.broker.world import kinds
 
 PROCEDURE = "[here].[dbo].[reader]"
 
@@ -308,10 +308,15 @@ def test_external_activation_sends_one_notification_until_somebody_receives(here
         here.activation(procedure=PROCEDURE, max_queue_readers=1)
 
 
-def test_a_queue_cannot_have_zero_readers(here):
-    with pytest.raises(SqlServerError) as caught:
-        here.activation(procedure=PROCEDURE, max_queue_readers=0)
-    assert caught.value.number == 9648 and S in here.db.catalog.services
+def test_a_queue_with_zero_readers_activates_nothing_until_it_has_more(here, readers):
+    """CREATE QUEUE: "the value of max_readers must be a number between 0 and 32767"; scripts stop activation with 0."""
+    here.activation(max_queue_readers=0)
+    messages(here)
+    here.world.run_for(20)
+    assert readers.calls == 0 and len(here.queue.rows) == 1
+    here.activation(max_queue_readers=1)
+    here.world.run_for(20)
+    assert readers.calls > 0 and not here.queue.rows
 
 
 def _options() -> QueueOptions:
