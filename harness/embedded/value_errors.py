@@ -46,6 +46,11 @@ TEXTS: dict[int, str] = {
     537: "Invalid length parameter passed to the %s function.",
     701: "There is insufficient system memory in resource pool '%s' to run this query.",
     536: "Invalid length parameter passed to the %s function.",
+    1008: (
+        "The SELECT item identified by the ORDER BY number %s contains a variable as part of the expression "
+        "identifying a column position. Variables are only allowed when ordering by an expression referencing a "
+        "column name."
+    ),
     1014: "A TOP or FETCH clause contains an invalid value.",
     4112: "The function '%s' must have an OVER clause with ORDER BY.",
     2716: "Column, parameter, or variable #%s: Cannot specify a column width on data type %s.",

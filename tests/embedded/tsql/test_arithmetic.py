@@ -109,6 +109,8 @@ def test_days_are_added_to_the_time_of_now(side):
     ("statement", "number"),
     [
         ("SELECT 1 AS a ORDER BY 0.5", 408),
+        ("SELECT 1 AS a ORDER BY 2 - 1", 408),
+        ("DECLARE @i int = 1; SELECT 1 AS a ORDER BY @i", 1008),
         ("SELECT 1 AS a ORDER BY 'a'", 408),
         ("SELECT 1 AS a ORDER BY 2", 108),
         ("SELECT 1 AS a UNION SELECT 2 ORDER BY 3", 108),

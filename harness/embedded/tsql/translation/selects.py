@@ -192,6 +192,10 @@ def order_by(  # noqa: PLR0917
         else:
             fragment = renderer.value(term, names)
             check_order(renderer, fragment)
+            if fragment.constant is not NOT_CONSTANT:  # in SQLite's text it would be a position
+                raise SqlServerError(408, len(keys) + 1)
+            if columns is not None and isinstance(term.unnest(), exp.Parameter):
+                raise SqlServerError(1008, len(keys) + 1)
             if only is not None and fragment.sql not in only:
                 raise SqlServerError(145)
         if family(fragment.type) == "xml":
