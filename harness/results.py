@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from harness.sweep.matrix_run import Outcome
 
 Tell = Callable[[str], None]
-
-_GLOB = re.compile(r"([\\*?\[\]{}])")
 
 
 def silent(text: str) -> None:
@@ -105,7 +102,7 @@ class Run:
         from harness import reductions
         from harness.reductions.spark_session import kept_session
 
-        files = [_GLOB.sub(r"\\\1", str(path.absolute())) for path in self._files(name)]
+        files = [reductions.readable(path.absolute()) for path in self._files(name)]
         reader = kept_session().read
         if name.startswith("raw/"):
             schema = reductions.raw_schema(name.removeprefix("raw/"))
@@ -142,15 +139,20 @@ class Run:
 
     # -- what is made of them -----------------------------------------------------------------------------------------
 
-    def reduce(self, *, tell: Tell = silent) -> list[Path]:
+    def reduce(self, *, master: str | None = None, tell: Tell = silent) -> list[Path]:
         """Make the tables of `reduced/` from the raw records, with Spark; return the files.
 
-        `tell` gets a line for each step and for all that is left out. Raises ResultsError, or SparkUnavailable if Java
-        is missing.
+        `master` is by default this machine. On a cluster, `spark://host:7077`, the run's folder must be the same folder
+        everywhere. `tell` gets a line for each step and for all that is left out. Raises ResultsError, SettingsError
+        for what is no master, or SparkUnavailable if Java is missing or the cluster does not answer.
         """
-        from harness import reductions
+        from harness import reductions, settings
 
-        return reductions.reduce(self._of_cells(), progress=tell)
+        try:
+            where = {} if master is None else {"master": settings.spark_master(master)}
+        except ValueError as error:
+            raise settings.SettingsError(f"--master: {error}") from None
+        return reductions.reduce(self._of_cells(), **where, progress=tell)
 
     def draw(self, *, tell: Tell = silent) -> list[Path]:
         """Draw `figures/` (PNG and SVG) and write `report.html`, the last of the files returned.

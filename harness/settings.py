@@ -82,7 +82,8 @@ def _words(value: object) -> object:
     return value
 
 
-def _spark_master(text: str) -> str:
+def spark_master(text: str) -> str:
+    """The text, if it names a Spark; raises ValueError."""
     if _MASTER.fullmatch(text) is None:
         raise ValueError(f"invalid Spark master {text!r}: write local[*], local[4], spark://host:7077 or yarn")
     return text
@@ -204,7 +205,7 @@ class SimulationSettings(RunSettings):
         ("2005", "2008"), description="the version axis of the matrix"
     )
     hardware: str = Field("paper", description="the model's parameters: a name of the package, or a TOML file")
-    master: Annotated[str, AfterValidator(_spark_master)] = Field(
+    master: Annotated[str, AfterValidator(spark_master)] = Field(
         "local[*]", description="where Spark runs the cells; the results folder must be the same everywhere"
     )
     settle: Settle = Field(1.0, description="time before the measured window")

@@ -117,6 +117,12 @@ BAD_INPUT = [
     (["simulate", "--measure", "1ms"], 2, "--measure: '1ms': input should be greater than or equal to 0.1"),
     (["simulate", "--settle", "-1s"], 2, "--settle: invalid duration '-1s'"),
     (["simulate", "--master", "lokal"], 2, "--master: invalid Spark master 'lokal'"),
+    (
+        ["simulate", "--master", "spark://127.0.0.1:1"],
+        3,
+        "no Spark master answers at spark://127.0.0.1:1 (Connection refused): start it, or correct --master",
+    ),
+    (["simulate", "--master", "spark://here"], 3, "spark://here (here is not HOST:PORT)"),
     (["simulate", "--resume", "nowhere"], 2, "nowhere is not a result folder"),
     (["run", "--master-bind-host", "127.0.0.2"], 2, "HARNESS_TOKEN is not set: export HARNESS_TOKEN="),
     (["worker", "10.0.0.5"], 2, "HARNESS_TOKEN is not set: export HARNESS_TOKEN="),

@@ -41,15 +41,19 @@ def show(run: harness.Run) -> None:
 
 @click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
 @click.argument("results", type=PATH)
-def reduce(results: Path) -> None:
+@click.option("--master", metavar="URL", help="Where Spark reduces: this machine (default), spark://host:7077 ...")
+def reduce(results: Path, master: str | None) -> None:
     """Reduce the raw records of a run to tables (Parquet and CSV), with PySpark.
 
+    On a cluster the folder must be the same folder everywhere.
+
     \b
-    Example:
+    Examples:
       harness reduce results/20260101-120000-embedded
+      harness reduce /shared/20260101-120000-sqlserver --master spark://host:7077
     """
     with one_line_errors():
-        for path in harness.Run(results).reduce(tell=say):
+        for path in harness.Run(results).reduce(master=master, tell=say):
             say(f"table: {path}")
 
 

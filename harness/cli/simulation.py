@@ -54,8 +54,8 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     """Run the cells of a matrix in virtual time on a model of the paper's hardware, then reduce and draw.
 
     The embedded broker runs the scripts of sql/; processors, page latches, log, network and clients are modelled. The
-    numbers are a model's, not SQL Server's. With a master other than local[*] the harness must be installed on the
-    cluster, and the results folder must be the same folder everywhere.
+    numbers are a model's, not SQL Server's. With the master of a cluster the harness and its packages travel with the
+    job, and the results folder must be the same folder everywhere.
 
     With --faults every seed is a small scenario: instances are killed and recovered; links are cut, slow down,
     duplicate and reorder; logs slow down; messages are poison; activation fails. Every message whose commit a client

@@ -36,8 +36,10 @@ How numbers are computed:
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ from pyspark.sql import types as T
 from harness.records import SCHEMAS, ResultsError, write_table
 from harness.reductions import bins, cells, circumstances, instance_activity, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
-from harness.reductions.spark_session import session
+from harness.reductions.spark_session import LOCAL, is_local, reach, session
 from harness.reporting import to_standard_error
 
 __all__ = ["SparkUnavailable", "reduce"]
@@ -73,6 +75,7 @@ ORDER = {
 }
 TABLES = tuple(ORDER)
 NOTES_SHOWN = 10
+_PATTERN, _ESCAPED = re.compile(r"([\\*?\[\]{}])"), r"\\\1"
 
 _SPARK_TYPES = {
     pa.string(): T.StringType(),
@@ -85,13 +88,16 @@ _SPARK_TYPES = {
 Progress = Callable[[str], None]
 
 
-def reduce(results: Path, *, progress: Progress = to_standard_error) -> list[Path]:
+def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standard_error) -> list[Path]:
     """Write `reduced/` of a run from its raw records and return the files.
 
-    `progress` gets a line per step and a line for everything that is left out. Raises ResultsError.
+    The executors of `master` read and write in the folder, unless they are on this machine: their folder for what is
+    computed is in `reduced/`, else in the system's temporary folder. `progress` gets a line per step and a line for
+    everything that is left out. Raises ResultsError, or SparkUnavailable.
     """
     results = Path(results).resolve()
     raw = raw_files.read(results)
+    reach(master)
     for note in raw.notes[:NOTES_SHOWN]:
         progress(note)
     if len(raw.notes) > NOTES_SHOWN:
@@ -103,9 +109,9 @@ def reduce(results: Path, *, progress: Progress = to_standard_error) -> list[Pat
         raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
     progress(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
-        with session(raw.size_bytes) as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
-            rows = {kind: read_raw(spark, kind, folder) for kind, folder in gather(raw.files, Path(scratch)).items()}
-            tables = Tables(spark, raw.manifest, target, Path(scratch), progress)
+        with session(raw.size_bytes, master) as spark, _scratch(None if is_local(master) else target) as scratch:
+            rows = {kind: read_raw(spark, kind, folder) for kind, folder in gather(raw.files, scratch).items()}
+            tables = Tables(spark, raw.manifest, target, scratch, progress)
             _reduce(rows, tables)
     except (PySparkException, Py4JError) as error:
         raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
@@ -114,11 +120,19 @@ def reduce(results: Path, *, progress: Progress = to_standard_error) -> list[Pat
     return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
 
 
+@contextmanager
+def _scratch(shared: Path | None) -> Iterator[Path]:
+    """Yield a folder that is removed afterwards; in `shared` executors may write where they may write in that."""
+    with tempfile.TemporaryDirectory(prefix="harness-reduction-", dir=shared) as scratch:
+        if shared:
+            Path(scratch).chmod(shared.stat().st_mode)
+        yield Path(scratch)
+
+
 def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path]:
     """Make one folder per kind with links to the files that count.
 
-    Spark lists one folder much faster than thousands of paths, and it does not see the name of the results folder,
-    which it might take for a pattern or a URL scheme.
+    Spark lists one folder much faster than thousands of paths.
     """
     folders = {}
     for kind, paths in files.items():
@@ -145,8 +159,8 @@ class Tables:
 
     def compute(self, table: DataFrame, name: str) -> DataFrame:
         parts = self._scratch / name
-        table.write.parquet(str(parts))
-        return self._spark.read.schema(table.schema).parquet(str(parts))
+        table.write.parquet(f"file://{parts}")
+        return self._spark.read.schema(table.schema).parquet(readable(parts))
 
     def write(self, name: str, table: DataFrame) -> DataFrame:
         """Write `<name>.parquet` and `<name>.csv`: one ordered file each, whole or absent."""
@@ -205,7 +219,12 @@ def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
     """Read the raw records of one kind in a folder, with the schema of `harness.records`."""
-    return spark.read.schema(raw_schema(kind)).parquet(str(folder))
+    return spark.read.schema(raw_schema(kind)).parquet(readable(folder))
+
+
+def readable(path: Path) -> str:
+    """The path as Spark reads it: no name is a pattern, and none lies in the file system of a cluster."""
+    return f"file://{_PATTERN.sub(_ESCAPED, str(path))}"
 
 
 def raw_schema(kind: str) -> T.StructType:

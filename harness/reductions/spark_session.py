@@ -6,6 +6,10 @@ JVM's log. If Spark does not start, the error quotes the JVM's exception or the 
 The JVM ends with its context, or with the block of `one_jvm`, in which several contexts follow one another. Where
 PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name a JVM that somebody else started, as spark-submit does, Spark runs
 in it. Its memory, its options, its folder and its log are its own, and it goes on afterwards.
+
+On a cluster the driver stays here. It listens on the address by which it reaches a standalone master, so that a cluster
+on 127.0.0.1 stays there, unless spark-defaults.conf names another. A master that does not answer, and a cluster that
+takes no task, are errors of one line.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,8 +30,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import install_exception_handler
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -36,11 +42,17 @@ from harness.system_packages import JAVA_MINIMUM, how_to_install, java_version
 
 # The threads share the memory, so their number does not grow with the machine.
 THREADS = min(len(os.sched_getaffinity(0)), 8)
+LOCAL = f"local[{THREADS}]"
 # A full sweep (528 cells, a few million calls) fits with room; the whole JVM stays below twice this.
 DRIVER_MEMORY = "1g"
 # A reduction ends before the JVM's second compiler pays off: with it, 30 s become 45 s.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 STOP_TIMEOUT_S = 20
+KNOCK_TIMEOUT_S = 5.0
+# Executors start and fetch the packages in some seconds, on busy machines in minutes.
+EXECUTOR_WAIT_S = 300
+# What executors elsewhere run Python with: compiled parts of packages fit one minor version.
+EXECUTOR_PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 # A small run is reduced before the compiling of its queries pays off: 36 s of processor time become 28.
 SMALL_BYTES = 1024 * 1024
 INTERPRETED = {
@@ -63,8 +75,7 @@ def jvm_settings(scratch: Path) -> dict[str, str]:
 
 def settings(master: str) -> dict[str, str]:
     """Return Spark's settings for a driver on this machine and the executors of `master`, here or in a cluster."""
-    # Executors of a cluster reach the driver by the address that Spark chooses.
-    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _is_local(master) else {}
+    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if is_local(master) else {}
     return {
         **here,
         "spark.ui.enabled": "false",
@@ -81,9 +92,9 @@ def settings(master: str) -> dict[str, str]:
 
 
 @contextmanager
-def session(raw_bytes: int) -> Iterator[SparkSession]:
+def session(raw_bytes: int, master: str = LOCAL) -> Iterator[SparkSession]:
     """Yield the context with Spark's SQL, set for so many bytes of records; it takes one or two seconds more."""
-    with context():
+    with context(master):
         # The settings of queries are a session's own.
         own = SparkSession.builder.getOrCreate().newSession()
         for name, value in INTERPRETED.items() if raw_bytes <= SMALL_BYTES else ():
@@ -101,7 +112,7 @@ def kept_session() -> SparkSession:
 
 
 @contextmanager
-def context(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = None) -> Iterator[SparkContext]:
+def context(master: str = LOCAL, own: Mapping[str, str] | None = None) -> Iterator[SparkContext]:
     """Yield a context for one job: the running one, or a new one that ends with the block.
 
     `master` and `own` apply to a new one; `own` settings of Spark override those of reductions.
@@ -110,12 +121,15 @@ def context(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = N
     if active is not None:
         yield active
         return
+    address = reach(master)
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with ExitStack() as block:
             (_shared or block).enter_context(_jvm())
-            started = _start(master, own or {})
+            started = _start(master, own or {}, address)
             try:
+                if not is_local(master):
+                    _wait_for_executor(started, master)
                 yield started
             finally:
                 _stop(started)
@@ -175,8 +189,49 @@ def require_java() -> None:
         raise SparkUnavailable(f"{command} is Java {version}: {remedy}")
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
+    """Whether the executors of `master` are on this machine and have its interpreter."""
     return master.startswith("local")
+
+
+def reach(master: str) -> str | None:
+    """Return this machine's address as a standalone master sees it; None where Spark finds the way.
+
+    Raises SparkUnavailable if none of the master's addresses answers: Spark itself would try for a minute.
+    """
+    if not master.startswith("spark://"):
+        return None
+    failure = ""
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), KNOCK_TIMEOUT_S) as knock:
+                return str(knock.getsockname()[0])
+        except OSError as error:
+            failure = error.strerror or str(error)
+        except (ValueError, OverflowError):
+            failure = f"{place} is not HOST:PORT"
+    raise SparkUnavailable(f"no Spark master answers at {master} ({failure}): start it, or correct --master")
+
+
+def _wait_for_executor(context: SparkContext, master: str) -> None:
+    """Return when an executor has run a task; raises SparkUnavailable where none does."""
+    remedy = "look at the logs of its workers"
+    try:
+        jvm: Any = context._jvm
+        job = context._jsc.parallelize([0], 1).countAsync()
+        try:
+            job.get(EXECUTOR_WAIT_S, jvm.java.util.concurrent.TimeUnit.SECONDS)
+            return
+        except Py4JJavaError as error:
+            if "TimeoutException" not in str(error.java_exception.getClass()):
+                raise
+        needed = context._conf.get("spark.executor.memory", "1g")
+        failure = f"no executor has run a task in {EXECUTOR_WAIT_S} s"
+        remedy = f"is a processor free there, and {needed} of memory (spark.executor.memory)? If so, {remedy}"
+    except (Py4JError, PySparkException) as error:
+        failure = reason(error)
+    raise SparkUnavailable(f"the cluster at {master} runs nothing: {failure}; {remedy}")
 
 
 def _answers(gateway: Any) -> bool:
@@ -200,15 +255,17 @@ def _launch(scratch: Path) -> Any:
         raise SparkUnavailable(f"Spark does not start: {reason(error, log)}") from error
 
 
-def _start(master: str, own: Mapping[str, str]) -> SparkContext:
+def _start(master: str, own: Mapping[str, str], address: str | None) -> SparkContext:
     configuration = SparkConf().setAll([*settings(master).items(), *own.items()])
+    if address is not None:
+        configuration.setIfMissing("spark.driver.host", address)
     try:
         install_exception_handler()  # as a session does: exceptions of Java become one line
         context = SparkContext(master, "harness", conf=configuration)
     except Exception as error:
         raise SparkUnavailable(f"Spark does not start: {reason(error)}") from error
-    if _is_local(master) and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable  # else workers would be some python3 of the path
+    if "PYSPARK_PYTHON" not in os.environ:  # else workers would be some python3 of the path
+        context.pythonExec = sys.executable if is_local(master) else EXECUTOR_PYTHON
     return context
 
 

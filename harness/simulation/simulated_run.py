@@ -15,6 +15,7 @@ from harness.failures import nearest
 from harness.inference import BLOCKS_MIN
 from harness.lab import interruption
 from harness.matrix import Visit
+from harness.reductions import spark_session
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters, spark_job
@@ -49,6 +50,7 @@ def simulate(
     settings = _settings(options, resume)
     hardware = parameters.read(settings.hardware)
     visits = chosen_visits(settings)
+    spark_session.reach(settings.master)
     for line in first_lines(settings):
         reporter.note(line)
     model = hardware.as_manifest()

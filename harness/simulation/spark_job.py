@@ -5,7 +5,8 @@ as much as many cells. So a group is cut into no more slices than the workers ne
 
 A worker builds the warmed world of its slice once and runs each cell in a fork of it. Raw records go to the results
 folder, as in every lab. There the worker also leaves the journal entry of each cell, because only the driver writes the
-journal. On a cluster the results folder must be the same folder everywhere.
+journal. On a cluster the results folder must be the same folder everywhere; what workers import travels with the job
+(`packages`).
 
 If a worker or Spark itself dies, only the cells in progress are lost. Cells without an entry are started again, as long
 as every such round completes some.
@@ -23,6 +24,8 @@ import heapq
 import json
 import math
 import os
+import re
+import socket
 import threading
 import time
 import traceback
@@ -38,7 +41,8 @@ from harness.lab.processes import die_with_parent
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.records import written_whole
-from harness.reductions.spark_session import context
+from harness.reductions.spark_session import EXECUTOR_PYTHON, context
+from harness.simulation import packages
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep import run_folder
@@ -65,6 +69,16 @@ MESSAGE_S = 300e-6
 CELL_S = 0.2
 DIALOG_S = 600e-6
 GROUP_S = 3.0
+# Around what a Python worker wrote before it ended, in Spark's error.
+WORKER_LOG, WORKER_LOG_END = "Error from python worker:", "PYTHONPATH was:"
+NOT_THERE = "is not there on"
+# By a part of the reason why workers failed.
+REMEDIES = {
+    "No module named": "Install the harness there, or unset PYSPARK_PYTHON.",
+    "Cannot run program": f"Install {EXECUTOR_PYTHON} on the machines of the cluster, or name a Python there that has "
+    "the harness with PYSPARK_PYTHON.",
+    NOT_THERE: "Name a folder that all machines of the cluster share with --results.",
+}
 FRUITLESS_MAX = 2  # a worker may be killed before the first cell of a round has ended
 FINEST = 4  # slices a worker
 
@@ -219,13 +233,15 @@ def run(
             on_entry(entry)
 
     fruitless = 0  # rounds in a row
-    while open_turns:
-        before = len(open_turns)
-        with context(master, SPARK) as spark:
-            broken = _round(spark, experiment, list(open_turns.values()), open_world, lambda: mailbox.take(keep))
-        fruitless = fruitless + 1 if len(open_turns) == before else 0
-        if fruitless == FRUITLESS_MAX:
-            raise JobBroken(f"Spark's Python workers failed: {broken}{_remedy(broken)}")
+    with packages.travelling(master) as travelling:
+        while open_turns:
+            before = len(open_turns)
+            with context(master, {**SPARK, **travelling}) as spark:
+                broken = _round(spark, experiment, list(open_turns.values()), open_world, lambda: mailbox.take(keep))
+            broken = broken or f"what they wrote to {experiment.results} {NOT_THERE} this machine"
+            fruitless = fruitless + 1 if len(open_turns) == before else 0
+            if fruitless == FRUITLESS_MAX:
+                raise JobBroken(f"Spark's Python workers failed: {broken}{_remedy(broken)}")
     mailbox.close()
 
 
@@ -251,7 +267,7 @@ def _round(
     finally:
         collect()
     error = job.exception()
-    return _reason(error) if error else ""
+    return why_broken(error) if error else ""
 
 
 def _submit(
@@ -268,6 +284,8 @@ def _submit(
 def run_slice(experiment: Experiment, open_world: OpenWorld, part: Slice) -> None:
     """Run a slice, in a worker that dies with its parent, as do its forks."""
     die_with_parent(os.getppid())
+    if not experiment.results.is_dir():
+        raise FileNotFoundError(f"{experiment.results} {NOT_THERE} {socket.gethostname()}")
     mailbox = Mailbox(experiment.results)
     began = time.perf_counter()
     run_cell = open_world(experiment, part.server_version)
@@ -313,22 +331,27 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
     )
 
 
-def _reason(error: BaseException) -> str:
-    """Return the last line of a worker's Python error, Java's line of another, or else the first."""
+def why_broken(error: BaseException) -> str:
+    """Return the last line of what a worker's Python left, Java's line of another error, or else the first."""
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     except OSError:  # the JVM, which knows the text, has ended
         return "its JVM ended"
+    if WORKER_LOG in lines:  # it did not start
+        lines = lines[lines.index(WORKER_LOG) + 1 :]
+        return lines[lines.index(WORKER_LOG_END) - 1] if WORKER_LOG_END in lines else lines[0]
     if "Traceback (most recent call last):" in lines:
         lines = lines[lines.index("Traceback (most recent call last):") :]
         java = [place for place, line in enumerate(lines) if line.startswith("at ")]
         return lines[java[0] - 1] if java else lines[-1]
     thrown = (line.removeprefix(": ") for line in lines if line.startswith(": "))  # py4j's second line: the Java one
-    return next(thrown, lines[0] if lines else type(error).__name__)
+    # After the number of the task that failed and the machine it ran on.
+    return re.sub(r"^.*Lost task .* executor [^)]*\): ", "", next(thrown, lines[0] if lines else type(error).__name__))
 
 
 def _remedy(reason: str) -> str:
-    return ". Install the harness there, or set PYSPARK_PYTHON." if "No module named" in reason else ""
+    """Return what to do, as a sentence after the reason; empty where that is not known."""
+    return next((f". {remedy}" for sign, remedy in REMEDIES.items() if sign in reason), "")
 
 
 if __name__ == "__main__":

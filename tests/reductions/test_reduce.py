@@ -1,13 +1,16 @@
 import os
 import shutil
+import socket
 
 import pandas as pd
 import pytest
 
+import harness
 from harness import records
+from harness.failures import UsageFailure
 from harness.matrix import Cell, Visit
 from harness.records import ResultsError
-from harness.reductions import TABLES, reduce, spark_session
+from harness.reductions import TABLES, SparkUnavailable, reduce, spark_session
 from tests.reductions import oracle
 from tests.results_fixture import NS, write_cell, write_journal, write_raw, write_reduced
 
@@ -190,6 +193,39 @@ def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
     synthetic = write_reduced(tmp_path / "synthetic", CELLS)
     for name in TABLES:
         assert set(table(synthetic, name).columns) == set(table(run, name).columns), name
+
+
+@pytest.fixture
+def master():
+    """The URL of a master that is reached, and whose executors are those of the Spark that runs."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"spark://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_executors_elsewhere_read_and_write_in_the_folder_of_the_run(spark, tmp_path, master):
+    folder = write_raw(tmp_path / "run [1] {a,b}*?", CELLS[:1], scale=40)
+    seen = set()
+    harness.Run(folder).reduce(master=master, tell=lambda line: seen.update(os.listdir(folder / "reduced")))
+    assert any(name.startswith("harness-reduction-") for name in seen)
+    assert {name.partition(".")[0] for name in os.listdir(folder / "reduced")} == set(TABLES)
+
+
+@pytest.mark.parametrize(
+    "master, kind, text",
+    [
+        ("lokal", UsageFailure, "--master: invalid Spark master 'lokal'"),
+        (
+            "spark://127.0.0.1:1",
+            SparkUnavailable,
+            r"no Spark master answers at spark://127.0.0.1:1 \(Connection refused\)",
+        ),
+    ],
+)
+def test_a_master_that_is_none_or_does_not_answer_is_an_error_of_one_line(tmp_path, master, kind, text):
+    folder = write_raw(tmp_path / "run", CELLS[:1], scale=40)
+    with pytest.raises(kind, match=text):
+        harness.Run(folder).reduce(master=master)
+    assert not (folder / "reduced").exists()
 
 
 def test_a_results_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
