@@ -30,7 +30,8 @@ class Run:
     """A run in its folder, measured just now or long ago.
 
     `results/README.md` describes the tables. The unit is the end of a column's name: `_per_s`, `_us`, `_ns`, `_bytes`,
-    `_percent`; a missing number is null. Raises NoRun, a UsageFailure, for a folder that is not a run's.
+    `_percent`; a missing number is null. The folder may be a `file:` URI. Raises NoRun, a UsageFailure, for a folder
+    that is not a run's, and for URIs of other schemes.
     """
 
     THRESHOLD = 0.05  # of `compare`: a change that matters, as a part
@@ -38,7 +39,7 @@ class Run:
     def __init__(self, folder: Path | str, outcome: Outcome | None = None) -> None:
         from harness.sweep import run_folder
 
-        self.folder = run_folder.require_run(Path(folder))
+        self.folder = run_folder.require_run(run_folder.named(folder))
         self._outcome = outcome
 
     def __repr__(self) -> str:

@@ -102,6 +102,12 @@ BAD_INPUT = [
     (["run", "i1-t5-r1-p100-v2008", "--threads", "5"], 2, "give a cell id or axes, not both"),
     (["lab", "open", "--initiators", "17"], 2, "initiators '17' is not valid: 1 to 16"),
     (["reduce", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
+    (
+        ["reduce", "s3a://runs/x"],
+        2,
+        "s3a://runs/x is no folder: runs are not read from s3a; copy the run here, or mount",
+    ),
+    (["reduce", "file:///nowhere/a%20b"], 2, "/nowhere/a b is not a result folder: it does not exist"),
     (["figures", "."], 2, "is not a result folder: it has no manifest.json"),
     (["claims", "."], 2, "is not a result folder: it has no manifest.json"),
     (["claims", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),

@@ -40,9 +40,9 @@ def show(run: harness.Run) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
-@click.argument("results", type=PATH)
+@click.argument("results")
 @click.option("--master", metavar="URL", help="Where Spark reduces: this machine (default), spark://host:7077 ...")
-def reduce(results: Path, master: str | None) -> None:
+def reduce(results: str, master: str | None) -> None:
     """Reduce the raw records of a run to tables (Parquet and CSV), with PySpark.
 
     On a cluster the folder must be the same folder everywhere.
@@ -58,8 +58,8 @@ def reduce(results: Path, master: str | None) -> None:
 
 
 @click.command(name="figures", epilog=EXIT_CODES, short_help="Draw the figures of a run.")
-@click.argument("results", type=PATH)
-def figures(results: Path) -> None:
+@click.argument("results")
+def figures(results: str) -> None:
     """Draw the figures of a run from its reduced tables (PNG and SVG).
 
     \b
@@ -72,9 +72,9 @@ def figures(results: Path) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Check the paper's claims against a run.")
-@click.argument("results", type=PATH)
+@click.argument("results")
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
-def claims(results: Path, markdown: bool) -> None:
+def claims(results: str, markdown: bool) -> None:
     """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
     interval over blocks, where it comes from (measured, or how a model obtained it), and whether the claim holds, fails
     or is inconclusive, with the reason.
@@ -121,8 +121,8 @@ def _print_claims(rows: Sequence[Any]) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Compare two runs: ratios, intervals, verdicts.")
-@click.argument("a", type=PATH)
-@click.argument("b", type=PATH)
+@click.argument("a")
+@click.argument("b")
 @click.option("--output", type=PATH, metavar="DIR", help="Folder for figures and tables.")
 @click.option(
     "--fail-over",
@@ -136,7 +136,7 @@ def _print_claims(rows: Sequence[Any]) -> None:
     is_flag=True,
     help="Compare runs whose lab, hardware or settings differ; all figures say so.",
 )
-def compare(a: Path, b: Path, output: Path | None, fail_over: float | None, despite_differences: bool) -> None:
+def compare(a: str, b: str, output: Path | None, fail_over: float | None, despite_differences: bool) -> None:
     """Compare two runs: ratios of b to a with intervals, for all cells and for each, and figures side by side.
 
     A verdict is `faster` or `slower` if the ratio lies beyond 5 % (or the percentage of --fail-over) and its 95 %

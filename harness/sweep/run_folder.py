@@ -10,11 +10,13 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from harness import load_model, records
 from harness.failures import MachineFailure, UsageFailure, nearest
@@ -116,6 +118,15 @@ def _require_writable(folder: Path) -> None:
         raise NotWritable(
             f"the results folder {folder} cannot be written: choose another with --results, or change its permissions"
         )
+
+
+def named(folder: Path | str) -> Path:
+    """The folder that a path or a `file:` URI names; raises NoRun for another URI."""
+    if isinstance(folder, Path) or not (uri := re.match(r"([a-z][a-z0-9+.-]*):/", folder)):
+        return Path(folder)
+    if uri[1] != "file":
+        raise NoRun(f"{folder} is no folder: runs are not read from {uri[1]}; copy the run here, or mount its folder")
+    return Path(unquote(urlsplit(folder).path))
 
 
 def require_run(folder: Path) -> Path:

@@ -205,7 +205,7 @@ def master():
 def test_executors_elsewhere_read_and_write_in_the_folder_of_the_run(spark, tmp_path, master):
     folder = write_raw(tmp_path / "run [1] {a,b}*?", CELLS[:1], scale=40)
     seen = set()
-    harness.Run(folder).reduce(master=master, tell=lambda line: seen.update(os.listdir(folder / "reduced")))
+    harness.Run(folder.as_uri()).reduce(master=master, tell=lambda line: seen.update(os.listdir(folder / "reduced")))
     assert any(name.startswith("harness-reduction-") for name in seen)
     assert {name.partition(".")[0] for name in os.listdir(folder / "reduced")} == set(TABLES)
 
