@@ -69,18 +69,20 @@ def test_the_options_of_a_database_are_shown_and_survive_a_crash(side):
 def test_options_on_which_nothing_depends_are_shown_as_they_were_set_and_survive_a_crash(side):
     shown = (
         "SELECT recovery_model, recovery_model_desc, delayed_durability, delayed_durability_desc, is_query_store_on, "
-        "is_accelerated_database_recovery_on FROM sys.databases WHERE name = 'here'"
+        "is_accelerated_database_recovery_on, snapshot_isolation_state_desc, is_auto_close_on, is_auto_shrink_on "
+        "FROM sys.databases WHERE name = 'here'"
     )
-    assert side.rows(shown) == [(3, "SIMPLE", 0, "DISABLED", 0, 0)]
+    assert side.rows(shown) == [(3, "SIMPLE", 0, "DISABLED", 0, 0, "OFF", 0, 0)]
     side.run(
         "ALTER DATABASE here SET RECOVERY FULL; ALTER DATABASE here SET DELAYED_DURABILITY = FORCED;"
         "ALTER DATABASE here SET QUERY_STORE = ON, ACCELERATED_DATABASE_RECOVERY = ON;"
+        "ALTER DATABASE here SET ALLOW_SNAPSHOT_ISOLATION ON, AUTO_CLOSE ON, AUTO_SHRINK ON"
     )
     side.world.run_for(1)
     side.crash()
-    assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 1)]
+    assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 1, "ON", 1, 1)]
     side.run("ALTER DATABASE here SET ACCELERATED_DATABASE_RECOVERY = OFF WITH ROLLBACK IMMEDIATE")
-    assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 0)]
+    assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 0, "ON", 1, 1)]
 
 
 def test_only_a_sysadmin_makes_a_database_trustworthy(side):

@@ -105,11 +105,11 @@ VIEWS = [
         user_access                          tinyint           = 0
         user_access_desc                     nvarchar(60)      = 'MULTI_USER'
         is_read_only                         bit               = 0
-        is_auto_close_on                     bit NOT NULL      = 0
-        is_auto_shrink_on                    bit               = 0
+        is_auto_close_on                     bit NOT NULL
+        is_auto_shrink_on                    bit
         state                                tinyint           = 0
         state_desc                           nvarchar(60)      = 'ONLINE'
-        snapshot_isolation_state_desc        nvarchar(60)      = 'OFF'
+        snapshot_isolation_state_desc        nvarchar(60)      <- options.ALLOW_SNAPSHOT_ISOLATION
         is_auto_update_stats_on              bit               = NULL
         is_encrypted                         bit               = 0
         target_recovery_time_in_seconds      int               = NULL
@@ -140,6 +140,8 @@ VIEWS = [
         compatibility_level=lambda row: row.catalog.compatibility_level or compatibility_levels(row.database)[-1],
         recovery_model=lambda row: RECOVERY_MODELS.index(row.options.RECOVERY) + 1,
         delayed_durability=lambda row: DELAYED_DURABILITIES.index(row.options.DELAYED_DURABILITY),
+        is_auto_close_on=lambda row: row.options.AUTO_CLOSE == "ON",
+        is_auto_shrink_on=lambda row: row.options.AUTO_SHRINK == "ON",
         is_query_store_on=lambda row: row.options.QUERY_STORE == "ON",
         is_accelerated_database_recovery_on=lambda row: row.options.ACCELERATED_DATABASE_RECOVERY == "ON",
         visible=_databases_seen,
