@@ -265,6 +265,7 @@ _SINGULAR: Mapping[str, str] = {"dialogs": "dialog", "messages": "message", "tot
 
 
 # Of a number from one run, whose spread is unknown: rates repeat to a few percent, what is made of two rates less well.
+# A number that was the same in every block has as many digits as a rate.
 DIGITS_OF_A_RATE, DIGITS_OF_ONE_RUN = 3, 2
 MOST_DECIMALS = 4
 
@@ -298,7 +299,8 @@ def supported_decimals(measured: Measurement, unit: str) -> int:
         return min(MOST_DECIMALS, -math.floor(math.log10(half)))
     if measured.value == 0:
         return 0
-    digits = DIGITS_OF_A_RATE if unit == "messages/s" else DIGITS_OF_ONE_RUN
+    is_of_one_run = measured.low is None and unit != "messages/s"
+    digits = DIGITS_OF_ONE_RUN if is_of_one_run else DIGITS_OF_A_RATE
     exponent = int(f"{measured.value:.{digits - 1}e}".partition("e")[2])  # of the rounded number: 9.99 is 10
     return min(MOST_DECIMALS, digits - 1 - exponent)
 

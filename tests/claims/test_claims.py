@@ -218,6 +218,7 @@ def test_an_interval_is_over_blocks_and_not_over_cells(broken):
     [
         (Measurement(4812.4, "", 5, 4790.1, 4834.2), "messages/s", "4,810 messages/s (4,790 to 4,830)"),
         (Measurement(4812.4, "", 1), "messages/s", "4,810 messages/s"),
+        (Measurement(135.0, "", 3, 135.0, 135.0), "total threads", "135 total threads (135 to 135)"),
         (Measurement(32.15, "", 1), "times", "32×"),
         (Measurement(1.0131, "", 1), "times", "1.0×"),
         (Measurement(2.9962, "", 5, 2.9123, 3.0834), "times", "3.00× (2.91 to 3.08)"),
