@@ -137,6 +137,7 @@ class Catalog:
             self.is_trustworthy_on,
             self.is_read_committed_snapshot_on,
             self.compatibility_level,
+            # None where all are the usual ones: the length of the row counts as bytes of log, also in virtual time.
             *(self.shown_options.values() if self.shown_options != SHOWN_OPTIONS else ()),
             self.principals.locked_master_key,
         )

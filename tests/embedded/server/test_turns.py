@@ -110,9 +110,7 @@ def test_a_function_of_long_values_lets_others_go_on_and_an_attention_ends_it(in
         for _ in range(20):
             assert other.execute("SELECT 1").fetchval() == 1
     assert not is_answered(client)
-    client.sendall(attention())
-    while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
-        pass
+    end_by_attention(client)
     wait_until(lambda: not instance.process.children())
 
 
@@ -151,9 +149,7 @@ def test_receive_refuses_what_it_would_work_on_for_a_second(instance):
 @pytest.mark.parametrize("text", [LOOP, CROSS, MANY * 3], ids=["loop", "cross", "many"])
 def test_an_attention_ends_a_request_that_takes_long(instance, running, text):
     client = running(text)
-    client.sendall(attention())
-    while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
-        pass
+    end_by_attention(client)
     client.sendall(batch("SELECT 7 AS seven"))
     assert b"\x07\0\0\0" in read_message(client)
     wait_until(lambda: not instance.process.children())
@@ -163,6 +159,12 @@ def fill(connection: pyodbc.Connection, table: str, row_power: int = ROW_POWER) 
     connection.execute(f"CREATE TABLE {table} (n int NOT NULL, note varchar(20) NULL); INSERT {table} VALUES (0, NULL)")
     for power in range(row_power):
         connection.execute(f"INSERT {table} SELECT n + {2**power}, note FROM {table}")
+
+
+def end_by_attention(client: socket.socket) -> None:
+    client.sendall(attention())
+    while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
+        pass
 
 
 def is_answered(client: socket.socket) -> bool:
@@ -189,9 +191,7 @@ def test_others_are_answered_while_many_rows_change_and_an_attention_undoes_it(i
         for _ in range(20):
             assert other.execute("SELECT 1").fetchval() == 1
         assert not is_answered(client)
-        client.sendall(attention())
-        while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
-            pass
+        end_by_attention(client)
         client.sendall(batch("IF @@TRANCOUNT > 0 ROLLBACK"))
         read_message(client)
         rows, changed = other.execute(f"SELECT COUNT(*), COUNT(note) FROM {table}").fetchone()

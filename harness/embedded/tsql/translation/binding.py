@@ -22,7 +22,7 @@ from harness.embedded.tsql.session.session import READ_UNCOMMITTED, Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assignable, converter, fits
 from harness.embedded.tsql.storage.reads import Pieces
-from harness.embedded.tsql.storage.sqlite import WorkNs, quoted
+from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression
 from harness.embedded.tsql.translation import integers, selects
@@ -123,10 +123,9 @@ class Binding:
     def variable_type(self, name: str) -> SqlType:
         return self.scope.type_of(name, 0)
 
-    def user_function(
-        self, name: str, arity: int, function: Callable[..., Any], *, constant: bool, work_ns: WorkNs | None
-    ) -> None:
-        self.frame.sqlite.function(name, arity, function, constant=constant, work_ns=work_ns)
+    @property
+    def sqlite(self) -> Sqlite:
+        return self.frame.sqlite
 
     def plan(self, sql: str, renderer: Renderer, columns: Sequence[Column]) -> Plan:
         return Plan(sql, self, renderer.getters(sql), columns)
@@ -296,7 +295,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, 
             convert = converter(value.type, target)
             name = f"assign_{hash((value.type, target)) & 0xFFFFFFFFFFFF:x}"
             work_ns = conversion_work(value.type, target)
-            binding.user_function(name, 1, _for_sqlite(convert), constant=True, work_ns=work_ns)
+            binding.sqlite.function(name, 1, _for_sqlite(convert), work_ns=work_ns)
             value = value._replace(sql=f"{name}({value.sql})")
         elif target is not None and value.constant is not NOT_CONSTANT:
             value = renderer.cast(value, target)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family, stored_decimal
-from harness.embedded.tsql.storage.sqlite import WorkNs, quoted
+from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 
 Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
 NOT_CONSTANT = object()
@@ -138,10 +138,9 @@ class Environment(Protocol):
 
     def variable_type(self, name: str) -> SqlType: ...
 
-    def user_function(
-        self, name: str, arity: int, function: Callable[..., Any], *, constant: bool, work_ns: WorkNs | None
-    ) -> None:
-        """Register a Python function in SQLite, once for each name: `Sqlite.function`."""
+    @property
+    def sqlite(self) -> Sqlite:
+        """What functions are registered in."""
         ...
 
 

@@ -87,16 +87,10 @@ class Renderer:
         last = max((int(found[1]) for found in _PARAMETER.finditer(sql) if found[1]), default=0)
         return self.parameters[:last]
 
-    def function(
-        self,
-        name: str,
-        arity: int,
-        function: Callable[..., Any],
-        *,
-        constant: bool = True,
-        work_ns: WorkNs | None = None,
-    ) -> None:
-        self.environment.user_function(name, arity, function, constant=constant, work_ns=work_ns)
+    @property
+    def function(self) -> Callable[..., None]:
+        """`Sqlite.function`; asked for late, because an expression is also checked without a session."""
+        return self.environment.sqlite.function
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
