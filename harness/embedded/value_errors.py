@@ -53,6 +53,7 @@ TEXTS: dict[int, str] = {
     ),
     1014: "A TOP or FETCH clause contains an invalid value.",
     4112: "The function '%s' must have an OVER clause with ORDER BY.",
+    2715: "Column, parameter, or variable #%s: Cannot find data type %s.",
     2716: "Column, parameter, or variable #%s: Cannot specify a column width on data type %s.",
     2750: "Column or parameter #%s: Specified column precision %s is greater than the maximum precision of %s.",
     10709: "The number of columns for each row in a table value constructor must be the same.",

@@ -35,6 +35,12 @@ TENTH = 0.10000000149011612  # the number of 32 bits that is nearest
         ("SUBSTRING(CAST('abcdef' AS char(6)), 5, 4)", SqlType("varchar", length=4), "ef"),
         ("0x01 + 0x0203", SqlType("varbinary", length=3), b"\1\2\3"),
         ("N'Ж' + 'Ж'", SqlType("nvarchar", length=2), "Ж?"),
+        ("CAST('abc' AS varchar)", SqlType("varchar", length=30), "abc"),
+        ("CAST('abc' AS varchar(1))", SqlType("varchar", length=1), "a"),
+        ("CAST('abc' AS char varying(2))", SqlType("varchar", length=2), "ab"),
+        ("CAST('abc' AS [sys].[varchar](2))", SqlType("varchar", length=2), "ab"),
+        ("CAST(1 AS decimal (5, 2))", SqlType("decimal", precision=5, scale=2), Decimal("1.00")),
+        ("CAST(1 AS double precision)", SqlType("float", precision=53), 1.0),
     ],
 )
 def test_a_value_has_the_type_of_the_manual(side, expression, type_, value):
@@ -78,6 +84,58 @@ def test_a_value_has_the_type_of_the_manual(side, expression, type_, value):
 )
 def test_a_value_is_that_of_the_manual(side, expression, value):
     assert side.value(f"SELECT {expression}") == value
+
+
+NO_TYPES = (
+    "decimal()",
+    "varchar()",
+    "datetime2( )",
+    "float()",
+    "int()",
+    "decimal(5,)",
+    "decimal(,2)",
+    "varchar(5 char)",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT CAST('1' AS {})",
+        "SELECT TRY_CAST('1' AS {})",
+        "SELECT CONVERT({}, '1')",
+        "SELECT TRY_CONVERT({}, '1')",
+        "DECLARE @v {} = 1, @w int",
+        "DECLARE @t TABLE (c {} PRIMARY KEY, d {} UNIQUE(c))",
+        "CREATE PROCEDURE dbo.p (@p {}) AS RETURN 1",
+        "EXEC sp_executesql N'RETURN', N'@p {}', '1'",
+    ],
+)
+def test_a_type_without_its_numbers_is_wrong_syntax(side, text):
+    assert [side.error(text.replace("{}", type_)).number for type_ in NO_TYPES] == [102] * len(NO_TYPES)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("SELECT CAST(1 AS string)", 50001),
+        ("SELECT CAST(1 AS int unsigned)", 102),
+        ("SELECT CAST('a' AS varchar(5) COLLATE Latin1_General_BIN)", 102),
+        ("SELECT CAST(1 AS boolean)", 50001),
+        ("SELECT CAST(1 AS text(5))", 2716),
+        ("SELECT CAST(1 AS dbo.int)", 2715),
+        ("DECLARE @v dbo.int", 2715),
+        ("SELECT CAST(1 AS varchar(10) FORMAT 'x')", 102),
+        ("SELECT CAST(1 AS varchar(10) DEFAULT 1 ON CONVERSION ERROR)", 102),
+        ("SELECT CAST(1 AS int, 'x')", 102),
+        ("SELECT CONVERT(int 1)", 102),
+        ("SELECT CONVERT(varchar(10), 1, 0, 5)", 102),
+        ("SELECT 1::int", 50001),
+        ("SELECT date '2020-01-01'", 207),
+    ],
+)
+def test_a_conversion_of_another_dialect_is_an_error(side, text, number):
+    assert side.error(text).number == number
 
 
 @pytest.mark.parametrize(

@@ -163,10 +163,32 @@ class _QueryParser(TSQLParser):
     TERM: ClassVar[dict[Any, Any]] = {**TSQLParser.TERM, **TSQLParser.BITWISE}
     BITWISE: ClassVar[dict[Any, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS}
+    COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {TokenType.DOT: None}
 
     def _parse_primary(self) -> exp.Expr | None:
         turns.pause()
         return super()._parse_primary()
+
+    def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
+        """`CAST ( expression AS type )`"""
+        value = self._parse_assignment()
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expected AS")
+        return self.build_cast(strict=strict, this=value, to=self._parse_types(), safe=safe)
+
+    def _parse_convert(self, strict: bool, safe: bool | None = None) -> exp.Expr:
+        """`CONVERT ( type , expression [ , style ] )`"""
+        to = self._parse_types()
+        if not self._match(TokenType.COMMA):
+            self.raise_error("Expected ,")
+        value = self._parse_assignment()
+        style = self._parse_assignment() if self._match(TokenType.COMMA) else None
+        return self.expression(exp.Convert(this=to, expression=value, style=style, safe=safe))
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+        """An operand: in T-SQL no type stands before one, as in `date '2020-01-01'`."""
+        found = self._parse_atom()
+        return found if found is not None else self._parse_column()
 
     def _parse_types(
         self,
@@ -175,11 +197,11 @@ class _QueryParser(TSQLParser):
         allow_identifiers: bool = True,
         with_collation: bool = False,
     ) -> exp.Expr | None:
-        """sqlglot takes real for float; it is float(24)."""
-        first = self._curr
+        """Keep the text of the type: sqlglot knows the types of all dialects, and `Tokens.data_type` those of T-SQL."""
+        start = self._curr.start
         found = super()._parse_types(check_func, schema, allow_identifiers, with_collation)
-        if isinstance(found, exp.DataType) and first.text.upper() == "REAL" and not found.expressions:
-            found.append("expressions", exp.DataTypeParam(this=exp.Literal.number(24)))
+        if isinstance(found, exp.DataType):
+            found.meta["text"] = self.sql[start : self._prev.end + 1]
         return found
 
 

@@ -55,10 +55,12 @@ SYNONYMS = {
     "sysname": ("nvarchar", 128),
     "integer": ("int", 0),
     "dec": ("decimal", 0),
+    "double precision": ("float", 0),
     "nchar": ("nchar", 1),
     "char": ("char", 1),
     "character": ("char", 1),
     "varchar": ("varchar", 1),
+    "char varying": ("varchar", 1),
     "nvarchar": ("nvarchar", 1),
     "binary": ("binary", 1),
     "varbinary": ("varbinary", 1),
@@ -86,7 +88,7 @@ def data_type(name: str, numbers: list[int], line: int) -> SqlType:
         raise UnsupportedSyntax(f"the data type {name}", line)
     most = 2 if known in ("decimal", "numeric") else 1
     is_sized = known in LENGTHS_MAX or known in SCALED or known in ("decimal", "numeric", "float")
-    if numbers and (not is_sized or length == MAX or name.lower() == "sysname"):
+    if numbers and (not is_sized or length == MAX or name.lower() in ("sysname", "double precision")):
         raise SqlServerError(2716, 1, name, line=line)
     if len(numbers) > most:
         raise SqlServerError(102, ",", line=line)
@@ -354,7 +356,9 @@ class Tokens:
         return items
 
     def data_type(self) -> SqlType:
-        line, name = self.line, self.object_name()[-1]
+        line, (*schema, name) = self.line, self.object_name()
+        if schema and [part.lower() for part in schema] != ["sys"]:
+            raise SqlServerError(2715, 1, ".".join((*schema, name)), line=line)
         if name.lower() in ("character", "char") and self.accept("VARYING"):
             name = "varchar"
         numbers: list[int] = []

@@ -15,7 +15,7 @@ from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import UNICODE, family, in_code_page
-from harness.embedded.tsql.text.tokens import DIGITS_MAX, data_type
+from harness.embedded.tsql.text.tokens import DIGITS_MAX, Tokens
 from harness.embedded.tsql.translation import arithmetic, selects
 from harness.embedded.tsql.translation.fragments import (
     AGGREGATES,
@@ -374,18 +374,15 @@ def _convert(renderer: Renderer, node: exp.Convert, names: Names) -> Fragment:
 
 def sql_type(node: exp.DataType, line: int) -> SqlType:
     """The type that a CAST names."""
-    match = _TYPE.fullmatch(node.sql("tsql").lower())
-    if match is None:
-        raise SqlServerError(102, "(", line=line)
-    name, given = match.groups()
-    numbers = [MAX if part.strip() == "max" else int(part) for part in given.split(",")] if given else []
-    type_ = data_type(name.strip(), numbers, line)
-    if not numbers and type_.length == 1 and family(type_) in ("text", "binary"):
+    tokens = Tokens(node.meta["text"])
+    for token in tokens.all:
+        token.line = line
+    type_ = tokens.data_type()
+    if not tokens.at_end:
+        tokens.fail()
+    if type_.length == 1 and "(" not in node.meta["text"]:
         return type_._replace(length=30)  # "when n isn't specified with the CAST function, the default length is 30"
     return type_
-
-
-_TYPE = re.compile(r"([^()]+)(?:\(((?:\s*(?:\d{1,9}|max)\s*,?)+)(?<!,)\))?")
 
 
 def function_name(node: exp.Anonymous) -> str:
