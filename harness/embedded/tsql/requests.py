@@ -120,9 +120,9 @@ def _returning(procedure: Procedure, parameters: Sequence[Parameter], first: int
         program = compiled(procedure)
         for place, parameter in enumerate(parameters[first:]):
             if parameter.output:
-                name = parameter.name.lower() or program.names[place]
-                type_ = program.types[program.names.index(name)]
-                frame.sink.return_value(first + place, name, type_, frame.variables[name])
+                number = program.names.index(parameter.name.lower()) if parameter.name else place
+                value = frame.variables[program.names[number]]
+                frame.sink.return_value(first + place, program.written[number], program.types[number], value)
 
     return returned
 

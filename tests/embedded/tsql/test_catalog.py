@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from harness.embedded.sqltypes import INT, Parameter
 from harness.embedded.tsql.catalog import INFORMATION_SCHEMA, VIEWS
 
 
@@ -112,6 +113,22 @@ def test_procedures_show_their_parameters_and_text(catalog):
     ) == [("@name", "IN", "nvarchar"), ("@id", "INOUT", "int")]
     [(text,)] = catalog.rows("SELECT definition FROM sys.sql_modules WHERE object_id = OBJECT_ID('dbo.hire')")
     assert text.startswith("CREATE PROCEDURE dbo.hire")
+
+
+def test_names_of_parameters_keep_the_case_of_their_declaration(side):
+    side.run("CREATE PROCEDURE dbo.P @MyId int, @Total int OUTPUT AS SET @total = @myID")
+    names = [("@MyId",), ("@Total",)]
+    for query in (
+        "SELECT name FROM sys.parameters ORDER BY parameter_id",
+        "SELECT name FROM sys.all_parameters ORDER BY parameter_id",
+        "SELECT parameter_name FROM INFORMATION_SCHEMA.PARAMETERS ORDER BY ordinal_position",
+    ):
+        assert side.rows(query) == names
+    output = Parameter("@TOTAL", INT, None, True)
+    assert side.rpc("dbo.p", [Parameter("@MYID", INT, 3, False), output]).values == {"@Total": 3}
+    assert "'@MyId'" in side.error("EXEC dbo.p").text
+    assert "'@MyId'" in side.error("EXEC sp_executesql N'RETURN', N'@MyId int'").text
+    assert side.error("EXEC sp_executesql N'RETURN', N'@MyId int, @myId int', 1, 2").number == 134
 
 
 def test_the_version_names_its_number_where_clients_look_for_it(catalog):

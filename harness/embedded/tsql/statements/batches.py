@@ -19,6 +19,7 @@ from harness.embedded.tsql.statements.options import SetOption
 from harness.embedded.tsql.statements.procedures import (
     DEFAULT,
     CompiledProcedure,
+    ProcedureParameter,
     Shape,
     call,
     compiled,
@@ -121,9 +122,9 @@ class Prepared:
     """A compiled text with parameters."""
 
     length: int  # characters of the text and the declarations
+    parameters: list[ProcedureParameter]
     names: list[str]
     types: list[SqlType]
-    outputs: list[bool]
     step: Step
 
 
@@ -135,10 +136,13 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
     prepared = session.instance.batches.get(key)
     if prepared is None:
         parameters = parse_parameters(declarations) if declarations.strip() else []
-        types = {parameter.name: parameter.type for parameter in parameters}
+        types: dict[str, SqlType] = {}
+        for parameter in parameters:
+            if parameter.name in types:
+                raise SqlServerError(134, parameter.written)
+            types[parameter.name] = parameter.type
         step = compile_batch(text, types, quoted_identifier=quoted)
-        names = [parameter.name for parameter in parameters]
-        prepared = Prepared(len(key[1]), names, [p.type for p in parameters], [p.output for p in parameters], step)
+        prepared = Prepared(len(key[1]), parameters, list(types), list(types.values()), step)
         session.instance.keep_batch(key, prepared)
     return prepared
 
@@ -161,11 +165,11 @@ def _run_prepared(  # noqa: PLR0917
         value = parameter.value
         frame.variables[name] = value if fits(parameter.type, target) else converter(parameter.type, target)(value)
         places[name] = first + number
-    for number, name in enumerate(names):
-        if name not in frame.variables:
-            if not prepared.outputs[number]:
-                raise SqlServerError(8178, name)
-            frame.variables[name] = None
+    for declared in prepared.parameters:
+        if declared.name not in frame.variables:
+            if not declared.output:
+                raise SqlServerError(8178, declared.written)
+            frame.variables[declared.name] = None
     options, database = session.options, session.database
     try:
         yield from prepared.step.run(frame)

@@ -36,6 +36,7 @@ from harness.embedded.tsql.translation.binding import scalar
 @dataclass(frozen=True, slots=True)
 class ProcedureParameter:
     name: str
+    written: str  # the name in the case of its declaration
     type: SqlType
     default: Expression | None
     output: bool
@@ -73,13 +74,14 @@ def _parameters(parser: Parser) -> list[ProcedureParameter]:
 def _parameter(parser: Parser) -> ProcedureParameter:
     tokens = parser.tokens
     name = tokens.variable()
+    written = "@" + tokens.all[tokens.position - 1].text
     tokens.accept("AS")
     type_ = tokens.data_type()
     default = None
     if tokens.accept("="):
         default = parser.expression(",", "OUTPUT", "OUT", "AS", "WITH", ")")
     output = tokens.accept("OUTPUT") or tokens.accept("OUT")
-    return ProcedureParameter(name, type_, default, output)
+    return ProcedureParameter(name, written, type_, default, output)
 
 
 def parse_parameters(declarations: str) -> list[ProcedureParameter]:
@@ -117,6 +119,7 @@ for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
 
 class CompiledProcedure(NamedTuple):
     names: list[str]
+    written: list[str]  # the same names in the case of their declarations
     types: list[SqlType]
     defaults: list[Callable[[Frame], Any] | None]
     outputs: frozenset[str]
@@ -138,7 +141,8 @@ def compiled(procedure: Procedure) -> CompiledProcedure:
 
 def _parameters_of(procedure: Procedure) -> list[tuple[str, SqlType, bool]]:
     program = compiled(procedure)
-    return [(name, type_, name in program.outputs) for name, type_ in zip(program.names, program.types, strict=True)]
+    outputs = [name in program.outputs for name in program.names]
+    return list(zip(program.written, program.types, outputs, strict=True))
 
 
 describe_parameters_with(_parameters_of)
@@ -148,7 +152,7 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
     """Compile a procedure's parameters and body in a scope of their own."""
     for parameter in node.parameters:
         if parameter.name in scope.types:
-            raise SqlServerError(134, parameter.name, line=node.line)
+            raise SqlServerError(134, parameter.written, line=node.line)
         scope.types[parameter.name] = parameter.type
     defaults = [
         scalar(parameter.default, scope, parameter.type) if parameter.default is not None else None
@@ -156,6 +160,7 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
     ]
     return CompiledProcedure(
         [parameter.name for parameter in node.parameters],
+        [parameter.written for parameter in node.parameters],
         [parameter.type for parameter in node.parameters],
         defaults,
         frozenset(parameter.name for parameter in node.parameters if parameter.output),
@@ -258,10 +263,10 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
             arguments.append((program.names[number], place, None if exact else converter(type_, target)))
     given = {name for name, _, _ in arguments}
     defaults = []
-    for name, default in zip(program.names, program.defaults, strict=True):
+    for name, written, default in zip(program.names, program.written, program.defaults, strict=True):
         if name not in given:
             if default is None:
-                raise SqlServerError(201, procedure.name, name)
+                raise SqlServerError(201, procedure.name, written)
             defaults.append((name, default))
     if len(procedure.bound) >= BOUND_KEPT:
         del procedure.bound[next(iter(procedure.bound))]
