@@ -54,6 +54,7 @@ class Cores:
         self._are_shared = shared_with is not None
         self._free_at_ns: list[int] = shared_with._free_at_ns if shared_with else [self._clock.now_ns] * count  # heap
         self._used_ns = 0  # includes what ends in the future
+        self._queued: deque[int] = deque()  # when the uses that had to wait begin, the earliest first
 
     def use(self, duration_ns: int) -> Iterable[Wait]:
         """Take processor time for the current task. It is assigned now, so yield from the result at once."""
@@ -68,6 +69,10 @@ class Cores:
             begins_ns = now_ns
         else:
             self._waits.runnable(self._scheduler.current, now_ns, begins_ns - now_ns)
+            queued = self._queued
+            queued.append(begins_ns)
+            if queued[0] <= now_ns:  # so it never has more than have waited at once
+                queued.popleft()
         ends_ns = begins_ns + duration_ns
         heapreplace(free_at_ns, ends_ns)
         self._used_ns += duration_ns
@@ -77,6 +82,14 @@ class Cores:
         while duration_ns > 0:
             yield from self.use(min(duration_ns, QUANTUM_NS))
             duration_ns -= QUANTUM_NS
+
+    @property
+    def waiting_tasks(self) -> int:
+        """How many tasks wait for a core now."""
+        now_ns, queued = self._clock.now_ns, self._queued
+        while queued and queued[0] <= now_ns:
+            queued.popleft()
+        return len(queued)
 
     @property
     def busy_ns(self) -> int:
@@ -303,4 +316,5 @@ class Computer:
             cpu_count=self.cores.count,
             host_platform=HOST_PLATFORM,
             process_user_time_ms=self.cores.busy_ns // MILLISECOND,
+            runnable_tasks=self.cores.waiting_tasks,
         )

@@ -58,6 +58,15 @@ def mean_wait_us(cores: int, arrivals_us: list[int], services_us: list[int]) -> 
     return sum(waits_us) / len(waits_us)
 
 
+def test_cores_know_how_many_tasks_wait_for_one():
+    bench = Bench(2)
+    for number in range(5):
+        bench.use(100, f"{number}")
+    for us, waiting in ((50, 3), (150, 1), (250, 0)):
+        bench.run((us - bench.now_us()) / 1e6)
+        assert bench.cores.waiting_tasks == waiting
+
+
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_one_core_is_an_m_d_1_queue(load):
     """Pollaczek-Khinchine with a constant service time: W = rho * S / (2 (1 - rho))."""

@@ -99,6 +99,7 @@ class WaitStatistics:
 
     def __init__(self) -> None:
         self.totals: defaultdict[str, WaitTotal] = defaultdict(WaitTotal)
+        self.latches: defaultdict[int, WaitTotal] = defaultdict(WaitTotal)  # of pages, by database
         self.current: dict[Task | None, CurrentWait] = {}
         self._ended: tuple[Task | None, int, WaitTotal, int] | None = None  # the latest: task, end, total, duration
 
@@ -114,6 +115,10 @@ class WaitStatistics:
         total.wait_ns += duration_ns
         if duration_ns > total.max_wait_ns:  # noqa: PLR1730 - every wait passes here, and max() is a call
             total.max_wait_ns = duration_ns
+        if wait.page is not None:
+            latches = self.latches[wait.page.database_id]
+            latches.waiting_tasks_count += 1
+            latches.wait_ns += duration_ns
 
     def runnable(self, task: Task | None, now_ns: int, duration_ns: int) -> None:
         """Counts a ready task's wait for a processor as signal wait time of the wait that has just ended, or of
@@ -133,4 +138,5 @@ class WaitStatistics:
 
     def clear(self) -> None:
         self.totals.clear()
+        self.latches.clear()
         self._ended = None

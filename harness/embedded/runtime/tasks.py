@@ -137,6 +137,10 @@ class Scheduler:
         self._entries = 0
         self._running = False
 
+    @property
+    def ready_tasks(self) -> int:
+        return len(self._ready)
+
     def spawn(self, generator: Waiting[Any], name: str) -> Task:
         task = Task(generator, name)
         self._enqueue(task)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.runtime.tasks import MILLISECOND
+from harness.embedded.tsql.instance.instance import Usage
 from tests.embedded.tsql.sides import Side, World
 
 SERVICES = """
@@ -146,6 +147,23 @@ def test_tasks_that_wait_for_a_page_are_shown_with_it_and_counted():
     assert side.rows(
         "SELECT latch_class, waiting_requests_count, wait_time_ms, max_wait_time_ms FROM sys.dm_os_latch_stats;"
     ) == [("BUFFER", 2, 150, 100)]
+    by_index = "SELECT object_id, index_id, page_latch_wait_count, page_latch_wait_in_ms, row_lock_wait_count FROM sys.dm_db_index_operational_stats({}, {}, {}, NULL);"
+    for arguments in (("DB_ID()", "NULL", "NULL"), ("NULL", "72", "1"), ("0", "0", "-1")):
+        assert side.rows(by_index.format(*arguments)) == [(72, 1, 2, 150, 0)]
+    for arguments in (("DB_ID('master')", "NULL", "NULL"), ("DB_ID()", "71", "NULL"), ("DB_ID()", "72", "2")):
+        assert side.rows(by_index.format(*arguments)) == []
+
+
+def test_the_scheduler_shows_how_many_tasks_could_run_and_how_many_requests_are_active(side):
+    shown = "SELECT runnable_tasks_count, active_workers_count, status FROM sys.dm_os_schedulers;"
+    assert side.rows(shown) == [(0, 1, "VISIBLE ONLINE")]
+    others = [side.connect("db") for _ in range(3)]
+    for other in others:
+        side.scheduler.spawn(other.batch("WAITFOR DELAY '00:00:01';", Discarded()), "waits")
+    side.world.run_for(0.1)
+    assert side.rows(shown) == [(0, 4, "VISIBLE ONLINE")]
+    side.instance.usage = lambda: Usage(runnable_tasks=5)
+    assert side.rows(shown) == [(5, 4, "VISIBLE ONLINE")]
 
 
 def test_waits_of_other_kinds_are_shown_too(side):

@@ -198,6 +198,18 @@ FUNCTIONS = [
         arguments=2,
     ),
     TableFunction(
+        "dm_db_log_info",
+        """
+        database_id     int
+        file_id         int
+        vlf_size_mb     float
+        vlf_active      bit
+        """,
+        lambda context, database_id: [],  # the store's log has no parts
+        arguments=1,
+        since=2017,
+    ),
+    TableFunction(
         "dm_os_volume_stats",
         """
         database_id         int

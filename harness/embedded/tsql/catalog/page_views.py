@@ -1,6 +1,6 @@
-"""Pages: what they contain, which tasks wait for their latches, and how long was waited.
+"""Pages: what they contain, which tasks wait for their latches, and how long was waited, by class and by index.
 
-Only sys.sysdesend has pages here: its rows are in handle order, 144 on a page.
+Only sys.sysdesend has pages here: its rows are in handle order, 144 on a page. There are no row locks.
 """
 
 from __future__ import annotations
@@ -93,6 +93,24 @@ def _latch_classes(context: Context) -> list[SimpleNamespace]:
     return [buffer]
 
 
+def _index_waits(
+    context: Context, database_id: Any, object_id: Any, index_id: Any, partition_number: Any
+) -> Iterator[SimpleNamespace]:
+    """The index of sys.sysdesend in each database whose pages a task has waited for. NULL and 0 mean all; so does an
+    index of -1."""
+    sysdesend = SYSTEM_OBJECTS["sysdesend"]
+    if object_id not in (None, 0, sysdesend) or index_id not in (None, -1, CLUSTERED):
+        return
+    for number, total in context.engine.waits.latches.items():
+        if database_id in (None, 0, number) and partition_number in (None, 0, 1):
+            yield SimpleNamespace(
+                database_id=number,
+                object_id=sysdesend,
+                page_latch_wait_count=total.waiting_tasks_count,
+                page_latch_wait_in_ms=total.wait_ns // MILLISECOND,
+            )
+
+
 VIEWS = [
     View(
         "dm_os_waiting_tasks",
@@ -137,5 +155,23 @@ FUNCTIONS = [
         _page_info,
         arguments=4,
         since=2019,
-    )
+    ),
+    TableFunction(
+        "dm_db_index_operational_stats",
+        """
+        database_id                smallint
+        object_id                  int
+        index_id                   int               = 1
+        partition_number           int               = 1
+        row_lock_count             bigint NOT NULL   = 0
+        row_lock_wait_count        bigint NOT NULL   = 0
+        row_lock_wait_in_ms        bigint NOT NULL   = 0
+        page_latch_wait_count      bigint NOT NULL
+        page_latch_wait_in_ms      bigint NOT NULL
+        page_io_latch_wait_count   bigint NOT NULL   = 0
+        page_io_latch_wait_in_ms   bigint NOT NULL   = 0
+        """,
+        _index_waits,
+        arguments=4,
+    ),
 ]

@@ -37,6 +37,14 @@ def _usage_since_start(context: Context) -> list[SimpleNamespace]:
     return [SimpleNamespace(usage=context.instance.usage(), sqlserver_start_time=started_ns, ms_ticks=ms_ticks)]
 
 
+def _schedulers(context: Context) -> list[SimpleNamespace]:
+    """The one scheduler of the instance, in a model with the queue for all its processors."""
+    sessions = context.instance.sessions.values()
+    runnable = context.engine.scheduler.ready_tasks + context.instance.usage().runnable_tasks
+    active = sum(session.is_running for session in sessions)
+    return [SimpleNamespace(runnable_tasks_count=runnable, active_workers_count=active)]
+
+
 def _waits(context: Context) -> Iterator[SimpleNamespace]:
     for wait_type, total in context.engine.waits.totals.items():
         yield SimpleNamespace(
@@ -162,6 +170,33 @@ VIEWS = [
         visible=everybody,
     ),
     View(
+        "dm_os_schedulers",
+        """
+        scheduler_id          int NOT NULL           = 0
+        cpu_id                smallint NOT NULL      = 0
+        status                nvarchar(60) NOT NULL  = 'VISIBLE ONLINE'
+        is_online             bit NOT NULL           = 1
+        runnable_tasks_count  int NOT NULL
+        active_workers_count  int NOT NULL
+        work_queue_count      bigint NOT NULL        = 0
+        """,
+        _schedulers,
+        visible=everybody,
+    ),
+    View(
+        "dm_os_spinlock_stats",
+        """
+        name                nvarchar(256)
+        collisions          bigint
+        spins               bigint
+        spins_per_collision real
+        sleep_time          bigint
+        backoffs            bigint
+        """,
+        lambda context: [],  # one thread runs everything
+        visible=everybody,
+    ),
+    View(
         "dm_os_performance_counters",
         """
         object_name    nchar(128) NOT NULL
@@ -228,6 +263,19 @@ VIEWS = [
         memory_utilization_percentage  int              = NULL
         """,
         _usage,
+        visible=everybody,
+    ),
+    View(
+        "dm_server_services",
+        """
+        service_name                         nvarchar(256) NOT NULL
+        startup_type_desc                    nvarchar(256) NOT NULL
+        status_desc                          nvarchar(256) NOT NULL
+        service_account                      nvarchar(256) NOT NULL
+        instant_file_initialization_enabled  nvarchar(1) NOT NULL
+        """,
+        lambda context: [],  # a process, no service
+        since=2012,
         visible=everybody,
     ),
     View(

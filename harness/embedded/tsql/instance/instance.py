@@ -53,6 +53,7 @@ class Usage:
     host_release: str = ""
     process_user_time_ms: int = 0
     process_kernel_time_ms: int = 0
+    runnable_tasks: int = 0  # that wait for a modelled processor
 
 
 class ConnectedSession(Protocol):
