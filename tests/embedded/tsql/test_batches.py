@@ -11,6 +11,18 @@ def test_noexec_compiles_and_does_not_run(side):
     assert side.rows("SELECT n FROM dbo.t") == [(4,)]
 
 
+def test_noexec_ends_and_begins_inside_a_batch(side):
+    def selected(text: str) -> list:
+        return [rows for _, rows in side.run(text).sets]
+
+    assert selected("SET NOEXEC ON; SELECT 1; SET NOEXEC OFF; SELECT 2; SELECT 3") == [[(2,)], [(3,)]]
+    assert selected("SELECT 1; IF 1 = 1 BEGIN SET NOCOUNT, NOEXEC ON; SELECT 2 END; SELECT 3") == [[(1,)]]
+    assert selected("SELECT 4; SET NOEXEC OFF; SELECT 5; SET NOEXEC ON; SELECT 6; SET NOEXEC OFF") == [[(5,)]]
+    assert selected("SET NOEXEC ON; SELECT 1; SET NOEXEC OFF; RETURN; SET NOEXEC OFF; SELECT 2") == []
+    assert side.error("SET NOEXEC ON; SELECT nosuch FROM; SET NOEXEC OFF").number == 102
+    assert side.error("IF 1 = 1 SET NOEXEC OFF").number == 50001
+
+
 def test_a_batch_is_compiled_once_and_follows_the_catalog(side):
     assert side.rows("SELECT * FROM dbo.t") == []
     compiled = len(side.instance.batches)

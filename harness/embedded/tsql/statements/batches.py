@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -57,7 +58,8 @@ def parse(text: str, *, quoted_identifier: bool = True) -> list[Statement]:
 def compile_batch(text: str, types: dict[str, SqlType] | None = None, *, quoted_identifier: bool = True) -> Step:
     """Compile a batch; `types` are those of the parameters that it is called with. Its step waits.
 
-    With SET NOEXEC ON a batch is compiled but not run, up to a SET NOEXEC OFF in it.
+    What follows SET NOEXEC ON is compiled but not run, up to a SET NOEXEC OFF. "The setting of SET NOEXEC is set at
+    execute or run time."
     """
     try:
         body = parse(text, quoted_identifier=quoted_identifier)
@@ -66,23 +68,27 @@ def compile_batch(text: str, types: dict[str, SqlType] | None = None, *, quoted_
     except SqlServerError as error:
         error.frame = _NO_FRAME
         raise
-    whole = sequence(steps, text)
-    places = [
-        place
-        for place, statement in enumerate(body)
-        if isinstance(statement, SetOption) and statement.options == ["NOEXEC"] and statement.value == "OFF"
+    starts = [place for place, statement in enumerate(body) if place == 0 or _ends_noexec(statement)]
+    parts = [
+        (_ends_noexec(body[start]), sequence(steps[start:end], text)) for start, end in pairwise((*starts, len(body)))
     ]
-    woken = sequence(steps[places[0] :] if places else [], text)
     variables = scope.variables()
 
-    def run(frame: Frame) -> Waiting[Any]:
+    def run(frame: Frame) -> Waiting[None]:
         frame.variables = variables | frame.variables
         frame.declared = scope.declared
-        step = woken if frame.session.options.noexec else whole
-        signal = (yield from step.run(frame)) if step.waits else step.run(frame)
-        return signal
+        session = frame.session
+        for ends_noexec, part in parts:
+            if ends_noexec or not session.options.noexec:
+                signal = (yield from part.run(frame)) if part.waits else part.run(frame)
+                if signal is not None and not session.options.noexec:
+                    return
 
     return Step(run, True)
+
+
+def _ends_noexec(statement: Statement) -> bool:
+    return isinstance(statement, SetOption) and "NOEXEC" in statement.options and statement.value == "OFF"
 
 
 def compiled_batch(session: Session, text: str) -> Step:

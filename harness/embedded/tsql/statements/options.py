@@ -88,6 +88,8 @@ def _parse_on_off(parser: Parser, options: list[str]) -> Statement:
     for option in options:
         if REFUSED.get(option) == value:
             raise UnsupportedSyntax(f"SET {option} {value}", parser.line)
+    if "NOEXEC" in options and value == "OFF" and parser.is_nested:
+        raise UnsupportedSyntax("SET NOEXEC OFF in another statement", parser.line)
     if "QUOTED_IDENTIFIER" in options:  # "takes effect at parse-time"
         parser.tokens.quote_identifiers(value == "ON")
     return SetOption(parser.line, options, value)
@@ -132,7 +134,7 @@ def compile_set_option(node: SetOption, scope: Scope) -> Step:
     before = after = DEFAULTS
     for setter in setters:
         after = setter(after, node.value)
-    ends = node.options == ["NOEXEC"] and node.value == "ON"
+    ends = "NOEXEC" in node.options and node.value == "ON"
 
     def run(frame: Frame) -> Signal | None:
         nonlocal before, after

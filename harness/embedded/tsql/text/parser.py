@@ -80,6 +80,11 @@ class Parser:
             pass
         return node
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether the statement that is parsed is part of another one, as of IF or CREATE PROCEDURE."""
+        return self._depth > 1
+
     def block(self, *end: str) -> list[Statement]:
         """Parse the statements up to END, and END with the words `end`."""
         statements: list[Statement] = []
