@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.embedded.runtime.tasks import TaskState
 from tests.embedded.tsql.sides import Results
 
@@ -58,6 +60,31 @@ def test_an_implicit_transaction_begins_with_a_change(side):
     side.run("BEGIN TRAN")
     assert side.value("SELECT @@TRANCOUNT") == 2
     side.run("ROLLBACK; SET IMPLICIT_TRANSACTIONS OFF")
+
+
+@pytest.mark.parametrize(
+    ("statement", "begun"),
+    [
+        ("SELECT n FROM dbo.t", 1),
+        ("SELECT n FROM dbo.t WITH (NOLOCK)", 1),
+        ("SELECT 1 WHERE EXISTS (SELECT n FROM dbo.t)", 1),
+        ("SELECT name FROM sys.objects", 1),
+        ("DECLARE @n int; SELECT @n = n FROM dbo.t", 1),
+        ("WITH c AS (SELECT n FROM dbo.t) SELECT n FROM c", 1),
+        ("DECLARE c CURSOR FOR SELECT 1; OPEN c", 1),
+        # "SELECT GETDATE(); or SELECT 1, 'ABC'; do not require transactions"
+        ("SELECT GETDATE()", 0),
+        ("SELECT 1, 'ABC'", 0),
+        ("DECLARE @n int = 1; SELECT @n = @n", 0),
+        ("WITH c AS (SELECT 1 AS n) SELECT n FROM c", 0),
+        ("SET FMTONLY ON; SELECT n FROM dbo.t; SET FMTONLY OFF", 0),
+        ("SELECT nosuch FROM dbo.t", 0),
+    ],
+)
+def test_an_implicit_transaction_begins_with_a_select_from_a_table(side, statement, begun):
+    side.run("SET IMPLICIT_TRANSACTIONS ON")
+    side.results(statement)
+    assert side.value("SELECT @@TRANCOUNT") == begun
 
 
 def test_a_closed_or_reset_session_rolls_back(side):

@@ -190,13 +190,15 @@ class Session:
         else:
             self.tran_count += 1
 
-    def writable(self) -> Transaction | None:
-        """The transaction for a statement that changes something; None if it needs one of its own."""
-        if self.tx is None:
-            if not self.options.implicit_transactions:
-                return None
+    def begin_implicitly(self) -> None:
+        """Begin a transaction before a statement that reads or changes rows, with IMPLICIT_TRANSACTIONS ON."""
+        if self.tx is None and self.options.implicit_transactions:
             self.tx = self.new_transaction()
             self.tran_count = 1
+
+    def writable(self) -> Transaction | None:
+        """The transaction for a statement that changes something; None if it needs one of its own."""
+        self.begin_implicitly()
         if self.doomed:
             raise SqlServerError(3930)
         return self.tx

@@ -44,15 +44,24 @@ def compile_select(node: Select, scope: Scope) -> Step:
     if variables:
         return _assigning(tree, variables, node.line, scope)
     planned = Planned(select_plan(tree, node.line, scope))
+    reads = _reads_a_table(tree)
 
     def run(frame: Frame) -> None:
         plan = planned.for_(frame)
         if frame.session.options.fmtonly:
             frame.send(plan.columns, ())
-        else:
-            frame.send(plan.columns, *plan.read(frame))
+            return
+        if reads:
+            frame.session.begin_implicitly()
+        frame.send(plan.columns, *plan.read(frame))
 
     return plain(run)
+
+
+def _reads_a_table(tree: exp.Expr) -> bool:
+    """ "SELECT statements that do not select from a table do not start implicit transactions." """
+    common = {expression.alias.lower() for expression in tree.find_all(exp.CTE)}
+    return any(table.name.lower() not in common for table in tree.find_all(exp.Table))
 
 
 def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
@@ -106,11 +115,15 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
 
     planned = Planned(make)
     is_bounded = all(type_.length != MAX for type_ in types)
+    reads = _reads_a_table(tree)
 
     def run(frame: Frame) -> None:
         if frame.sqlite.memory_is_full and not is_bounded:
             frame.sqlite.refuse_growth("memory_is_full")
-        rows = planned.for_(frame).read_all(frame)
+        plan = planned.for_(frame)
+        if reads:
+            frame.session.begin_implicitly()
+        rows = plan.read_all(frame)
         frame.session.row_count = len(rows)
         if rows:  # the last row wins; without rows the variables keep their values
             frame.variables.update(zip(variables, rows[-1], strict=True))
@@ -214,6 +227,7 @@ def _open(frame: Frame, name: str) -> None:
     cursor = _find(frame, name)
     if cursor.is_open:
         raise SqlServerError(16905)
+    frame.session.begin_implicitly()
     cursor.columns, cursor.rows = cursor.fetch(frame)
     cursor.position = 0
     cursor.is_open = True
@@ -275,6 +289,7 @@ def compile_fetch(node: Fetch, scope: Scope) -> Step:
             raise SqlServerError(16917)
         if session.options.cursor_close_on_commit:  # pymssql sets it for every connection
             raise UnsupportedSyntax("FETCH with CURSOR_CLOSE_ON_COMMIT ON: set it OFF before", node.line)
+        session.begin_implicitly()
         if cursor.position >= len(cursor.rows):
             session.fetch_status, session.row_count = -1, 0
             if not node.into:
