@@ -37,6 +37,8 @@ SHOWN_OPTIONS: Mapping[str, str] = {
     "ALLOW_SNAPSHOT_ISOLATION": "OFF",
     "AUTO_CLOSE": "OFF",
     "AUTO_SHRINK": "OFF",
+    "PAGE_VERIFY": "CHECKSUM",
+    "USER_ACCESS": "MULTI_USER",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.embedded.tsql.statements.databases import DATABASE_OPTIONS
 from tests.embedded.tsql.sides import Side, World
 from tests.embedded.tsql.test_permissions import as_login
 
@@ -83,6 +84,37 @@ def test_options_on_which_nothing_depends_are_shown_as_they_were_set_and_survive
     assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 1, "ON", 1, 1)]
     side.run("ALTER DATABASE here SET ACCELERATED_DATABASE_RECOVERY = OFF WITH ROLLBACK IMMEDIATE")
     assert side.rows(shown) == [(1, "FULL", 2, "FORCED", 1, 0, "ON", 1, 1)]
+
+
+OTHER_VALUES = {
+    **dict.fromkeys(("DISABLE_BROKER", "NEW_BROKER", "SINGLE_USER"), ""),
+    **dict.fromkeys(("ALLOW_SNAPSHOT_ISOLATION", "AUTO_CLOSE", "AUTO_SHRINK", "HONOR_BROKER_PRIORITY"), "ON"),
+    **dict.fromkeys(("READ_COMMITTED_SNAPSHOT", "TRUSTWORTHY"), "ON"),
+    "ACCELERATED_DATABASE_RECOVERY": "= ON",
+    "COMPATIBILITY_LEVEL": "= 90",
+    "DELAYED_DURABILITY": "= FORCED",
+    "PAGE_VERIFY": "NONE",
+    "QUERY_STORE": "= ON",
+    "RECOVERY": "FULL",
+}
+USUAL = {"ENABLE_BROKER", "ERROR_BROKER_CONVERSATIONS", "MULTI_USER", "READ_WRITE", "RECURSIVE_TRIGGERS"}
+
+
+def test_every_option_that_is_set_shows_in_sys_databases_and_survives_a_crash(side):
+    assert {*OTHER_VALUES, *USUAL} == set(DATABASE_OPTIONS)
+    query = "SELECT * FROM sys.databases WHERE name = 'here'"
+    before = side.rows(query)
+    for option, value in OTHER_VALUES.items():
+        side.run(f"ALTER DATABASE here SET {option} {value}")
+        before, old = side.rows(query), before
+        assert before != old, option
+    access = "SELECT user_access, user_access_desc, page_verify_option, page_verify_option_desc FROM sys.databases"
+    assert side.rows(f"{access} WHERE name = 'here'") == [(1, "SINGLE_USER", 0, "NONE")]
+    side.world.run_for(1)
+    side.crash()
+    assert side.rows(query) == before
+    side.run("ALTER DATABASE here SET MULTI_USER, PAGE_VERIFY CHECKSUM")
+    assert side.rows(f"{access} WHERE name = 'here'") == [(0, "MULTI_USER", 2, "CHECKSUM")]
 
 
 def test_only_a_sysadmin_makes_a_database_trustworthy(side):

@@ -25,6 +25,8 @@ from harness.embedded.tsql.permissions.guard import Guard
 TYPES = {"ROWS": 0, "LOG": 1}
 RECOVERY_MODELS = ("FULL", "BULK_LOGGED", "SIMPLE")  # from 1
 DELAYED_DURABILITIES = ("DISABLED", "ALLOWED", "FORCED")
+PAGE_VERIFIES = ("NONE", "TORN_PAGE_DETECTION", "CHECKSUM")
+USER_ACCESSES = ("MULTI_USER", "SINGLE_USER")
 LOG_FILE = 2  # the first log file, which all writes are counted for
 
 
@@ -102,8 +104,8 @@ VIEWS = [
         create_date                          datetime          <- catalog.create_time_ns
         compatibility_level                  tinyint
         collation_name                       sysname           = 'SQL_Latin1_General_CP1_CI_AS'
-        user_access                          tinyint           = 0
-        user_access_desc                     nvarchar(60)      = 'MULTI_USER'
+        user_access                          tinyint
+        user_access_desc                     nvarchar(60)      <- options.USER_ACCESS
         is_read_only                         bit               = 0
         is_auto_close_on                     bit NOT NULL
         is_auto_shrink_on                    bit
@@ -116,7 +118,9 @@ VIEWS = [
         is_read_committed_snapshot_on        bit               <- catalog.is_read_committed_snapshot_on
         recovery_model                       tinyint
         recovery_model_desc                  nvarchar(60)      <- options.RECOVERY
-        page_verify_option_desc              nvarchar(60)      = NULL
+        page_verify_option                   tinyint
+        page_verify_option_desc              nvarchar(60)      <- options.PAGE_VERIFY
+        is_recursive_triggers_on             bit               = 0
         is_trustworthy_on                    bit               <- catalog.is_trustworthy_on
         is_master_key_encrypted_by_server    bit               <- catalog.principals.has_master_key
         service_broker_guid                  uniqueidentifier NOT NULL  <- catalog.service_broker_guid
@@ -139,6 +143,8 @@ VIEWS = [
         ],
         compatibility_level=lambda row: row.catalog.compatibility_level or compatibility_levels(row.database)[-1],
         recovery_model=lambda row: RECOVERY_MODELS.index(row.options.RECOVERY) + 1,
+        user_access=lambda row: USER_ACCESSES.index(row.options.USER_ACCESS),
+        page_verify_option=lambda row: PAGE_VERIFIES.index(row.options.PAGE_VERIFY),
         delayed_durability=lambda row: DELAYED_DURABILITIES.index(row.options.DELAYED_DURABILITY),
         is_auto_close_on=lambda row: row.options.AUTO_CLOSE == "ON",
         is_auto_shrink_on=lambda row: row.options.AUTO_SHRINK == "ON",

@@ -13,6 +13,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink
+from harness.embedded.tsql.catalog.database_views import USER_ACCESSES
 from harness.embedded.tsql.instance.properties import File, FileType, compatibility_levels
 from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_database
 from harness.embedded.tsql.permissions.rights import Securable
@@ -93,10 +94,9 @@ def _compatibility_level(tokens: Tokens) -> str:
     return str(tokens.integer())
 
 
-# What reads the value of each option. All but those of the broker, `ddl_databases.OPTIONS` and `SHOWN_OPTIONS` are
-# accepted because many scripts set them, and are neither kept nor shown.
+# What reads the value of each option; READ_WRITE and RECURSIVE_TRIGGERS OFF are how every database is.
 DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
-    **dict.fromkeys((*BROKER_OPTIONS, "MULTI_USER", "READ_WRITE", "SINGLE_USER"), _without_value),
+    **dict.fromkeys((*BROKER_OPTIONS, *USER_ACCESSES, "READ_WRITE"), _without_value),
     **dict.fromkeys(
         """
         ALLOW_SNAPSHOT_ISOLATION AUTO_CLOSE AUTO_SHRINK HONOR_BROKER_PRIORITY READ_COMMITTED_SNAPSHOT TRUSTWORTHY
@@ -138,13 +138,13 @@ Change = Callable[[Frame, Transaction, Database], None]
 
 
 def _option(tokens: Tokens) -> tuple[str, str]:
-    """One option and its value."""
+    """One option and its value. SINGLE_USER and MULTI_USER are values of USER_ACCESS."""
     option = tokens.word()
     read = DATABASE_OPTIONS.get(option)
     if read is None:
         tokens.unsupported(f"ALTER DATABASE SET {option}")
     tokens.advance()
-    return option, read(tokens)
+    return ("USER_ACCESS", option) if option in USER_ACCESSES else (option, read(tokens))
 
 
 def _set_options(tokens: Tokens) -> Change:
