@@ -173,6 +173,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("object_name", pa.string()),  # sys.sysdesend, dbo.messageDrop, ...; empty where the page could not be resolved
         ("index_id", pa.int32()),
     ),
+    # One row per index of the lab's database: difference over the measured window.
+    "index_waits": _kind(
+        ("instance", pa.string()),
+        ("object_name", pa.string()),  # as in `latch_waits`; `object 123` where it has no name
+        ("index_id", pa.int32()),
+        ("page_latch_waits", pa.int64()),
+        ("page_latch_wait_ms", pa.int64()),
+        ("page_io_latch_waits", pa.int64()),  # for pages that are read from disk
+        ("page_io_latch_wait_ms", pa.int64()),
+        ("row_locks", pa.int64()),  # requested
+        ("row_lock_waits", pa.int64()),
+        ("row_lock_wait_ms", pa.int64()),
+    ),
     # One row per latch class: difference over the measured window.
     "latches": _kind(
         ("instance", pa.string()),

@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from harness import records
 from harness.matrix import Cell
 from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
 
@@ -132,6 +133,17 @@ def latches(cell: Cell) -> Columns:
     return columns(rows, ("instance", "latch_class", "waiting_requests", "wait_time_ms"))
 
 
+def index_waits(cell: Cell, shape: str, measure_s: float) -> Columns:
+    """Each sample of a waiting task stands for 50 ms of waiting; the instances count what was not resolved as well."""
+    rows = []
+    for instance in instances(cell):
+        for name, found in groupby(sorted(seen(cell, instance, shape, measure_s)), key=itemgetter(0)):
+            times = sum(each[2] for each in found)
+            rows.append((instance, name or "object 987", 1, 5 * times, 50 * times, 0, 0, 0, 0, 0))
+        rows.append((instance, "dbo.locked", 1, 0, 0, 0, 0, 40, 2, 1))
+    return records.columns("index_waits", rows)
+
+
 def file_io(cell: Cell, messages: float) -> Columns:
     """Two files of the lab's database and one of tempdb an instance; the log is written once for some commits."""
     rows = []
@@ -163,7 +175,7 @@ def file_io(cell: Cell, messages: float) -> Columns:
 
 
 def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) -> dict[str, list[Any]]:
-    """The rows of the five tables of one cell as the reduction of a window of one second leaves them."""
+    """The rows of the tables of one cell as the reduction of a window of one second leaves them."""
     shares = []
     for instance in instances(cell):
         found = seen(cell, instance, shape, 1.0)
@@ -176,7 +188,7 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
                     "wait_type": wait_type,
                     "looks": looks(1.0),
                     "times_seen": times,
-                    "share_percent": round(100 * times / whole, 2) if whole else None,
+                    "share_percent": _percent(times, whole),
                     "waiting_tasks_mean": round(times / looks(1.0), 4),
                     "longest_wait_ms": min(times - 1, 6) if times else None,
                 }
@@ -195,6 +207,7 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
     tables = {
         "page_spread": _page_spread(as_rows(dialog_pages(cell))),
         "latch_share": shares,
+        "index_waits": _index_waits(as_rows(index_waits(cell, shape, 1.0))),
         "latches": [
             row
             | {
@@ -211,6 +224,25 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
 
 def as_rows(columns: Columns) -> list[dict[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
+
+
+def _index_waits(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    whole = Counter[str]()
+    for row in rows:
+        whole[row["instance"]] += row["page_latch_wait_ms"]
+    return [
+        {
+            **row,
+            "page_latch_share_percent": _percent(row["page_latch_wait_ms"], whole[row["instance"]]),
+            "page_latch_waits_per_s": float(row["page_latch_waits"]),
+            "page_latch_wait_ms_mean": 10.0 if row["page_latch_waits"] else None,
+        }
+        for row in rows
+    ]
 
 
 def _page_spread(dialogs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

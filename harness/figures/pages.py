@@ -186,8 +186,9 @@ def kind(name: object) -> str:
     return QUEUE if text.startswith("queue ") else OTHER
 
 
-def latch_sentences(latch_share: pd.DataFrame) -> list[str]:
-    """Say how many tasks waited and for whose pages, by role and dialog ratio, over all cells."""
+def latch_sentences(latch_share: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
+    """Say how many tasks waited and for whose pages, by role and dialog ratio, over all cells; then whether the
+    instances' own totals put the same object first."""
     table = waiting(latch_share)
     sentences = []
     for role, who in ROLES.items():
@@ -208,6 +209,39 @@ def latch_sentences(latch_share: pd.DataFrame) -> list[str]:
                 f"{who}, {dialogs}: {short(seen / samples)} tasks wait at a time, {', '.join(parts)} "
                 f"(PAGELATCH_EX {exclusive:.0f} %)."
             )
+    return [*sentences, *_by_totals(table, index_waits)]
+
+
+def _by_totals(seen: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
+    """Compare the object whose pages tasks were most often seen waiting for with the one that has the longest waits in
+    the instances' own totals, by role and dialog ratio.
+
+    The totals have no allocation pages and nothing of other databases.
+    """
+    if index_waits.empty:
+        return []
+    compared, sentences = 0, []
+    totals = index_waits.assign(role=np.where(index_waits.instance == "target", "target", "initiator"))
+    named = seen[~seen.object_name.isin([UNRESOLVED]) & ~seen.object_name.str.startswith("allocation", na=True)]
+    for (role, ratio), rows in named.groupby(["role", "dialog_ratio"]):
+        counted = totals[(totals.role == role) & (totals.dialog_ratio == ratio) & totals.cell_id.isin(rows.cell_id)]
+        times = rows.groupby("object_name").times_seen.sum()
+        waited = counted.groupby("object_name").page_latch_wait_ms.sum()
+        if not times.sum() or not waited.sum():
+            continue
+        compared += 1
+        by_samples, by_totals = times.idxmax(), waited.idxmax()
+        if by_samples == by_totals:
+            continue
+        lacks = "" if by_samples in waited.index else f", which do not list {by_samples}"
+        sentences.append(
+            f"{ROLES[role]}, {used_dialogs(ratio)}: samples and totals disagree. Most tasks were seen waiting for "
+            f"{by_samples} ({100 * times.max() / times.sum():.0f} % of the samples), and {by_totals} has the longest "
+            f"waits in sys.dm_db_index_operational_stats ({100 * waited.max() / waited.sum():.0f} % of the time)"
+            f"{lacks}."
+        )
+    if compared and not sentences:
+        return ["The instances' own totals (sys.dm_db_index_operational_stats) put the same objects first."]
     return sentences
 
 

@@ -128,16 +128,18 @@ class PageObjects:
 
 
 def object_name(object_id: int, row: Mapping[str, Any]) -> str:
-    """Name an object: `sys.sysdesend`, `queue dbo.MySSBLabTestQueue`; prefixed with another database's name."""
+    """Name an object as `local_name` does; prefixed with another database's name."""
+    name = local_name(object_id, row)
+    return name if row["is_here"] or not name else f"{row['database_name']}.{name}"
+
+
+def local_name(object_id: int, row: Mapping[str, Any]) -> str:
+    """Name an object of this database: `sys.sysdesend`, `queue dbo.MySSBLabTestQueue`; empty where it has no name."""
     if row["queue_name"]:
-        name = f"queue {row['queue_schema_name']}.{row['queue_name']}"
-    elif object_id in SYSTEM_TABLES:
-        name = SYSTEM_TABLES[object_id]
-    elif row["object_name"]:
-        name = f"{row['schema_name'] or '?'}.{row['object_name']}"
-    else:
-        return ""
-    return name if row["is_here"] else f"{row['database_name']}.{name}"
+        return f"queue {row['queue_schema_name']}.{row['queue_name']}"
+    if object_id in SYSTEM_TABLES:
+        return SYSTEM_TABLES[object_id]
+    return f"{row['schema_name'] or '?'}.{row['object_name']}" if row["object_name"] else ""
 
 
 def allocation_name(page_id: int) -> str:

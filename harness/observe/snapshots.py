@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from harness import records
 from harness.lab import scripts
 from harness.lab.scripts import is_refusal
+from harness.observe.latch_watch import local_name
+from harness.records import FIELDS
 
 if TYPE_CHECKING:
     import pyodbc
 
-Totals = Mapping[tuple[str, ...], tuple[int, ...]]
+Totals = Mapping[tuple[str | int, ...], tuple[int, ...]]
 
 # Key in a fingerprint and file of sql/observe; one row each.
 _FACTS = {
@@ -42,6 +44,7 @@ class Snapshot:
     processors: int = 0
     latches: Totals | None = None  # class → requests, time in ms
     file_io: Totals | None = None  # database, file, type → the counts of the record, size in place of growth
+    index_waits: Totals | None = None  # object and index id → the counts of the record
     refusals: Mapping[str, str] = field(default_factory=dict)  # record → why it is missing
 
 
@@ -60,8 +63,18 @@ def snapshot(connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.tim
     processor = _rows(connection, "processors", "processor_time", refusals)
     latches = totals("latches", 1)
     file_io = totals("file_io", 3)
+    indexes = _rows(connection, "index_waits", "index_waits", refusals)
     spent, processors = processor[0].values() if processor else (None, 0)
-    return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, refusals)
+    index_waits = None if indexes is None else _of_indexes(indexes)
+    return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, index_waits, refusals)
+
+
+def _of_indexes(rows: list[dict[str, Any]]) -> Totals:
+    counts = FIELDS["index_waits"][3:]
+    names = (local_name(row["object_id"], row) or f"object {row['object_id']}" for row in rows)
+    return {
+        (name, row["index_id"]): tuple(row[count] for count in counts) for name, row in zip(names, rows, strict=True)
+    }
 
 
 def _rows(connection: pyodbc.Connection, what: str, file: str, refusals: dict[str, str]) -> list[dict[str, Any]] | None:
@@ -82,6 +95,7 @@ def changes(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> di
         "processors": _processors(before, after),
         "latches": _differences("latches", before, after),
         "file_io": _differences("file_io", before, after),
+        "index_waits": _differences("index_waits", before, after),
     }
     return {record: records.columns(record, rows) for record, rows in found.items() if rows is not None}
 
@@ -99,7 +113,7 @@ def _differences(
             continue
         is_shown = True
         for key, values in now.items():
-            counts = len(records.FIELDS[record]) - len((instance, *key))  # what follows them is no total
+            counts = len(FIELDS[record]) - len((instance, *key))  # what follows them is no total
             earlier = then.get(key, (0,) * counts)
             change = [value - value_before for value, value_before in zip(values[:counts], earlier, strict=False)]
             if any(change):

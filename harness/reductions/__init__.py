@@ -30,7 +30,7 @@ How numbers are computed:
   target that fell behind depends on where in the growth of the backlog the window lies. `until_drained_per_s` does not:
   it is all messages divided by the time from the first call until the last message was processed.
 * Page latch waits are counted in samples of the waiting tasks, not summed as times. A wait shorter than the pause
-  between two samples is mostly missed, for all objects alike.
+  between two samples is mostly missed, for all objects alike. `index_waits` has the instances' own totals beside them.
 * A missing number, such as the processor time of an instance that does not provide it, is null, never zero.
 """
 
@@ -59,7 +59,7 @@ from harness.reporting import to_standard_error
 __all__ = ["SparkUnavailable", "reduce"]
 
 # Not every instance provides the records of these tables, or has any.
-MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io", "counters")
+MAY_BE_EMPTY = ("page_spread", "latch_share", "index_waits", "latches", "file_io", "counters")
 _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "block")
 ORDER = {
     "cells": _CELLS_IN_ORDER,
@@ -69,6 +69,7 @@ ORDER = {
     "waits": (*_CELLS_IN_ORDER, "role", "place"),
     "page_spread": (*_CELLS_IN_ORDER, "instance"),
     "latch_share": (*_CELLS_IN_ORDER, "instance", "object_name", "wait_type"),
+    "index_waits": (*_CELLS_IN_ORDER, "instance", "object_name", "index_id"),
     "latches": (*_CELLS_IN_ORDER, "instance", "latch_class"),
     "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
     "counters": (*_CELLS_IN_ORDER, "instance", "counter"),
@@ -212,6 +213,7 @@ def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
     tables.write("gain", cells.gain(by_cell))
     tables.write("page_spread", instance_activity.page_spread(rows["dialog_pages"], counting))
     tables.write("latch_share", instance_activity.latch_share(rows["latch_waits"], rows["samples"], counting))
+    tables.write("index_waits", instance_activity.index_waits(rows["index_waits"], counting))
     tables.write("latches", instance_activity.latches(rows["latches"], counting))
     tables.write("file_io", instance_activity.file_io(rows["file_io"], counting))
     tables.write("counters", instance_activity.counters(rows["samples"], counting))

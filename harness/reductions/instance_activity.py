@@ -112,6 +112,29 @@ def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     )
 
 
+def index_waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per cell, instance and index on which a task waited, or a row lock was requested.
+
+    `page_latch_share_percent` is the share of all waiting for page latches of that cell and instance, as the instance
+    itself counted it for its indexes; null where no task waited. `page_latch_wait_ms_mean` is that of one wait.
+    """
+    counts = ("page_latch_waits", "page_latch_wait_ms", "page_io_latch_waits", "page_io_latch_wait_ms")
+    locks = ("row_locks", "row_lock_waits", "row_lock_wait_ms")
+    needed = raw.select(*KEY, "instance", "object_name", "index_id", *counts, *locks)
+    of_instance = Window.partitionBy(*ATTEMPT, "instance").rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
+    all_waiting = F.sum("page_latch_wait_ms").over(of_instance)
+    return with_moments(needed, attempts).select(
+        *(*KEY, "instance", "object_name", "index_id", *counts, *locks),
+        F.round(100 * F.col("page_latch_wait_ms") / F.nullif(all_waiting, F.lit(0)), 2).alias(
+            "page_latch_share_percent"
+        ),
+        _per_second("page_latch_waits").alias("page_latch_waits_per_s"),
+        _each("page_latch_wait_ms", "page_latch_waits").alias("page_latch_wait_ms_mean"),
+    )
+
+
 def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return one row per cell, instance and database file: rates, and the mean stall of a read and of a write.
 

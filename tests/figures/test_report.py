@@ -235,6 +235,25 @@ def test_page_spread_and_latch_shares_are_described_in_sentences(quick_run):
     assert latches[0].startswith("An initiator, every dialog used: ")
     assert f"sys.sysdesend {share:.0f} %" in latches[0]
     assert "the queue's own table" in latches[2]
+    assert latches[-1] == "The instances' own totals (sys.dm_db_index_operational_stats) put the same objects first."
+
+
+def test_the_report_says_where_samples_and_totals_put_another_object_first(quick_run, tmp_path):
+    run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    path = run / "reduced" / "index_waits.parquet"
+    totals = pd.read_parquet(path)
+    of_initiators = (totals.instance != "target") & (totals.dialog_ratio == 1)
+    unlisted = of_initiators & (totals.object_name == "sys.sysdesend")
+    totals[~unlisted].to_parquet(path)
+    disagree = said(run, "Page latches").sentences[-1]
+    assert re.fullmatch(
+        r"An initiator, every dialog used: samples and totals disagree\. Most tasks were seen waiting for sys\.sysdesend "
+        r"\(\d+ % of the samples\), and sys\.sysxmitqueue has the longest waits in "
+        r"sys\.dm_db_index_operational_stats \(\d+ % of the time\), which do not list sys\.sysdesend\.",
+        disagree,
+    )
+    path.unlink()
+    assert "totals" not in said(run, "Page latches").sentences[-1]
 
 
 def test_the_order_of_handles_is_described_by_version(quick_run, tmp_path):

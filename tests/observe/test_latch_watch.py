@@ -131,6 +131,8 @@ def test_observers_record_latch_samples_waits_latches_and_writes(instance: Insta
     place = changes["waits"]["wait_type"].index("PAGELATCH_EX")
     counted, waited = changes["latches"]["waiting_requests"][0], changes["waits"]["waiting_tasks"][place]
     assert counted == waited > 0
+    [of_sysdesend] = zip(*(changes["index_waits"][name] for name in ("object_name", "page_latch_waits")), strict=True)
+    assert of_sysdesend == ("sys.sysdesend", counted)
     written = dict(zip(changes["file_io"]["file_name"], changes["file_io"]["bytes_written"], strict=True))
     assert written["db_log"] > 0
     waits, samples = observed.records["latch_waits"], observed.records["samples"]

@@ -12,6 +12,7 @@ from harness.observe.snapshots import Snapshot, changes, snapshot
 from harness.records import FIELDS
 
 CONNECTION: Any = SimpleNamespace()
+INDEX = ("object_id", "schema_name", "object_name", "queue_schema_name", "queue_name", *FIELDS["index_waits"][2:])
 ANSWERS: dict[str, list[dict[str, Any]]] = {
     "waits": [{"wait_type": "WRITELOG", "waiting_tasks": 3, "wait_time_ms": 9, "signal_wait_time_ms": 1, "max": 5}],
     "processor_time": [{"processor_time_ms": 700, "cpu_count": 2}],
@@ -23,6 +24,15 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
                 ("SSBTarget", "SSBTarget_log", "LOG", 1, 2, 3, 4, 5, 6, None),
                 strict=True,
             )
+        )
+    ],
+    "index_waits": [
+        dict(zip(INDEX, (object_id, schema, name, *queue, index_id, *range(1, 8)), strict=True))
+        for object_id, schema, name, queue, index_id in (
+            (72, None, None, (None, None), 1),  # a login may not see the names of system tables
+            (900, "sys", "queue_messages_899", ("dbo", "q"), 2),
+            (901, "dbo", "messageDrop", (None, None), 0),
+            (902, None, None, (None, None), 1),
         )
     ],
 }
@@ -57,6 +67,8 @@ def test_a_snapshot_holds_all_totals_that_the_instance_shows(instance: Callable[
     assert (taken.processor_time_ms, taken.processors) == (700, 2)
     assert taken.latches == {("BUFFER",): (4, 8)}
     assert taken.file_io == {("SSBTarget", "SSBTarget_log", "LOG"): (1, 2, 3, 4, 5, 6, 0)}
+    indexes = ("sys.sysdesend", 1), ("queue dbo.q", 2), ("dbo.messageDrop", 0), ("object 902", 1)
+    assert taken.index_waits == dict.fromkeys(indexes, (1, 2, 3, 4, 5, 6, 7))
     assert taken.refusals == {}
 
 
@@ -65,7 +77,7 @@ def test_what_the_login_may_not_see_is_left_out_with_its_reason(instance: Callab
     taken = snapshot(CONNECTION)
     assert taken.latches is None and taken.processor_time_ms is None and taken.waits is not None
     assert list(taken.refusals) == ["processors", "latches"]
-    assert set(changes({"target": taken}, {"target": taken})) == {"waits", "file_io"}
+    assert set(changes({"target": taken}, {"target": taken})) == {"waits", "file_io", "index_waits"}
 
 
 def test_a_broken_connection_is_not_a_refusal(instance: Callable[..., None]) -> None:
@@ -84,6 +96,7 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             2,
             {("BUFFER",): (5, 50)},
             {file: (1, 10, 1, 1, 100, 1, 4096)},
+            {("sys.sysdesend", 1): (1, 2, 3, 4, 5, 6, 7)},
         )
     }
     after = {
@@ -94,6 +107,7 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             2,
             {("BUFFER",): (5, 50), ("LOG_MANAGER",): (1, 2)},
             {file: (1, 10, 1, 5, 900, 21, 8192)},
+            {("sys.sysdesend", 1): (2, 4, 3, 4, 5, 6, 7), ("dbo.t", 0): (0, 0, 0, 0, 9, 0, 0)},
         )
     }
     assert changes(before, after) == {
@@ -128,5 +142,17 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             "bytes_written": [800],
             "write_stall_ms": [20],
             "growth_bytes": [4096],
+        },
+        "index_waits": {
+            "instance": ["target", "target"],
+            "object_name": ["sys.sysdesend", "dbo.t"],
+            "index_id": [1, 0],
+            "page_latch_waits": [1, 0],
+            "page_latch_wait_ms": [2, 0],
+            "page_io_latch_waits": [0, 0],
+            "page_io_latch_wait_ms": [0, 0],
+            "row_locks": [0, 9],
+            "row_lock_waits": [0, 0],
+            "row_lock_wait_ms": [0, 0],
         },
     }

@@ -4,6 +4,7 @@ from pyspark.testing import assertDataFrameEqual
 from harness.reductions.instance_activity import (
     counters,
     file_io,
+    index_waits,
     latch_share,
     latches,
     page_spread,
@@ -180,6 +181,29 @@ def test_without_samples_there_is_no_mean(raw, attempts):
     )
     (row,) = actual.where("instance = 'initiator-1'").collect()
     assert (row.looks, row.times_seen, row.waiting_tasks_mean) == (None, 1, None)
+
+
+def test_an_index_has_its_share_of_the_time_for_which_tasks_waited_for_pages(spark, raw, attempts):
+    def index(instance, name, waits, wait_ms):
+        return {
+            "instance": instance,
+            "object_name": name,
+            "index_id": 1,
+            "page_latch_waits": waits,
+            "page_latch_wait_ms": wait_ms,
+        }
+
+    rows = [
+        index("initiator-1", "sys.sysdesend", 10, 75),
+        index("initiator-1", "sys.sysxmitqueue", 5, 25),
+        index("target", "dbo.messageDrop", 0, 0),
+    ]
+    expected = spark.createDataFrame(
+        [("sys.sysdesend", 75.0, 5.0, 7.5), ("sys.sysxmitqueue", 25.0, 2.5, 5.0), ("dbo.messageDrop", None, 0.0, None)],
+        "object_name string, page_latch_share_percent double, page_latch_waits_per_s double, "
+        "page_latch_wait_ms_mean double",
+    )
+    assertDataFrameEqual(index_waits(raw("index_waits", rows), attempts).select(*expected.columns), expected)
 
 
 def wait(instance, wait_type, wait_time_ms, waiting_tasks=1):

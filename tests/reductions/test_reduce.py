@@ -47,6 +47,7 @@ def test_the_tables_are_written_as_parquet_and_csv_and_nothing_else(run):
         "waits",
         "page_spread",
         "latch_share",
+        "index_waits",
         "latches",
         "file_io",
         "counters",
