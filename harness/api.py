@@ -213,8 +213,9 @@ def run_techniques(
 ) -> Run:
     """Run the paper's recommendations one after another under the same load, and draw what each is worth.
 
-    `lab` may also be `simulated`. `scenario_file` has load and steps of your own; `add_to` is the folder of a run of
-    cells that gets a copy of the table, `techniques`: a row per technique and run. Errors are those of `run_matrix`.
+    `lab` may also be `simulated`. `scenario_file` has load and steps of your own; "variants" compares other set-ups
+    with the paper's. `add_to` is the folder of a run of cells that gets a copy of the table, `techniques`: a row per
+    technique and run. Errors are those of `run_matrix`.
     """
     from harness.techniques import scenario_run
 

@@ -26,6 +26,7 @@ activation_procedure = "dbo.SRPerf_Queue_LabTest"
 receive_top = 10_000              # $(ReceiveTop) of its scripts
 receive_timeout_ms = 3_000        # $(ReceiveTimeoutMs)
 max_queue_readers = 16
+tables = "clustered"              # those of processed messages; or "heap": without a key
 
 [queue]
 retention = false                 # of the queues of both sides; true begins new dialogs for each cell
@@ -252,6 +253,7 @@ class Target(Receiving):
 
     scripts: tuple[str, ...] = ()  # those that create the activation procedure, unless an existing database has it
     activation_procedure: Procedure = Field(description="the procedure that the target's queue activates")
+    tables: Literal["clustered", "heap"] = "clustered"  # dbo.messageDrop and dbo.receiveCount
 
 
 class Names(_Part):
@@ -374,6 +376,8 @@ def read(name: str) -> Workload:
         raise toml.error(
             ("queue", "retention"), "retained messages would count as not processed: account for them by header"
         )
+    if document.target.tables == "heap" and document.accounting.by == "count":
+        raise toml.error(("target", "tables"), "where messages are counted, the lab has no such tables: leave it out")
     message_bodies.read(toml, document.body)
     if document.body.template and document.accounting.by == "header":
         raise toml.error(("body", "template"), 'text has no header: write by = "count" in a table [accounting]')

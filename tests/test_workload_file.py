@@ -122,6 +122,11 @@ MISTAKES = [
     ('["handle", "body"]', '["broker_instance", "body"]', "line 6: dialogs.per_group: .*begins its dialogs itself"),
     (
         "[target]",
+        '[accounting]\nby = "count"\n[target]\ntables = "heap"',
+        "target.tables: where messages are counted, the lab has no such tables: leave it out",
+    ),
+    (
+        "[target]",
         '[queue]\nretention = true\n[accounting]\nby = "count"\n[target]',
         "line 12: queue.retention: .*by header",
     ),

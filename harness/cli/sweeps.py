@@ -268,9 +268,9 @@ def _show_steps(measured: harness.Run) -> None:
 @click.option(
     "--scenario",
     "scenario_file",
-    metavar="FILE",
+    metavar="NAME|FILE",
     type=PATH,
-    help="TOML file of the load and the steps (default harness/techniques/techniques.toml).",
+    help="Load and steps: techniques (default), variants, or a TOML file of your own.",
 )
 @click.option(
     "--add-to",
@@ -288,12 +288,16 @@ def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) 
     the lab's newest version, for the times in the scenario. `--lab simulated` is a model of the paper's hardware in
     virtual time; its numbers are not SQL Server's.
 
+    `--scenario variants` compares other set-ups with the paper's instead: tables without a key, no ORDER BY in the
+    receiving procedure, no EXECUTE AS in the sending one, queues that retain messages, batch processing.
+
     \b
     Examples:
       harness techniques --lab embedded
       harness techniques --lab simulated --repeats 3
       harness techniques --lab embedded --add-to results/20260101-120000-embedded
       harness techniques --lab-file lab.toml --repeats 3
+      harness techniques --lab-file lab.toml --scenario variants
     """
     from harness import reporting
 

@@ -18,6 +18,7 @@ TABLE = Path("reduced") / "techniques.parquet"
 KINDS = {
     "ladder": "Recommendations added one after another",
     "warning": "All recommendations, then all but one",
+    "variant": "Variants, one at a time",
 }
 # The columns of the table of `harness.techniques` that the figure and its footer read.
 COLUMNS = (
@@ -25,6 +26,8 @@ COLUMNS = (
     *("initiators", "threads", "payload_bytes", "measured_s"),
     *("processed_per_s", "sent_per_s", "latency_us_p95", "readers"),
 )
+_BASELINE = "the baseline"
+_LADDER = ("the paper's recommendations", f"the step above, in the lower panel with {_BASELINE}")
 BAR_IN, PANEL_IN = 0.34, 0.62  # heights of a bar with its gap, and of a panel without bars
 PROCESSED, SENT = 1, 2  # entries of the style's cycle
 
@@ -52,7 +55,8 @@ def draw(table: pd.DataFrame) -> Sheet:
     thousands(panels[-1].xaxis)
     panels[-1].xaxis.set_major_locator(MaxNLocator(8))
     legend_below(panels[-1])
-    fig.entitle("What the paper's recommendations are worth", _finding(table, int(means.runs.max())), table)
+    subject, compared = ("variants of the paper's set-up", _BASELINE) if kinds == ["variant"] else _LADDER
+    fig.entitle(f"What {subject} are worth", _finding(table, int(means.runs.max()), compared), table)
     return fig
 
 
@@ -136,12 +140,12 @@ def repeats_words(runs: int) -> str:
     return f"Means of {runs} runs. In parentheses: the 95 % interval of the ratio."
 
 
-def _finding(table: pd.DataFrame, runs: int) -> str:
+def _finding(table: pd.DataFrame, runs: int, compared: str) -> str:
     load = table.iloc[0]
     return (
         f"The same load in every step: {count(int(load.initiators))} × {load.threads} client threads, "
         f"{payload_words(int(load.payload_bytes), table)}. "
         f"{repeats_words(runs)} "
-        f"×: compared with the step above, in the lower panel with the baseline. p95: latency of a call. "
+        f"×: compared with {compared}. p95: latency of a call. "
         f"If more is sent than processed, messages queue up at the target. Readers: most at once in the window."
     )

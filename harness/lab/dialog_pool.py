@@ -129,7 +129,7 @@ def wait_until_drained(
     pause_s = _POLL_S
     while True:
         depths = (
-            queue_depth(target, lab.target.queue, retention=lab.workload.queue.retention),
+            queue_depth(target, lab.target.queue, retention=lab.target.retention),
             *(transmission_queue_depth(connection) for connection in clients),
         )
         left = expected if any(depths) else _left(lab, target, expected)

@@ -37,7 +37,11 @@ LOG_SIZE_MB = 2048
 
 _DATABASE = ("common/database.sql", "common/files.sql")
 _CONTRACT = ("common/message_type.sql", "common/contract.sql")  # unless the workload's scripts have created them
-_MATCHING = ("target/message_drop.sql", "target/receive_count.sql")  # of the target, unless messages are counted
+_OTHER_TABLES = "target/drop_tables.sql"
+_MATCHING = {  # of the target, unless messages are counted
+    "clustered": ("target/message_drop.sql", "target/receive_count.sql"),
+    "heap": ("target/message_drop_heap.sql", "target/receive_count_heap.sql"),
+}
 _TARGET = ("target/message_errors.sql",)
 _TARGET_QUEUE = ("target/queue.sql", "target/service.sql")  # after the workload's scripts
 _INITIATOR = (
@@ -171,7 +175,7 @@ def set_up_scripts(workload: Workload, *, is_target: bool) -> list[str]:
     """Return the files that make a side's database, its objects and its clients' login, in their order."""
     both = (*_DATABASE, *workload.both_scripts, *_CONTRACT)
     if is_target:
-        matching = () if workload.is_counted else _MATCHING
+        matching = () if workload.is_counted else _MATCHING[workload.target.tables]
         return [*both, *matching, *_TARGET, *workload.target_scripts, *_TARGET_QUEUE]
     groups = [_GROUPS] if workload.dialogs.per_group > 1 else []
     return [*both, *_INITIATOR, *groups, *workload.initiator_scripts]
@@ -219,6 +223,8 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
     if lab.place != "simulated":  # whose times no question may change, and whose workload has no such options
         for path in _OPTIONS:
             run(path)
+        if instance is lab.target and not instance.is_existing:
+            _store_in_tables(lab, connection)
         if instance is not lab.target:
             run(_WARM_UP_WITH)
     if instance is not lab.target:
@@ -285,6 +291,16 @@ def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, othe
             scripts.run(connection, _BINDING if lab.security.dialog else _NO_BINDING, variables)
 
 
+def _store_in_tables(lab: Lab, target: pyodbc.Connection) -> None:
+    """Create the tables of processed messages anew if they are not stored as the lab's workload says."""
+    workload = lab.workload
+    if workload.is_counted:
+        return
+    variables = {"Database": lab.target.database, "Tables": workload.target.tables.upper()}
+    for path in (_OTHER_TABLES, *_MATCHING[workload.target.tables]):
+        scripts.run(target, path, variables)
+
+
 # -- another workload --------------------------------------------------------------------------------------------------
 
 
@@ -294,11 +310,7 @@ def change_workload(lab: Lab, workload: Workload) -> None:
     Nothing may be sent meanwhile. A running reader keeps the procedure that it was started with, and lowering
     MAX_QUEUE_READERS ends none. So this first waits until the running readers have timed out; LabError if they do not.
     """
-    if "QUEUE" in lab.target.kept:
-        raise LabError(
-            f"the queue {lab.target.queue} of {lab.target.database} existed before and stays as it is: other settings "
-            "need a queue that the lab creates"
-        )
+    _require_own_queue(lab.target)
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
     before, lab.workload = lab.workload, workload
     if (before.digests, before.variables, before.client) != (workload.digests, workload.variables, workload.client):
@@ -312,8 +324,28 @@ def change_workload(lab: Lab, workload: Workload) -> None:
         queue_readers.wait_until_at_most(
             0, lab, target, timeout_s=timeout_before_ms / 1000 + queue_readers.END_WITHIN_S
         )
+        if before.target.tables != workload.target.tables:
+            _store_in_tables(lab, target)
         lab.variables["ActivationProcedure"] = workload.target.activation_procedure
         _install(lab, target, workload.target)
+
+
+def retain(lab: Lab, *, retention: bool) -> None:
+    """Let all queues retain messages from now on, or no longer; retained ones stay until their conversations end."""
+    if retention == lab.target.retention:
+        return
+    lab.variables["Retention"] = "ON" if retention else "OFF"
+    with connections(lab.instances) as opened:
+        for instance, connection in zip(lab.instances, opened, strict=True):
+            _require_own_queue(instance)
+            scripts.run(connection, "common/retention.sql", lab.variables | instance.variables)
+            instance.retention = retention
+
+
+def stop_activation(lab: Lab) -> None:
+    """Let messages gather in the target's queue until `apply_to_new_readers`. Call it when no reader runs."""
+    with connections([lab.target]) as (target,):
+        scripts.run(target, "target/stop_activation.sql", lab.variables | lab.target.variables)
 
 
 def apply_to_new_readers(lab: Lab, receiving: Receiving) -> None:
@@ -323,6 +355,14 @@ def apply_to_new_readers(lab: Lab, receiving: Receiving) -> None:
         _install(lab, target, receiving)
     # Running readers keep their timeout, and the next `change_workload` waits for them.
     lab.variables["ReceiveTimeoutMs"] = str(max(timeout_before_ms, receiving.receive_timeout_ms))
+
+
+def _require_own_queue(instance: Instance) -> None:
+    if "QUEUE" in instance.kept:
+        raise LabError(
+            f"the queue {instance.queue} of {instance.database} existed before and stays as it is: other settings "
+            "need a queue that the lab creates"
+        )
 
 
 def _install(lab: Lab, target: pyodbc.Connection, receiving: Receiving) -> None:

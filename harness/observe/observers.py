@@ -109,8 +109,6 @@ class Observer:
         self, instance: Instance, queries: Sequence[Query] | None = None, interval_s: float = INTERVAL_S
     ) -> None:
         self.instance = instance
-        if queries is None:
-            queries = SAMPLED_WITH_RETENTION if instance.retention else SAMPLED
         self._queries = queries
         self._interval_s = interval_s
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -193,7 +191,10 @@ class Observer:
         at_ns = time.time_ns()
         try:
             connection = self._connection.get()
-            for query in self._queries:
+            queries = self._queries
+            if queries is None:  # whether the queue retains messages may change from cell to cell
+                queries = SAMPLED_WITH_RETENTION if self.instance.retention else SAMPLED
+            for query in queries:
                 recording.samples += [(at_ns, sample) for sample in query(connection, self.instance.queue)]
         except Exception as error:
             self._connection.drop()

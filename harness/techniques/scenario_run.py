@@ -24,7 +24,7 @@ from harness.sweep.matrix_run import Outcome, open_results
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
-from harness.workload_file import Dialogs
+from harness.workload_file import Dialogs, Target
 
 # Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
 RequireAlike = Callable[[Mapping[str, Any]], None]
@@ -164,6 +164,8 @@ def _require_modelled(technique: Technique) -> None:
         text = "clients neither pause nor share transactions"
     elif dialogs != Dialogs() or workload.queue.retention:
         text = "conversations have no priority and no common groups, and queues retain nothing"
+    elif technique.arrangement.batch or workload.target.tables != Target.model_fields["tables"].default:
+        text = "targets neither process in batch nor store in heaps"
     elif workload.bodies is not None:
         text = "messages have neither text nor sizes of their own"
     else:

@@ -13,14 +13,17 @@ from harness.failures import UsageFailure
 from harness.matrix import THREADS_MAX, Cell, Visit
 from harness.matrix_file import Duration
 from harness.toml_file import Key, TomlFile
-from harness.workload_file import PAPER, PRESETS, Workload, WorkloadError
+from harness.workload_file import PAPER, Workload, WorkloadError
 
 DEFAULT = Path(__file__).with_name("techniques.toml")
+VARIANTS = DEFAULT.with_name("variants.toml")
+PRESETS = {path.stem: path for path in (DEFAULT, VARIANTS)}
 _NAMES = ("technique", "title", "paper")  # of a step; all other keys are differences
-_USE = ("conversations", "dialog_ratio", "warm_up")  # of the lab's dialogs; all other differences change the workload
-_OF_THE_LAB = ("both", "dialogs", "names", "queue", "accounting")  # sections of a workload that a linked lab keeps
+_USE = ("conversations", "dialog_ratio", "warm_up", "batch")  # of the lab; all other differences change the workload
+_OF_THE_LAB = ("both", "dialogs", "names", "accounting")  # sections of a workload that a linked lab keeps
 
-Kind = Literal["ladder", "warning"]
+Kind = Literal["ladder", "warning", "variant"]
+_SECTIONS: dict[Kind, str] = {"ladder": "ladder", "warning": "warnings", "variant": "variants"}
 
 
 class ScenarioError(UsageFailure):
@@ -47,15 +50,19 @@ class Times(_Part):
     drain: Duration
 
 
-class DialogUse(_Part):
-    """Which of the lab's dialogs clients use. A workload whose procedure begins a dialog for each message uses none."""
+class LabUse(_Part):
+    """Which of the lab's dialogs clients use, and when the target receives.
+
+    A workload whose procedure begins a dialog for each message uses none of the lab's.
+    """
 
     conversations: Literal["one", "one_per_thread"]  # of an initiator
     dialog_ratio: Annotated[int, Field(ge=1)]
     warm_up: bool
+    batch: bool = False  # messages gather in the target's queue, and are received after the clients have stopped
 
 
-class Arrangement(DialogUse):
+class Arrangement(LabUse):
     """What is sent, what is done with it, and on which dialogs."""
 
     workload: Workload
@@ -127,13 +134,14 @@ class _Document(_Part):
     load: Load
     times: Mapping[str, Times] = {}
     start: Mapping[str, Any] = {}
-    ladder: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    ladder: list[dict[str, Any]] = []
     warnings: list[dict[str, Any]] = []
+    variants: list[dict[str, Any]] = []
 
 
 def read(path: Path | None = None) -> Scenario:
-    """The scenario of a file, by default the package's; raises TomlError."""
-    toml = toml_file.read(path or DEFAULT, "scenario file")
+    """The scenario of a file or of a name in PRESETS, by default the paper's recommendations; raises TomlError."""
+    toml = toml_file.read(PRESETS.get(str(path), path or DEFAULT), "scenario file")
     document = toml.validate(_Document)
     workload = _workload(toml, document.workload, ())
     if workload.is_counted:
@@ -167,7 +175,7 @@ def _techniques(toml: TomlFile, document: _Document, workload: Workload) -> list
     found: list[Technique] = []
 
     def add(differences: Mapping[str, Any], kind: Kind, place: int, compared_with: str | None) -> _Step:
-        at: Key = ("ladder" if kind == "ladder" else "warnings", place)
+        at: Key = (_SECTIONS[kind], place)
         key = differences.get("technique", "?")
         if key in [technique.key for technique in found]:
             raise toml.error((*at, "technique"), f"two steps are named {key!r}: rename one")
@@ -176,7 +184,7 @@ def _techniques(toml: TomlFile, document: _Document, workload: Workload) -> list
             if getattr(own, section) != getattr(workload, section):
                 raise toml.error((*at, section), "belongs to the lab: all steps must have the same")
         own.require_payload(document.load.payload_bytes)
-        arrangement = Arrangement(**dict(toml.validate(DialogUse, use, at)), workload=own)
+        arrangement = Arrangement(**dict(toml.validate(LabUse, use, at)), workload=own)
         named = {"key": key, "title": differences.get("title", key), "paper": differences.get("paper", "")}
         more = {"kind": kind, "arrangement": arrangement, "compared_with": compared_with}
         found.append(toml.validate(Technique, named | more, at))
@@ -184,11 +192,15 @@ def _techniques(toml: TomlFile, document: _Document, workload: Workload) -> list
 
     for place, step in enumerate(document.ladder):
         before = add(step, "ladder", place, found[-1].key if found else None)
-    baseline = found[-1].key
-    for place, step in enumerate(document.warnings):
-        is_baseline = not set(step) - set(_NAMES)
-        add(step, "warning", place, None if is_baseline else baseline)
-        baseline = found[-1].key if is_baseline else baseline
+    baseline = found[-1].key if found else None
+    others: dict[Kind, list[dict[str, Any]]] = {"warning": document.warnings, "variant": document.variants}
+    for kind, steps in others.items():
+        for place, step in enumerate(steps):
+            is_baseline = not set(step) - set(_NAMES)
+            add(step, kind, place, None if is_baseline else baseline)
+            baseline = found[-1].key if is_baseline else baseline
+    if not found:
+        raise toml.error(("ladder",), "a scenario has steps: write one in a table [[ladder]]")
     return found
 
 
@@ -206,6 +218,6 @@ def _workload(toml: TomlFile, name: object, at: Key) -> Workload:
     """The workload that a key of the scenario names: one of the package, or a folder as seen from the scenario's."""
     folder = toml.path.parent / str(name)
     try:
-        return workload_file.read(str(folder) if name not in PRESETS and folder.exists() else str(name))
+        return workload_file.read(str(folder) if name not in workload_file.PRESETS and folder.exists() else str(name))
     except WorkloadError as error:
         raise toml.error((*at, "workload"), str(error)) from None

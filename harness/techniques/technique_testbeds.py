@@ -34,8 +34,8 @@ from harness.workload_file import Receiving, Workload
 if TYPE_CHECKING:
     import pyodbc
 
-# How the target receives once a step's clients have stopped: a slow step must not take an hour to drain. These readers
-# end soon after the queue is empty.
+# How the target receives once a step's clients have stopped, unless it processes in batch: a slow step must not take an
+# hour to drain. These readers end soon after the queue is empty.
 DRAINING = Receiving(receive_top=RECEIVE_TOP, receive_timeout_ms=100, max_queue_readers=MAX_QUEUE_READERS)
 
 # The dialogs begun for a step: used per initiator, dialog ratio, warmed up.
@@ -64,10 +64,15 @@ class ServerTestbed:
             if self._equipment.parts is None:
                 with phases.phase("lab"):
                     self._equipment.open(cell.cell.server_version, cell.cell.initiators)
+            arrangement = cell.technique.arrangement
             with phases.phase("dialogs"):
+                assert self._equipment.parts is not None
+                link.retain(self._equipment.parts.lab, retention=arrangement.workload.queue.retention)
                 parts = self._with_dialogs(cell)
             with phases.phase("receiving"):
-                link.change_workload(parts.lab, cell.technique.arrangement.workload)
+                link.change_workload(parts.lab, arrangement.workload)
+                if arrangement.batch:
+                    link.stop_activation(parts.lab)
         except (LabError, ScriptError, LoadError, ChildError) as error:
             raise NotReady(str(error)) from None
 
@@ -78,6 +83,7 @@ class ServerTestbed:
         if not arrangement.warm_up or arrangement.workload.queue.retention:
             self._pool = None  # the step warms it up, or leaves its messages behind
         self._is_clean = False
+        draining = arrangement.workload.target if arrangement.batch else DRAINING
         return Attempt(
             cell.visit,
             attempt,
@@ -86,7 +92,7 @@ class ServerTestbed:
             self._settings,
             cell.folder(self._results),
             phases,
-            on_stopped=lambda: link.apply_to_new_readers(parts.lab, DRAINING),
+            on_stopped=lambda: link.apply_to_new_readers(parts.lab, draining),
             sending=sending(parts.lab, parts.initiators, cell),
         ).run()
 

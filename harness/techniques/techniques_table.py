@@ -3,6 +3,9 @@
 Numbers are computed like those of cells (`harness.reductions`), with one exception: processed messages are those that
 the target stored, not those that its RECEIVEs returned, because a RECEIVE also returns the EndDialog message of each
 dialog that carried one message. A row holds the step's settings, so that the scenario file is not needed to read it.
+
+A step that processes in batch receives nothing in the window. Its rate processed, readers and messages per RECEIVE are
+those from when its clients have stopped until all messages are processed.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"
 
+Span = tuple[int, int]  # from the first moment until the last, in ns since 1970
+
 _INTEGER, _FLOAT, _TEXT, _FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 SCHEMA = pa.schema(
     {
@@ -33,7 +38,7 @@ SCHEMA = pa.schema(
         "load_model": _TEXT,  # always the closed loop: the scenario has no rate
         "server_version": _TEXT,
         "place": _INTEGER,  # in the scenario, from 1
-        "kind": _TEXT,  # ladder | warning
+        "kind": _TEXT,  # ladder | warning | variant
         "technique": _TEXT,
         "title": _TEXT,
         "compared_with": _TEXT,  # the technique that differs in one setting; null for the first
@@ -108,8 +113,12 @@ class _Raw:
 
     def __init__(self, folder: Path, turn: Turn, attempt: int) -> None:
         self._folder, self._visit, self._attempt = folder, turn.visit, attempt
-        moments = self.table("cells", "measured_from_ns", "measured_to_ns", "sent_messages", "state").to_pylist()[0]
-        self.first, self.last = moments["measured_from_ns"], moments["measured_to_ns"]
+        names = ("measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns", "sent_messages", "state")
+        moments = self.table("cells", *names).to_pylist()[0]
+        self.window: Span = (moments["measured_from_ns"], moments["measured_to_ns"])
+        self.receiving = self.window
+        if turn.technique.arrangement.batch:
+            self.receiving = (moments["stopped_at_ns"], moments["drained_at_ns"])
         self.sent_messages, self.state = moments["sent_messages"], moments["state"]
 
     def table(self, kind: str, *columns: str, writer: str = "") -> pa.Table:
@@ -129,27 +138,31 @@ class _Raw:
         intended, latency = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
         return intended + latency, latency
 
-    def inside(self, moments_ns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        inside: npt.NDArray[np.bool_] = (moments_ns >= self.first) & (moments_ns < self.last)
-        return inside
+
+def _inside(span: Span, moments_ns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    inside: npt.NDArray[np.bool_] = (moments_ns >= span[0]) & (moments_ns < span[1])
+    return inside
+
+
+def _seconds(span: Span) -> float:
+    return (span[1] - span[0]) / 1e9
 
 
 def _measured(raw: _Raw) -> dict[str, Any]:
-    window_s = (raw.last - raw.first) / 1e9
     returned, latency = raw.calls()
     sent_at, processed_at = raw.numbers("deliveries", "sent_at_ns", "processed_at_ns")
     received_at, messages = raw.numbers("receives", "received_at_ns", "messages")
-    calls, processed = raw.inside(returned), raw.inside(processed_at)
-    in_window = messages[raw.inside(received_at)]
+    calls, processed = _inside(raw.window, returned), _inside(raw.receiving, processed_at)
+    received = messages[_inside(raw.receiving, received_at)]
     return {
-        "measured_s": round(window_s, 3),
-        "sent_per_s": round(int(calls.sum()) / window_s, 2),
-        "processed_per_s": round(int(processed.sum()) / window_s, 2),
+        "measured_s": round(_seconds(raw.window), 3),
+        "sent_per_s": round(int(calls.sum()) / _seconds(raw.window), 2),
+        "processed_per_s": round(int(processed.sum()) / _seconds(raw.receiving), 2),
         "state": raw.state,
         **_quantiles(latency[calls], "latency_us"),
-        **_quantiles((processed_at - sent_at)[raw.inside(sent_at)], "end_to_end_us"),
+        **_quantiles((processed_at - sent_at)[_inside(raw.window, sent_at)], "end_to_end_us"),
         "readers": _readers(raw),
-        "messages_per_receive": round(float(in_window.mean()), 2) if len(in_window) else None,
+        "messages_per_receive": round(float(received.mean()), 2) if len(received) else None,
         "sent_messages": raw.sent_messages,
     }
 
@@ -168,13 +181,14 @@ def _readers(raw: _Raw) -> int | None:
     """Return the most readers that the target ran at once, or None without a sample.
 
     A sample holds the number of readers only while there are any, but it always holds the queue depth. The last sample
-    before the window counts too, since it is at most one interval old.
+    before it counts too, since it is at most one interval old.
     """
-    since_ns = raw.first - int(INTERVAL_S * 1e9)
+    first_ns, last_ns = raw.receiving
+    since_ns = first_ns - int(INTERVAL_S * 1e9)
     running: dict[int, float] = {}
     for sample in raw.table("samples", "instance", "sampled_at_ns", "metric", "value").to_pylist():
         at_ns = sample["sampled_at_ns"]
-        if sample["instance"] != "target" or not since_ns <= at_ns < raw.last:
+        if sample["instance"] != "target" or not since_ns <= at_ns < last_ns:
             continue
         if sample["metric"] in ("queue_depth", "activated_tasks"):
             tasks = sample["value"] if sample["metric"] == "activated_tasks" else 0.0

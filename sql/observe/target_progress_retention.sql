@@ -10,7 +10,7 @@ SELECT
         SELECT SUM(p.rows)
         FROM sys.partitions AS p
         WHERE p.object_id = OBJECT_ID(N'dbo.messageDrop')
-            AND p.index_id = 1
+            AND p.index_id IN (0, 1)
     ) AS processed,
     (
         SELECT COUNT_BIG(*)

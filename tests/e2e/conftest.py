@@ -24,6 +24,7 @@ from harness.places import CHECKOUT
 from harness.reductions import SparkUnavailable
 from harness.reductions.spark_session import jvm_settings, require_java
 from harness.sweep import testbed
+from harness.techniques import technique_testbeds
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +82,8 @@ def warm_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         pytest.MonkeyPatch.context() as patch,
     ):
         clients.launch(1)
-        patch.setattr(testbed, "locust_clients", lambda preflight: LentClients(clients))
+        for module in (testbed, technique_testbeds):
+            patch.setattr(module, "locust_clients", lambda preflight: LentClients(clients))
         yield
 
 

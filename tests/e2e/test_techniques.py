@@ -13,7 +13,24 @@ from harness.techniques.technique_scenario import DEFAULT, read
 from harness.techniques.techniques_table import SCHEMA
 from tests.commands import harness
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients", "warm_lab")]
+
+VARIANTS = """\
+workload = "paper-variants"
+load = {initiators = 1, threads = 2, payload_bytes = 100}
+times.embedded = {settle = "200ms", measure = "400ms", drain = "2m"}
+start = {conversations = "one_per_thread", dialog_ratio = 1, warm_up = true}
+
+[[variants]]
+technique = "all"
+target = {tables = "heap", activation_procedure = "dbo.SRPerf_Queue_LabTest_Unordered"}
+client.procedure = "dbo.SendMessageAsCaller"
+queue.retention = true
+
+[[variants]]
+technique = "batch"
+batch = true
+"""
 
 
 @pytest.fixture
@@ -68,3 +85,19 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     assert again.out.splitlines() == [
         f"figure: {results / 'figures' / 'techniques'}.{ending}" for ending in ("png", "svg")
     ]
+
+
+def test_a_lab_changes_from_one_variant_to_the_next_and_processes_each_message_once_and_in_order(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine.toml").write_text(VARIANTS)
+    results, _ = run_techniques(tmp_path, "--lab", "embedded", "--scenario", "mine.toml", "--repeats", "2")
+    table = pd.read_parquet(results / "reduced" / "techniques.parquet")
+    assert table.technique.tolist() == 2 * ["all", "batch"]
+    assert (table.sent_messages > 0).all()
+    batch = table[table.technique == "batch"]
+    assert (batch.processed_per_s > 0).all(), "after the clients have stopped"
+    deliveries = [pd.read_parquet(path) for path in (results / "techniques" / "batch" / "raw" / "deliveries").iterdir()]
+    cells = [pd.read_parquet(path) for path in (results / "techniques" / "batch" / "raw" / "cells").iterdir()]
+    first = min(one.processed_at_ns.min() for one in deliveries)
+    assert first > min(int(one.stopped_at_ns.iloc[0]) for one in cells)

@@ -13,13 +13,22 @@ FROM, TO = 100 * S, 102 * S  # the window
 CALLS_AT = [99 * S, 100 * S, 101 * S, 102 * S - 1_000]  # begun; the last returns behind the window
 
 
-def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | None = 3, calls_at_once: int = 1) -> None:
+def write_raw(
+    results: Path,
+    turn: Turn,
+    *,
+    attempt: int = 1,
+    readers: int | None = 3,
+    calls_at_once: int = 1,
+    drained: tuple[int, int] = (0, 0),
+) -> None:
+    """`drained`: when the clients have stopped, and when all messages were processed."""
     folder, cell = turn.folder(results), turn.cell
 
     def write(kind: str, columns: dict[str, list[Any]], writer: str = "") -> None:
         records.write(folder, kind, turn.visit, attempt, columns, writer=writer)
 
-    moments = {name: [0] for name in ("started_at_ns", "stopped_at_ns", "drained_at_ns")}
+    moments = {"started_at_ns": [0], "stopped_at_ns": [drained[0]], "drained_at_ns": [drained[1]]}
     counts = {f"{name}_messages": [12] for name in ("sent", "processed", "lost", "duplicated", "misordered")}
     write(
         "cells",

@@ -80,6 +80,29 @@ def test_the_ladder_ends_with_the_papers_settings() -> None:
     assert (top.dialog_ratio, top.conversations, top.warm_up) == (TRICK_DIALOG_RATIO, "one_per_thread", True)
 
 
+def test_each_variant_differs_in_one_setting_from_the_papers_set_up() -> None:
+    scenario = read(Path("variants"))
+    baseline, *variants = scenario.techniques
+    assert {one.kind for one in scenario.techniques} == {"variant"}
+    assert [baseline.compared_with, *{one.compared_with for one in variants}] == [None, baseline.key]
+    assert {one.key: differences(settings(one), settings(baseline)) for one in variants} == {
+        "heaps": {"target.tables"},
+        "unordered": {"target.activation_procedure"},
+        "as_caller": {"client"},
+        "retention": {"queue"},
+        "batch": {"batch"},
+    }
+    of_paper = {one.key: settings(one) for one in read().techniques}["baseline"]
+    assert differences(settings(baseline), of_paper) == {
+        "name",
+        "folder",
+        "about",
+        "digests",
+        "initiator",
+        "target.scripts",
+    }
+
+
 def test_every_technique_runs_once_before_any_runs_twice() -> None:
     scenario = read()
     ran = turns(scenario, version="2008", repeats=2)
@@ -117,6 +140,7 @@ def test_every_technique_runs_once_before_any_runs_twice() -> None:
             "warnings-7.conversations: 'two' is not valid; valid: one, one_per_thread",
         ),
         ('technique = "cold"', 'technique = "reuse"', "technique: two steps are named 'reuse': rename one"),
+        ("[[ladder]]", "[[rungs]]", "rungs: unknown key"),
         ("[load]", "[load", "not valid TOML: expected ']'"),
     ],
 )

@@ -21,11 +21,15 @@ from harness.sweep.attempt import NotReady
 from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Phases
 from harness.techniques import technique_testbeds
-from harness.techniques.technique_scenario import DEFAULT, read, turns
+from harness.techniques.technique_scenario import DEFAULT, VARIANTS, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
 from tests.sweep.fakes import IdleClients
 
-TURNS = {turn.technique.key: turn for turn in turns(read(), version="2008", repeats=1)}
+TURNS = {
+    turn.technique.key: turn
+    for scenario in (read(VARIANTS), read())
+    for turn in turns(scenario, version="2008", repeats=1)
+}
 
 Run = Callable[[str], list[str]]
 
@@ -61,6 +65,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     monkeypatch.setattr(technique_testbeds, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
     monkeypatch.setattr(link, "change_workload", lambda lab, workload: None)
+    monkeypatch.setattr(link, "retain", lambda lab, *, retention: None)
     monkeypatch.setattr(technique_testbeds, "sending", lambda lab, initiators, turn: None)
     monkeypatch.setattr(technique_testbeds, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})
@@ -107,6 +112,25 @@ def test_cold_dialogs_are_not_used_a_second_time(run: Run) -> None:
     run("trick_150")
     assert run("cold") == run("cold") == ["end all", "build 7500, cold"]
     assert run("baseline") == ["end all", "build 7500"]
+
+
+def test_messages_that_queues_retain_end_with_their_conversations_once_the_queues_do_not_retain_them(
+    testbed: ServerTestbed, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = testbed._equipment.asked  # type: ignore[attr-defined]
+    monkeypatch.setattr(link, "retain", lambda lab, *, retention: asked.append(f"retain: {retention}"))
+    assert run("heaps") == ["open", "retain: False", "build 7500"]
+    assert run("retention") == ["retain: True"]
+    assert run("unordered") == ["retain: False", "end all", "build 7500"]
+
+
+def test_activation_stops_for_a_step_in_batch_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[str] = []
+    monkeypatch.setattr(link, "stop_activation", lambda lab: stopped.append("stopped"))
+    run("batch")
+    assert stopped == ["stopped"]
+    run("heaps")
+    assert stopped == ["stopped"]
 
 
 def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, testbed: ServerTestbed) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, Turn, read, turns
-from tests.techniques.raw import write_raw
+from tests.techniques.raw import TO, S, write_raw
 
 
 @pytest.fixture
@@ -69,6 +69,20 @@ def test_conversations_in_use_are_those_that_were_begun_beforehand(
     write_raw(tmp_path, turn)
     row = row_of(tmp_path, scenario, turn)
     assert (row["conversations"], row["conversations_in_use"]) == (mode, in_use)
+
+
+def test_what_a_step_in_batch_receives_is_counted_from_the_end_of_its_clients_to_the_end_of_draining(
+    tmp_path: Path, scenario: Scenario
+) -> None:
+    turn = turn_of(scenario, "baseline")
+    arrangement = turn.technique.arrangement.model_copy(update={"batch": True})
+    turn = turn.model_copy(update={"technique": turn.technique.model_copy(update={"arrangement": arrangement})})
+    write_raw(tmp_path, turn, drained=(TO, TO + 2 * S))
+    row = techniques_table.row(
+        tmp_path, scenario.model_copy(update={"techniques": (turn.technique,)}), turn, 1, run_id="a run", lab="embedded"
+    )
+    assert (row["sent_per_s"], row["processed_per_s"]) == (3 * 2 / 2, 1 / 2)
+    assert (row["messages_per_receive"], row["readers"]) == (50, 16)
 
 
 @pytest.mark.parametrize("readers", [0, None])

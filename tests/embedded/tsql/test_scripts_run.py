@@ -241,6 +241,38 @@ def test_retained_messages_count_in_no_depth_and_end_with_their_conversations():
         assert linked.observe(observed, "queue_depth")[0]["messages"] == 0
 
 
+def test_variants_of_the_papers_set_up_send_gather_and_store_in_order():
+    linked = Linked()
+    linked.pool(2)
+    target, [side] = linked.target, linked.initiators
+    variants = workload_file.read("paper-variants")
+    linked.world.run_for(5)  # readers end
+    heaps = ("target/message_drop_heap.sql", "target/receive_count_heap.sql")
+    clustered = ("target/message_drop.sql", "target/receive_count.sql")
+    stored = "SELECT type_desc FROM sys.indexes WHERE object_id = OBJECT_ID(N'dbo.{}');"
+    for kind, paths in (("CLUSTERED", clustered), ("HEAP", heaps), ("CLUSTERED", clustered), ("HEAP", heaps)):
+        for path in ("target/drop_tables.sql", *paths):
+            target.script(path, **linked.variables(target), Tables=kind)
+        for table in ("messageDrop", "receiveCount"):
+            assert target.rows(stored.format(table)) == [(kind,)]
+    for one, paths in ((side, variants.initiator_scripts), (target, variants.target_scripts)):
+        for path in paths:
+            one.script(path, **linked.variables(one))
+    unordered = {"ActivationProcedure": "dbo.SRPerf_Queue_LabTest_Unordered"}
+    target.script("target/queue.sql", **linked.variables(target) | unordered)
+    target.script("target/stop_activation.sql", **linked.variables(target))
+    handle = side.value("SELECT TOP (1) handle FROM dbo.dialogs;")
+    for sequence in range(9):
+        side.call("dbo.SendMessageAsCaller", handle, body(1, 1, sequence))
+    linked.world.run_for(10)
+    assert linked.observe(target, "target_progress") == [{"processed": 0, "queue_depth": 9, "readers": 0}]
+    target.script("target/queue.sql", **linked.variables(target) | unordered)
+    linked.world.run_for(1)
+    assert linked.observe(target, "target_progress") == [{"processed": 9, "queue_depth": 0, "readers": 1}]
+    assert [row["sequence"] for row in linked.observe(target, "deliveries")] == list(range(9))
+    assert "Unordered" in linked.observe(target, "activated_tasks")[0]["procedure_name"]
+
+
 def test_dialogs_in_use_share_conversation_groups_for_each_ratio():
     linked = Linked()
     linked.pool(6)
