@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from harness.embedded.sqltypes import MAX, SqlType
+from tests.embedded.tsql.sides import Message
 
 REAL = SqlType("real", precision=24)
 TENTH = 0.10000000149011612  # the number of 32 bits that is nearest
@@ -136,6 +137,42 @@ def test_a_type_without_its_numbers_is_wrong_syntax(side, text):
 )
 def test_a_conversion_of_another_dialect_is_an_error(side, text, number):
     assert side.error(text).number == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DECLARE @v varbinary(9) = 'a'",
+        "DECLARE @v varbinary(9); SET @v = N'a'",
+        "DECLARE @v binary(9), @n nvarchar(9); SET @v = @n",
+        "DECLARE @v varbinary(9); SELECT @v = name FROM dbo.t",
+        "DECLARE @v TABLE (v varbinary(9)); INSERT @v VALUES ('a')",
+        "INSERT dbo.binaries SELECT name FROM dbo.t",
+        "UPDATE dbo.binaries SET v = 'a'",
+        "EXEC dbo.takes_binary 'a'",
+        "DECLARE @v varbinary(9); EXEC dbo.gives_text @v OUTPUT",
+        "EXEC sp_executesql N'RETURN', N'@v varbinary(9)', N'a'",
+        "CREATE PROCEDURE dbo.p @v varbinary(9) = 'a' AS RETURN",
+        "DECLARE @v TABLE (v varbinary(9)); RECEIVE service_name FROM dbo.q INTO @v",
+    ],
+)
+def test_text_becomes_binary_by_cast_alone(side, text):
+    side.run("CREATE TABLE dbo.binaries (v varbinary(9)); CREATE QUEUE dbo.q")
+    side.run("CREATE PROCEDURE dbo.takes_binary @v varbinary(9) AS RETURN")
+    side.run("CREATE PROCEDURE dbo.gives_text @v varchar(9) OUTPUT AS SET @v = 'a'")
+    side.run("INSERT dbo.t (n, name) VALUES (1, 'a')")
+    assert side.error(text).number == 257
+
+
+def test_null_that_a_client_sends_as_text_becomes_binary(side):
+    """The driver asks SQL Server for the type of the parameter, in a way that this server does not have."""
+    side.run("CREATE TABLE dbo.binaries (v varbinary(9))")
+    side.run("CREATE PROCEDURE dbo.takes_binary @v varbinary(9) AS RETURN")
+    for statement in ("INSERT dbo.binaries VALUES (@v)", "UPDATE dbo.binaries SET v = @v", "EXEC dbo.takes_binary @v"):
+        side.call("sp_executesql", statement, "@v varchar(1)", None)
+        with pytest.raises(Message, match="257"):
+            side.call("sp_executesql", statement, "@v varchar(1)", "a")
+    assert side.rows("SELECT v FROM dbo.binaries") == [(None,)]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from harness.embedded.tsql.statements.registry import (
     register,
     register_procedure,
 )
-from harness.embedded.tsql.storage.conversion import converter, family, fits
+from harness.embedded.tsql.storage.conversion import argument_converter, check_assignable, converter, family, fits
 from harness.embedded.tsql.text.parser import (
     Expression,
     Parser,
@@ -169,7 +169,9 @@ def _run_prepared(  # noqa: PLR0917
             raise SqlServerError(8145, parameter.name, "sp_executesql")
         target = types[names.index(name)]
         value = parameter.value
-        frame.variables[name] = value if fits(parameter.type, target) else converter(parameter.type, target)(value)
+        frame.variables[name] = (
+            value if fits(parameter.type, target) else argument_converter(parameter.type, target)(value)
+        )
         places[name] = first + number
     for declared in prepared.parameters:
         if declared.name not in frame.variables:
@@ -396,6 +398,7 @@ def _take_outputs(frame: Frame, node: Execute, scope: Scope, outputs: dict[int, 
         if expression is None or not node.arguments[place].output:
             continue
         target = "@" + expression.tree.name.lower()
+        check_assignable(type_, scope.types[target])
         frame.variables[target] = converter(type_, scope.types[target])(value)
 
 

@@ -28,7 +28,7 @@ from harness.embedded.tsql.statements.definitions import (
 )
 from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
-from harness.embedded.tsql.storage.conversion import check_assignable, converter, fits
+from harness.embedded.tsql.storage.conversion import argument_converter, fits
 from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
 from harness.embedded.tsql.translation.binding import scalar
 
@@ -258,9 +258,8 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
             number = place
         target = program.types[number]
         if type_ is not DEFAULT:
-            check_assignable(type_, target)
-            exact = fits(type_, target)
-            arguments.append((program.names[number], place, None if exact else converter(type_, target)))
+            convert = None if fits(type_, target) else argument_converter(type_, target)
+            arguments.append((program.names[number], place, convert))
     given = {name for name, _, _ in arguments}
     defaults = []
     for name, written, default in zip(program.names, program.written, program.defaults, strict=True):

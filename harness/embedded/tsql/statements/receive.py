@@ -24,7 +24,7 @@ from harness.embedded.tsql.statements.changes import variable_violation
 from harness.embedded.tsql.statements.conversations import optional
 from harness.embedded.tsql.statements.queries import assignments, converting
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.conversion import converter, fits
+from harness.embedded.tsql.storage.conversion import check_assignable, converter, fits
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_query, select_token
 from harness.embedded.tsql.translation import selects
@@ -245,6 +245,8 @@ def _conversions(sources: Sequence[Column], targets: Sequence[Column]) -> Conver
     """Conversions of the columns whose types do not fit; error 213 if the numbers of columns differ."""
     if len(sources) != len(targets):
         raise SqlServerError(213)
+    for source, target in zip(sources, targets, strict=True):
+        check_assignable(source.type, target.type)
     return [
         (place, converter(source.type, target.type, strict=True))
         for place, (source, target) in enumerate(zip(sources, targets, strict=True))

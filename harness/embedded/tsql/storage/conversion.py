@@ -109,8 +109,26 @@ def check_assignable(source: SqlType | None, target: SqlType) -> None:
     """Raise 257 if the conversion needs CAST or CONVERT."""
     if source is None:
         return
-    if (family(source) == "date" and target.name in NUMBERS) or (source.name == "xml" and target.name != "xml"):
+    if (
+        (source.name in TEXT and target.name in BINARY)
+        or (family(source) == "date" and target.name in NUMBERS)
+        or (source.name == "xml" and target.name != "xml")
+    ):
         raise SqlServerError(257, source.name, target.name)
+
+
+def argument_converter(source: SqlType | None, target: SqlType) -> Converter:
+    """The converter of an argument, and of the new value of a column. Text that becomes binary is error 257 only if it
+    is not NULL: a client that cannot know the type sends NULL as text."""
+    if source is None or source.name not in TEXT or target.name not in BINARY:
+        check_assignable(source, target)
+        return converter(source, target)
+
+    def refuse(value: Any) -> None:
+        if value is not None:
+            check_assignable(source, target)
+
+    return refuse
 
 
 # -- text --------------------------------------------------------------------------------------------------------------

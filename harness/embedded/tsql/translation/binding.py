@@ -279,7 +279,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, 
     tree = expression.tree
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    known = _constant(tree, target) or _variable(tree, scope, target, expression.line, is_cast=is_cast)
+    known = _constant(tree, target, is_cast=is_cast) or _variable(tree, scope, target, expression.line, is_cast=is_cast)
     if known is not None:
         return known
     check(expression.tree, expression.line, scope.declares)
@@ -340,13 +340,15 @@ def static_type(expression: Expression, scope: Scope, frame: Frame) -> SqlType |
     return Renderer(Binding(scope, frame), expression.line).value(expression.tree, Names()).type
 
 
-def _constant(tree: exp.Expr, target: SqlType | None) -> Evaluate | None:
+def _constant(tree: exp.Expr, target: SqlType | None, *, is_cast: bool) -> Evaluate | None:
     if not isinstance(tree, exp.Literal | exp.National | exp.HexString | exp.Null):
         return None
     fragment: Fragment = RENDERERS[type(tree)](Renderer(None, 0), tree, None)  # type: ignore[arg-type]
     value = fragment.constant
     if target is None or value is None:
         return lambda frame: value
+    if not is_cast:
+        check_assignable(fragment.type, target)
     convert = converter(fragment.type, target)
     try:
         converted = convert(value)

@@ -14,6 +14,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.storage.conversion import (
     INTEGER_RANGES,
+    argument_converter,
     check_assignable,
     converter,
     family,
@@ -164,6 +165,11 @@ class Renderer:
         """Convert a value that is assigned to a column: one that does not fit is an error."""
         if value.type is None and value.constant is None:
             return value
+        if value.constant is NOT_CONSTANT and family(value.type) == "text" and family(target) == "binary":
+            assert value.type is not None
+            name = f"assign_{value.type.name}_to_{target.name}"
+            self.function(name, 1, argument_converter(value.type, target))
+            return Fragment(f"{name}({value.sql})", target)
         check_assignable(value.type, target)
         return self.cast(value, target, strict=True)
 
