@@ -52,6 +52,11 @@ TEXTS: dict[int, str] = {
         "column name."
     ),
     1014: "A TOP or FETCH clause contains an invalid value.",
+    4127: "At least one of the arguments to COALESCE must be an expression that is not the NULL constant.",
+    4151: (
+        "The type of the first argument to NULLIF cannot be the NULL constant because the type of the first argument"
+        " has to be known."
+    ),
     4112: "The function '%s' must have an OVER clause with ORDER BY.",
     2715: "Column, parameter, or variable #%s: Cannot find data type %s.",
     2716: "Column, parameter, or variable #%s: Cannot specify a column width on data type %s.",
@@ -72,6 +77,10 @@ TEXTS: dict[int, str] = {
     8127: (
         'Column "%s" is invalid in the ORDER BY clause because it is not contained in either an aggregate function '
         "or the GROUP BY clause."
+    ),
+    8133: (
+        "At least one of the result expressions in a CASE specification must be an expression other than the NULL"
+        " constant."
     ),
     8134: "Divide by zero error encountered.",
     8152: "String or binary data would be truncated.",

@@ -36,6 +36,25 @@ TENTH = 0.10000000149011612  # the number of 32 bits that is nearest
         ("SUBSTRING(CAST('abcdef' AS char(6)), 5, 4)", SqlType("varchar", length=4), "ef"),
         ("0x01 + 0x0203", SqlType("varbinary", length=3), b"\1\2\3"),
         ("N'Ж' + 'Ж'", SqlType("nvarchar", length=2), "Ж?"),
+        # "Returns the highest precedence type from the set of types", and converts only what it comes to
+        ("CASE WHEN 1 = 1 THEN 1 ELSE 'a' END", SqlType("int"), 1),
+        ("CASE WHEN 1 = 0 THEN 'a' ELSE '5' END", SqlType("varchar", length=1), "5"),
+        ("CASE WHEN 1 = 0 THEN 1 ELSE '5' END", SqlType("int"), 5),
+        ("CASE WHEN 1 = 0 THEN CAST('a' AS int) ELSE 3 END", SqlType("int"), 3),
+        ("CASE WHEN 1 = 1 THEN 1 ELSE CAST(0 AS datetime) END", SqlType("datetime"), "1900-01-02 00:00:00.000"),
+        ("CASE WHEN 1 = 1 THEN 'a' ELSE N'b' END", SqlType("nvarchar", length=1), "a"),
+        ("CASE WHEN 1 = 1 THEN CAST('x' AS char(2)) END", SqlType("char", length=2), "x "),
+        ("CASE WHEN 1 = 1 THEN CAST('x' AS char(2)) ELSE CAST('y' AS char(4)) END", SqlType("char", length=4), "x   "),
+        ("CASE WHEN 1 = 1 THEN CAST('x' AS char(2)) ELSE 'yyy' END", SqlType("varchar", length=3), "x "),
+        ("IIF(1 = 1, CAST(1 AS binary(1)), CAST(1 AS binary(2)))", SqlType("binary", length=2), b"\1\0"),
+        ("COALESCE(1, 'a')", SqlType("int"), 1),
+        ("COALESCE(NULL, '5', 1)", SqlType("int"), 5),
+        ("COALESCE(CAST(NULL AS tinyint), 300)", SqlType("int"), 300),
+        # "Returns the same type as check_expression"
+        ("ISNULL(1, 'a')", SqlType("int"), 1),
+        ("ISNULL(CAST(NULL AS char(2)), 'bcd')", SqlType("char", length=2), "bc"),
+        ("ISNULL(CAST(NULL AS int), 1.7)", SqlType("int"), 1),
+        ("ISNULL(NULL, 'abc')", SqlType("varchar", length=3), "abc"),
         ("CAST('abc' AS varchar)", SqlType("varchar", length=30), "abc"),
         ("CAST('abc' AS varchar(1))", SqlType("varchar", length=1), "a"),
         ("CAST('abc' AS char varying(2))", SqlType("varchar", length=2), "ab"),
@@ -173,6 +192,27 @@ def test_null_that_a_client_sends_as_text_becomes_binary(side):
         with pytest.raises(Message, match="257"):
             side.call("sp_executesql", statement, "@v varchar(1)", "a")
     assert side.rows("SELECT v FROM dbo.binaries") == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "number"),
+    [
+        ("CASE WHEN 1 = 0 THEN 1 ELSE 'a' END", 245),
+        ("CASE WHEN 1 = 1 THEN 'a' ELSE 1 END", 245),
+        ("CASE WHEN 1 = 1 THEN 1 ELSE NEWID() END", 206),
+        ("CASE WHEN 1 = 1 THEN NULL ELSE NULL END", 8133),
+        ("IIF(1 = 1, NULL, NULL)", 8133),
+        ("COALESCE(NULL, 'a', 1)", 245),
+        ("COALESCE(NULL, NULL)", 4127),
+        ("NULLIF(NULL, 1)", 4151),
+        ("ISNULL(CAST(NULL AS int), 'a')", 245),
+        ("ISNULL(CAST(NULL AS int), GETDATE())", 257),
+        ("ISNULL(0x01, 'a')", 257),
+        ("1 FROM dbo.t WHERE n = 'a'", 245),
+    ],
+)
+def test_values_of_types_without_a_common_one_are_an_error(side, expression, number):
+    assert side.error(f"SELECT {expression}").number == number
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,9 @@ def common_type(types: Sequence[SqlType | None]) -> SqlType | None:
     if family(first) in ("text", "binary"):
         lengths = [text_length(type_) for type_ in known]
         length = MAX if MAX in lengths else max(lengths)
-        name = {"nchar": "nvarchar", "char": "varchar", "binary": "varbinary"}.get(first.name, first.name)
-        return SqlType(name, length=length)
+        varying = {"nchar": "nvarchar", "char": "varchar", "binary": "varbinary"}
+        is_fixed = all(type_.name in varying for type_ in known)
+        return SqlType(first.name if is_fixed else varying.get(first.name, first.name), length=length)
     if family(first) == "decimal":
         scale = max(type_.scale for type_ in known)
         whole = max((type_.precision or 10) - type_.scale for type_ in known)
@@ -176,6 +177,11 @@ def text_length(type_: SqlType) -> int:
     if type_.name in INTEGER_RANGES:
         return len(str(INTEGER_RANGES[type_.name][1])) + 1
     return 36 if type_.name == "uniqueidentifier" else 34 if type_.name == "datetimeoffset" else 41
+
+
+def is_null(value: Fragment) -> bool:
+    """Whether a value is the constant NULL, which has no type."""
+    return value.type is None and value.constant is None
 
 
 def is_int(value: int) -> bool:

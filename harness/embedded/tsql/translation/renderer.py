@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from decimal import Decimal
 from types import NoneType
 from typing import Any
@@ -35,6 +36,7 @@ from harness.embedded.tsql.translation.fragments import (
     Source,
     collation_of,
     common_type,
+    is_null,
     literal,
 )
 
@@ -47,6 +49,7 @@ _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Bet
 _TAKE_XML = (exp.Cast, exp.TryCast, exp.Convert, exp.Is, exp.Paren, exp.Alias, exp.Select, exp.Subquery, NoneType)
 XML_NS = 600  # for each character of a value that becomes xml
 CONVERSION_NS = 20  # for each of another long value
+FIXED_LENGTH = ("char", "nchar", "binary")
 _PARAMETER = re.compile(r"""'[^']*'|"[^"]*"|\?([0-9]+)""")  # and text and names, in which there is none
 
 
@@ -126,8 +129,10 @@ class Renderer:
     ) -> Fragment:
         """Convert a value: a constant now, others by an expression of SQLite if there is one, or a Python function."""
         if value.constant is not NOT_CONSTANT and not safe:
-            converted = converter(value.type, target, strict=strict, style=style)(value.constant)
-            return Fragment(self.literal(converted), target, converted, nullable=value.nullable)
+            convert = converter(value.type, target, strict=strict, style=style)
+            with suppress(SqlServerError):  # which belongs to the run: CASE may not come to this value
+                converted = convert(value.constant)
+                return Fragment(self.literal(converted), target, converted, nullable=value.nullable)
         if fits(value.type, target) and not style:
             return value._replace(type=target)
         sql = None if strict or style or safe else _native_cast(value, target)
@@ -151,11 +156,15 @@ class Renderer:
         return f"{name}({value.sql})"
 
     def to_family(self, value: Fragment, target: SqlType | None) -> Fragment:
-        """Convert a value to the family of the target type, of any length."""
+        """Convert a value to the family of the target type, of any length; a type of fixed length has its own."""
         if target is None or value.type is None or value.type == target:
             return value
+        if target.name in FIXED_LENGTH:
+            return self.cast(value, target)
         if family(value.type) == family(target) != "date":
             return value
+        if "uniqueidentifier" in (value.type.name, target.name) and family(value.type) not in ("text", "binary"):
+            raise SqlServerError(206, value.type.name, target.name)
         if family(target) in ("float", "decimal") and family(value.type) in ("integer", "float", "decimal"):
             return self.cast(value, target) if target.name == "real" else value
         wide = SqlType(target.name, length=MAX) if family(target) in ("text", "binary") else target
@@ -283,6 +292,8 @@ def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
     if kind in ("text", "binary"):
         if wanted in ("text", "binary"):
             target = SqlType(target.name, length=MAX)
+        if side.constant is not NOT_CONSTANT:
+            converter(side.type, target)(side.constant)  # its error is that of the query, also without rows
         return renderer.cast(side, target)
     if kind == "date" or target.name == "real" or (target.name in DATETIMES and kind != "uniqueidentifier"):
         return renderer.cast(side, target)
@@ -299,6 +310,8 @@ def guid_order(sql: str) -> str:
 
 
 def case(renderer: Renderer, branches: list[tuple[str, Fragment]], otherwise: Fragment) -> Fragment:
+    if all(is_null(value) for value in (otherwise, *(value for _, value in branches))):
+        raise SqlServerError(8133)
     common = common_type([value.type for _, value in branches] + [otherwise.type])
     parts = [f"WHEN {test} THEN {renderer.to_family(value, common).sql}" for test, value in branches]
     sql = f"(CASE {' '.join(parts)} ELSE {renderer.to_family(otherwise, common).sql} END)"

@@ -8,7 +8,7 @@ from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.catalog.data_types import TYPES, max_length
-from harness.embedded.tsql.storage.conversion import UNICODE, family
+from harness.embedded.tsql.storage.conversion import UNICODE, check_assignable, family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
 from harness.embedded.tsql.text.tokens import LENGTHS_MAX
 from harness.embedded.tsql.translation.arithmetic import exact, in_range, quotient
@@ -19,6 +19,7 @@ from harness.embedded.tsql.translation.fragments import (
     Fragment,
     collation_of,
     common_type,
+    is_null,
     text_length,
 )
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
@@ -93,6 +94,7 @@ def _isnull(renderer: Renderer, arguments: Arguments) -> Fragment:
     """ISNULL: the second argument is converted to the type of the first."""
     value, other = arguments
     if value.type is not None and other.type is not None:
+        check_assignable(other.type, value.type)
         other = renderer.cast(other, value.type)
     type_ = value.type or other.type
     return Fragment(
@@ -101,12 +103,16 @@ def _isnull(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 def _coalesce(renderer: Renderer, arguments: Arguments) -> Fragment:
+    if all(is_null(argument) for argument in arguments):
+        raise SqlServerError(4127)
     common = common_type([argument.type for argument in arguments])
     inner = ", ".join(renderer.to_family(argument, common).sql for argument in arguments)
     return Fragment(f"coalesce({inner})", common, collation=collation_of(*arguments))
 
 
 def _nullif(renderer: Renderer, arguments: Arguments) -> Fragment:
+    if is_null(arguments[0]):
+        raise SqlServerError(4151)
     left, right = comparable(renderer, *arguments)
     return Fragment(f"(CASE WHEN {left} = {right} THEN NULL ELSE {arguments[0].sql} END)", arguments[0].type)
 
