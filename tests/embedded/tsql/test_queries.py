@@ -222,3 +222,40 @@ def test_the_order_of_a_union_may_name_the_table_of_its_first_query(side):
         (6,),
         (7,),
     ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("SELECT 1,", "SELECT 1,, 2", "SELECT , 1", "SELECT 1 AS", "SELECT n, FROM dbo.t", "SELECT * FROM dbo.t,"),
+        *(
+            "SELECT 1 WHERE 1 IN (1,)",
+            "SELECT LEN('a',)",
+            "SELECT CONVERT(int, 1,)",
+            "SELECT COUNT(DISTINCT) FROM dbo.t",
+        ),
+        *("SELECT n FROM dbo.t ORDER BY n,", "SELECT n FROM dbo.t GROUP BY n,", "SELECT 1 WHERE 1 == 1"),
+        *("SELECT n FROM dbo.t LIMIT 1", "SELECT n FROM dbo.t OFFSET 1 ROWS", "SELECT * EXCEPT (n) FROM dbo.t"),
+        *("SELECT DISTINCT ON (n) n FROM dbo.t", "SELECT n FROM dbo.t ORDER BY n NULLS FIRST"),
+        *("SELECT 1 WHERE 1 ISNULL", "SELECT 1 WHERE 1 NOT NULL", "SELECT 1 WHERE 1 BETWEEN SYMMETRIC 2 AND 0"),
+        *("SELECT a.n FROM dbo.t AS a JOIN dbo.t AS b", "SELECT a.n FROM dbo.t AS a LEFT JOIN dbo.t AS b"),
+        *("SELECT a.n FROM dbo.t AS a JOIN dbo.t AS b ON", "SELECT a.n FROM dbo.t AS a CROSS JOIN dbo.t AS b ON 1 = 1"),
+        "SELECT a.n FROM dbo.t AS a LEFT SEMI JOIN dbo.t AS b ON a.n = b.n",
+    ],
+)
+def test_clauses_of_other_dialects_are_wrong_syntax(side, query):
+    assert side.error(query).number == 102
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT ISNULL(n, 1), ',', 'a,', '==' AS [from] FROM dbo.t WHERE n IS NOT NULL AND NOT n IS NULL",
+        "SELECT n * -1, COUNT(*) FROM dbo.t GROUP BY n EXCEPT SELECT 1, 2",
+        "SELECT a.n FROM dbo.t AS a, dbo.t AS b CROSS JOIN dbo.t AS c",
+        "SELECT a.n FROM dbo.t AS a JOIN dbo.t AS b ON b.n = a.n LEFT OUTER JOIN dbo.t AS c ON c.n = b.n",
+        "SELECT n FROM dbo.t ORDER BY n OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY",
+    ],
+)
+def test_clauses_like_those_of_other_dialects_are_right(side, query):
+    side.run(query)

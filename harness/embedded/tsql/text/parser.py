@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -156,6 +157,21 @@ COMPOUND = ("+", "-", "*", "/", "%")  # before the = of an assignment
 BEFORE_ITEM = ("SELECT", "ALL", "DISTINCT", ",")
 ITEM_ENDS = (",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "OPTION")  # of the SELECT list
 
+# sqlglot reads the clauses of all dialects, and drops some of them. These pairs of words are none of T-SQL.
+FOREIGN = {
+    *(("DISTINCT", "ON"), ("BETWEEN", "SYMMETRIC"), ("BETWEEN", "ASYMMETRIC"), ("NULLS", "FIRST"), ("NULLS", "LAST")),
+    *(("*", "EXCEPT"), ("*", "EXCLUDE"), ("*", "REPLACE"), ("*", "RENAME"), ("*", "ILIKE")),
+}
+# What an item of a list, or a name after AS, cannot be
+_NO_ITEM = frozenset(
+    {
+        *(TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING),
+        *(TokenType.ORDER_BY, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT),
+    }
+)
+_BEFORE_ITEM = frozenset({TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT})
+_SUSPECT = frozenset({",", "AS", "SELECT", "==", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)})
+
 CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
 
 
@@ -168,11 +184,30 @@ class _QueryParser(TSQLParser):
     TERM: ClassVar[dict[Any, Any]] = {**TSQLParser.TERM, **TSQLParser.BITWISE}
     BITWISE: ClassVar[dict[Any, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS}
+    QUERY_MODIFIER_PARSERS: ClassVar[dict[Any, Any]] = {
+        kind: parse for kind, parse in TSQLParser.QUERY_MODIFIER_PARSERS.items() if kind is not TokenType.LIMIT
+    }
     COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {TokenType.DOT: None}
 
     def _parse_primary(self) -> exp.Expr | None:
         turns.pause()
         return super()._parse_primary()
+
+    def _parse_join(
+        self,
+        skip_join_token: bool = False,
+        parse_bracket: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+    ) -> exp.Join | None:
+        """Every JOIN has ON, but for CROSS JOIN; sqlglot takes one without for a CROSS JOIN."""
+        is_list = self._curr.token_type is TokenType.COMMA
+        join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
+        if join is None or is_list or isinstance(join.this, exp.Lateral) or join.args.get("using"):
+            return join
+        has_on = join.args.get("on") is not None
+        if has_on == (join.kind == "CROSS") or join.kind not in ("", "INNER", "OUTER", "CROSS"):
+            self.raise_error("Expected a JOIN of T-SQL")
+        return join
 
     def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
         """`CAST ( expression AS type )`"""
@@ -276,6 +311,7 @@ def parse_from(tokens: Tokens, taken: list[Token]) -> Query:
 def _parse(method: Callable[[SqlglotParser], exp.Expr | None], taken: list[Token], text: str) -> exp.Expr:
     parser = _QueryParser(dialect=TSQL(), error_level=ErrorLevel.RAISE)
     line = taken[0].line
+    _refuse_foreign(taken)
     try:
         trees = parser._parse(method, taken, text)
     except ParseError as error:
@@ -291,6 +327,30 @@ def _parse(method: Callable[[SqlglotParser], exp.Expr | None], taken: list[Token
     if isinstance(tree, exp.Command) or tree.find(exp.Command):
         raise UnsupportedSyntax(taken[0].text.upper(), line)
     return tree
+
+
+def _refuse_foreign(taken: list[Token]) -> None:
+    """Raise 102 for what sqlglot takes and T-SQL does not."""
+    before = ""
+    for token, after in pairwise(taken):
+        word = token.text.upper()
+        if word in _SUSPECT and _is_foreign(before, word, token, after):
+            raise SqlServerError(102, after.text, line=after.line)
+        before = word
+    last = taken[-1]
+    if last.token_type in (*_BEFORE_ITEM, TokenType.ISNULL, TokenType.NOTNULL):
+        raise SqlServerError(102, last.text, line=last.line)
+
+
+def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:
+    kind, following = token.token_type, after.token_type
+    return (
+        (kind in _BEFORE_ITEM and following in _NO_ITEM)
+        or (kind is TokenType.EQ and word == "==")
+        or (kind in (TokenType.ISNULL, TokenType.NOTNULL) and following is not TokenType.L_PAREN)
+        or (kind is TokenType.NOT and following is TokenType.NULL and before != "IS")
+        or (word, after.text.upper()) in FOREIGN
+    )
 
 
 def parentheses(near: Token) -> tuple[Token, Token]:

@@ -102,6 +102,8 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
     if node.args.get("order"):
         only = shown if node.args.get("distinct") else None
         parts.append(order_by(renderer, node.args["order"], names, aliases, columns, only))
+    elif node.args.get("offset"):
+        raise SqlServerError(102, "OFFSET")
     parts.append(_limit(renderer, node))
     return " ".join(part for part in parts if part), columns
 

@@ -47,8 +47,8 @@ def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, *, 
         elif isinstance(node, exp.Star):
             arguments.append(Fragment("*", INT))
         elif isinstance(node, exp.Distinct):
-            if len(node.expressions) > 1:
-                raise SqlServerError(102, ",")
+            if len(node.expressions) != 1:
+                raise SqlServerError(102, "," if node.expressions else ")")
             inner = renderer.value(node.expressions[0], names)
             arguments.append(inner._replace(sql=f"DISTINCT {grouped(inner)}"))
         elif function.takes_condition and number == 0:
