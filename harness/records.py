@@ -193,6 +193,15 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("waiting_requests", pa.int64()),
         ("wait_time_ms", pa.int64()),
     ),
+    # One row per kind of spinlock: difference over the measured window.
+    "spinlocks": _kind(
+        ("instance", pa.string()),
+        ("spinlock", pa.string()),
+        ("collisions", pa.int64()),
+        ("spins", pa.int64()),
+        ("backoffs", pa.int64()),
+        ("sleep_ms", pa.int64()),
+    ),
     # One row per database file: difference over the measured window.
     "file_io": _kind(
         ("instance", pa.string()),
@@ -209,6 +218,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
 }
 
+
+# Labels of the metric `counter` for all schedulers together, and their columns in sql/observe/schedulers.sql.
+SCHEDULERS = {
+    "Schedulers\\Online": "schedulers",
+    "Schedulers\\Runnable Tasks": "runnable_tasks",
+    "Schedulers\\Active Workers": "active_workers",
+    "Schedulers\\Queued Tasks": "queued_tasks",
+}
 
 # The names of a kind's own fields, those behind KEY.
 FIELDS: Mapping[str, tuple[str, ...]] = {kind: tuple(schema.names[len(KEY) :]) for kind, schema in SCHEMAS.items()}

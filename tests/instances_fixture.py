@@ -144,6 +144,11 @@ def index_waits(cell: Cell, shape: str, measure_s: float) -> Columns:
     return records.columns("index_waits", rows)
 
 
+def spinlocks(cell: Cell) -> Columns:
+    rows = [(instance, "LOCK_HASH", 10, 1000 * cell.threads, 4, 0) for instance in instances(cell)]
+    return records.columns("spinlocks", rows)
+
+
 def file_io(cell: Cell, messages: float) -> Columns:
     """Two files of the lab's database and one of tempdb an instance; the log is written once for some commits."""
     rows = []
@@ -208,6 +213,16 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
         "page_spread": _page_spread(as_rows(dialog_pages(cell))),
         "latch_share": shares,
         "index_waits": _index_waits(as_rows(index_waits(cell, shape, 1.0))),
+        "spinlocks": [
+            row
+            | {
+                "place": 1,
+                "spins_per_s": float(row["spins"]),
+                "backoffs_per_s": float(row["backoffs"]),
+                "spins_per_collision": row["spins"] / row["collisions"],
+            }
+            for row in as_rows(spinlocks(cell))
+        ],
         "latches": [
             row
             | {

@@ -166,6 +166,7 @@ def write_cell(
         "latch_waits": instances_fixture.latch_waits(cell, shape, measured_from_ns, measure_s),
         "index_waits": instances_fixture.index_waits(cell, shape, measure_s),
         "latches": instances_fixture.latches(cell),
+        "spinlocks": instances_fixture.spinlocks(cell),
         "file_io": instances_fixture.file_io(cell, per_s * measure_s),
     }
     for kind, columns in columns_by_kind.items():

@@ -39,6 +39,7 @@ class Tables:
     page_spread: pd.DataFrame = field(default_factory=pd.DataFrame)
     latch_share: pd.DataFrame = field(default_factory=pd.DataFrame)
     index_waits: pd.DataFrame = field(default_factory=pd.DataFrame)
+    spinlocks: pd.DataFrame = field(default_factory=pd.DataFrame)
     file_io: pd.DataFrame = field(default_factory=pd.DataFrame)
     counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     techniques: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -29,12 +29,15 @@ from harness.figures.parts import (
     versions_note,
 )
 from harness.figures.reduced_run import Missing
+from harness.records import SCHEDULERS
 from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 
 TYPES_SHOWN = 6  # a role
 TICKS = 5  # more numbers of six digits would touch in a panel of this width
 ROLES = {"initiator": "Initiators", "target": "Target"}
 LOGS = {"initiator": "An initiator's log", "target": "The target's log"}
+SCHEDULED = {"initiator": "An initiator", "target": "The target"}
+ONLINE, RUNNABLE, ACTIVE, _ = SCHEDULERS
 CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 
 
@@ -130,6 +133,38 @@ def _finding(table: pd.DataFrame, roles: list[str]) -> str:
         f"{ROLES[role].lower()} {' → '.join(table.loc[role][ratio].idxmax() for ratio in ratios)}" for role in roles
     ]
     return f"Longest, {dialogs}: {'; '.join(tops)}."
+
+
+def scheduler_sentences(counters: pd.DataFrame, spinlocks: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
+    """Say how many tasks waited for a processor where most did, and which spinlocks spun most, by role, over the cells
+    that are valid (over all if none is)."""
+    if counters.empty or not counters.counter.isin(SCHEDULERS).any():
+        raise Missing("the instances' schedulers were not sampled")
+    counted = set(cells.cell_id[cells.valid] if cells.valid.any() else cells.cell_id)
+    sampled = counters[counters.counter.isin(SCHEDULERS) & counters.cell_id.isin(counted)]
+    means = sampled.pivot_table(index=["cell_id", "instance"], columns="counter", values="mean").reset_index()
+    spun = spinlocks if spinlocks.empty else spinlocks[spinlocks.cell_id.isin(counted)]
+    sentences = []
+    for role, who in SCHEDULED.items():
+        if len(rows := _of_role(means, role)):
+            most = rows.loc[rows[RUNNABLE].idxmax()]
+            online = int(most[ONLINE])
+            runnable = f"up to {short(most[RUNNABLE])} runnable tasks" if most[RUNNABLE] else "no runnable task"
+            sentences.append(
+                f"{who}, {online} scheduler{'s' * (online != 1)}: {runnable} waited for a processor, "
+                f"with {short(most[ACTIVE])} active workers (means of a cell's samples)."
+            )
+        if len(rows := _of_role(spun, role)):
+            most_spun = rows.groupby("spinlock")[["spins_per_s", "backoffs_per_s"]].max().nlargest(3, "spins_per_s")
+            named = [
+                f"{one.Index} {one.spins_per_s:,.0f} ({one.backoffs_per_s:,.0f})" for one in most_spun.itertuples()
+            ]
+            sentences.append(f"{who}, most spins (backoffs) a second of a spinlock: {', '.join(named)}.")
+    return sentences
+
+
+def _of_role(table: pd.DataFrame, role: str) -> pd.DataFrame:
+    return table if table.empty else table[(table.instance == "target") == (role == "target")]
 
 
 def logs(file_io: pd.DataFrame, cells: pd.DataFrame) -> Sheet:

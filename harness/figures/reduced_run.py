@@ -20,7 +20,16 @@ from harness.workload_file import PAPER
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
-OPTIONAL_TABLES = ("bins", "page_spread", "latch_share", "index_waits", "file_io", "counters", "techniques")
+OPTIONAL_TABLES = (
+    "bins",
+    "page_spread",
+    "latch_share",
+    "index_waits",
+    "spinlocks",
+    "file_io",
+    "counters",
+    "techniques",
+)
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
     "cells": {"block", "state", "rate_per_s", "until_drained_per_s"},

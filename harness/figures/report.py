@@ -200,6 +200,10 @@ def findings(run: Run) -> list[Finding]:
             f"initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]}, with the 150 trick "
             f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}",
         ),
+        Finding(
+            "Schedulers and spinlocks",
+            _said(lambda: instance_activity.scheduler_sentences(merged.counters, merged.spinlocks, merged.cells)),
+        ),
         Finding("Logs and files", _said(lambda: instance_activity.log_sentences(merged.file_io, merged.cells))),
     ]
     if len(run.versions) > 1:

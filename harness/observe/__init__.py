@@ -5,8 +5,8 @@ sweep nor another observer. A latch watch beside it samples ten times a second i
 read, with the queries of `sql/observe`.
 
 - `observers`: one instance's observer, with its queries for the record `samples`, and all observers of a lab together
-- `snapshots`: differences of totals as rows of `waits`, `processors`, `latches`, `file_io` and `index_waits`; the facts
-  about an instance that the manifest records
+- `snapshots`: differences of totals as rows of `waits`, `processors`, `latches`, `file_io`, `index_waits` and
+  `spinlocks`; the facts about an instance that the manifest records
 - `latch_watch`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
 - `machine_use`: what else this machine did meanwhile, as a row of `machine`
 - `dialog_pages`: the pages of the used dialogs, read once for each pool over the dedicated administrator connection

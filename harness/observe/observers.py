@@ -4,7 +4,8 @@ An observer has one thread and one connection: samples at an interval, snapshots
 
 Metrics of the record `samples`: `queue_depth` (label: queue), `transmission_queue_depth`, `queue_monitor` (label: queue
 and state; value: sessions inside RECEIVE), `activated_tasks` (label: procedure), and the broker's counters as `counter`
-(label: object, counter and instance, joined by `\\`). Counters whose name ends in `/sec` hold running totals.
+(label: object, counter and instance, joined by `\\`). Counters whose name ends in `/sec` hold running totals. What the
+schedulers show (`records.SCHEDULERS`) is recorded as counters too.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ def _depth(file: str) -> Query:
     return _query(file, lambda row: Sample("queue_depth", row["queue_name"], row["messages"]))
 
 
+def _schedulers(connection: pyodbc.Connection, queue: str) -> list[Sample]:
+    [row] = scripts.rows(connection, "observe/schedulers.sql", {})
+    return [Sample("counter", label, row[column]) for label, column in records.SCHEDULERS.items()]
+
+
 SAMPLED: Sequence[Query] = (
     _depth("queue_depth"),
     _query("transmission_queue", lambda row: Sample("transmission_queue_depth", "", row["messages"])),
@@ -66,6 +72,7 @@ SAMPLED: Sequence[Query] = (
             row["counter_value"],
         ),
     ),
+    _schedulers,
 )
 
 

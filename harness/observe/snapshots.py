@@ -45,6 +45,7 @@ class Snapshot:
     latches: Totals | None = None  # class → requests, time in ms
     file_io: Totals | None = None  # database, file, type → the counts of the record, size in place of growth
     index_waits: Totals | None = None  # object and index id → the counts of the record
+    spinlocks: Totals | None = None  # name → collisions, spins, backoffs, time asleep in ms
     refusals: Mapping[str, str] = field(default_factory=dict)  # record → why it is missing
 
 
@@ -66,7 +67,8 @@ def snapshot(connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.tim
     indexes = _rows(connection, "index_waits", "index_waits", refusals)
     spent, processors = processor[0].values() if processor else (None, 0)
     index_waits = None if indexes is None else _of_indexes(indexes)
-    return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, index_waits, refusals)
+    spinlocks = totals("spinlocks", 1)
+    return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, index_waits, spinlocks, refusals)
 
 
 def _of_indexes(rows: list[dict[str, Any]]) -> Totals:
@@ -96,6 +98,7 @@ def changes(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> di
         "latches": _differences("latches", before, after),
         "file_io": _differences("file_io", before, after),
         "index_waits": _differences("index_waits", before, after),
+        "spinlocks": _differences("spinlocks", before, after),
     }
     return {record: records.columns(record, rows) for record, rows in found.items() if rows is not None}
 

@@ -59,7 +59,7 @@ from harness.reporting import to_standard_error
 __all__ = ["SparkUnavailable", "reduce"]
 
 # Not every instance provides the records of these tables, or has any.
-MAY_BE_EMPTY = ("page_spread", "latch_share", "index_waits", "latches", "file_io", "counters")
+MAY_BE_EMPTY = ("page_spread", "latch_share", "index_waits", "latches", "spinlocks", "file_io", "counters")
 _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "block")
 ORDER = {
     "cells": _CELLS_IN_ORDER,
@@ -71,6 +71,7 @@ ORDER = {
     "latch_share": (*_CELLS_IN_ORDER, "instance", "object_name", "wait_type"),
     "index_waits": (*_CELLS_IN_ORDER, "instance", "object_name", "index_id"),
     "latches": (*_CELLS_IN_ORDER, "instance", "latch_class"),
+    "spinlocks": (*_CELLS_IN_ORDER, "instance", "place"),
     "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
     "counters": (*_CELLS_IN_ORDER, "instance", "counter"),
 }
@@ -215,6 +216,7 @@ def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
     tables.write("latch_share", instance_activity.latch_share(rows["latch_waits"], rows["samples"], counting))
     tables.write("index_waits", instance_activity.index_waits(rows["index_waits"], counting))
     tables.write("latches", instance_activity.latches(rows["latches"], counting))
+    tables.write("spinlocks", instance_activity.spinlocks(rows["spinlocks"], counting))
     tables.write("file_io", instance_activity.file_io(rows["file_io"], counting))
     tables.write("counters", instance_activity.counters(rows["samples"], counting))
 

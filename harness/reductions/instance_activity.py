@@ -18,6 +18,7 @@ UNRESOLVED = "not resolved"  # pages whose object is unknown
 WAITS_KEPT = 10  # per cell and role
 # Kept at any place, because the paper speaks of them, and a missing row would read as no waiting.
 ALWAYS_KEPT = ("PAGELATCH_EX", "PAGELATCH_SH", "WRITELOG")
+SPINLOCKS_KEPT = 10  # per cell and instance
 WAITS_NAMED = 3  # in the cell's own row
 
 # Waits of idle tasks: a queue reader in WAITFOR (RECEIVE ...), timers, background tasks. They say nothing about a
@@ -132,6 +133,21 @@ def index_waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
         ),
         _per_second("page_latch_waits").alias("page_latch_waits_per_s"),
         _each("page_latch_wait_ms", "page_latch_waits").alias("page_latch_wait_ms_mean"),
+    )
+
+
+def spinlocks(raw: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return the spinlocks with the most spins of each cell and instance, with their rates."""
+    counts = ("collisions", "spins", "backoffs", "sleep_ms")
+    most_first = Window.partitionBy(*ATTEMPT, "instance").orderBy(F.col("spins").desc(), "spinlock")
+    placed = with_moments(raw.select(*KEY, "instance", "spinlock", *counts), attempts).withColumn(
+        "place", F.row_number().over(most_first.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    )
+    return placed.where(F.col("place") <= SPINLOCKS_KEPT).select(
+        *(*KEY, "instance", "place", "spinlock", *counts),
+        _per_second("spins").alias("spins_per_s"),
+        _per_second("backoffs").alias("backoffs_per_s"),
+        F.round(F.col("spins") / F.nullif("collisions", F.lit(0)), 1).alias("spins_per_collision"),
     )
 
 

@@ -137,6 +137,8 @@ def test_observers_record_latch_samples_waits_latches_and_writes(instance: Insta
     assert written["db_log"] > 0
     waits, samples = observed.records["latch_waits"], observed.records["samples"]
     assert set(waits["object_name"]) <= {"sys.sysdesend"} and set(waits["instance"]) <= {"initiator-1"}
+    shown = dict(zip(samples["label"], samples["value"], strict=True))  # the last sample
+    assert shown["Schedulers\\Online"] == 1 and shown["Schedulers\\Active Workers"] >= 1
     looks = [
         value for metric, value in zip(samples["metric"], samples["value"], strict=True) if metric == "latch_looks"
     ]

@@ -49,6 +49,7 @@ def test_what_the_login_may_not_see_is_not_recorded_and_reported_once(plain: Ins
         "target does not show index_waits to this login",
         "target does not show latches to this login",
         "target does not show processors to this login",
+        "target does not show spinlocks to this login",
         "target does not show waits for pages",
         "target does not show waits to this login",
     ]

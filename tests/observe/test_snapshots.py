@@ -26,6 +26,7 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
             )
         )
     ],
+    "spinlocks": [{"spinlock": "LOCK_HASH", "collisions": 5, "spins": 900, "backoffs": 2, "sleep_ms": 0}],
     "index_waits": [
         dict(zip(INDEX, (object_id, schema, name, *queue, index_id, *range(1, 8)), strict=True))
         for object_id, schema, name, queue, index_id in (
@@ -69,6 +70,7 @@ def test_a_snapshot_holds_all_totals_that_the_instance_shows(instance: Callable[
     assert taken.file_io == {("SSBTarget", "SSBTarget_log", "LOG"): (1, 2, 3, 4, 5, 6, 0)}
     indexes = ("sys.sysdesend", 1), ("queue dbo.q", 2), ("dbo.messageDrop", 0), ("object 902", 1)
     assert taken.index_waits == dict.fromkeys(indexes, (1, 2, 3, 4, 5, 6, 7))
+    assert taken.spinlocks == {("LOCK_HASH",): (5, 900, 2, 0)}
     assert taken.refusals == {}
 
 
@@ -77,7 +79,7 @@ def test_what_the_login_may_not_see_is_left_out_with_its_reason(instance: Callab
     taken = snapshot(CONNECTION)
     assert taken.latches is None and taken.processor_time_ms is None and taken.waits is not None
     assert list(taken.refusals) == ["processors", "latches"]
-    assert set(changes({"target": taken}, {"target": taken})) == {"waits", "file_io", "index_waits"}
+    assert set(changes({"target": taken}, {"target": taken})) == {"waits", "file_io", "index_waits", "spinlocks"}
 
 
 def test_a_broken_connection_is_not_a_refusal(instance: Callable[..., None]) -> None:
@@ -97,6 +99,7 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             {("BUFFER",): (5, 50)},
             {file: (1, 10, 1, 1, 100, 1, 4096)},
             {("sys.sysdesend", 1): (1, 2, 3, 4, 5, 6, 7)},
+            {("LOCK_HASH",): (5, 900, 2, 0), ("MUTEX",): (1, 1, 0, 0)},
         )
     }
     after = {
@@ -108,6 +111,7 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             {("BUFFER",): (5, 50), ("LOG_MANAGER",): (1, 2)},
             {file: (1, 10, 1, 5, 900, 21, 8192)},
             {("sys.sysdesend", 1): (2, 4, 3, 4, 5, 6, 7), ("dbo.t", 0): (0, 0, 0, 0, 9, 0, 0)},
+            {("LOCK_HASH",): (7, 1000, 2, 0), ("MUTEX",): (1, 1, 0, 0)},
         )
     }
     assert changes(before, after) == {
@@ -154,5 +158,13 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             "row_locks": [0, 9],
             "row_lock_waits": [0, 0],
             "row_lock_wait_ms": [0, 0],
+        },
+        "spinlocks": {
+            "instance": ["target"],
+            "spinlock": ["LOCK_HASH"],
+            "collisions": [2],
+            "spins": [100],
+            "backoffs": [0],
+            "sleep_ms": [0],
         },
     }

@@ -9,6 +9,7 @@ from harness.reductions.instance_activity import (
     latches,
     page_spread,
     processor_use,
+    spinlocks,
     top_waits,
     waits,
 )
@@ -204,6 +205,26 @@ def test_an_index_has_its_share_of_the_time_for_which_tasks_waited_for_pages(spa
         "page_latch_wait_ms_mean double",
     )
     assertDataFrameEqual(index_waits(raw("index_waits", rows), attempts).select(*expected.columns), expected)
+
+
+def test_the_spinlocks_with_the_most_spins_are_kept_with_their_rates(spark, raw, attempts):
+    rows = [
+        {
+            "instance": "target",
+            "spinlock": f"LOCK_{number:02}",
+            "collisions": 4,
+            "spins": 10 * number,
+            "backoffs": number,
+        }
+        for number in range(1, 13)
+    ]
+    kept = spinlocks(raw("spinlocks", rows), attempts)
+    assert {row.spinlock for row in kept.collect()} == {f"LOCK_{number:02}" for number in range(3, 13)}
+    expected = spark.createDataFrame(
+        [(1, "LOCK_12", 60.0, 6.0, 30.0)],
+        "place int, spinlock string, spins_per_s double, backoffs_per_s double, spins_per_collision double",
+    )
+    assertDataFrameEqual(kept.where("place = 1").select(*expected.columns), expected)
 
 
 def wait(instance, wait_type, wait_time_ms, waiting_tasks=1):

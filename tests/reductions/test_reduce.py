@@ -49,6 +49,7 @@ def test_the_tables_are_written_as_parquet_and_csv_and_nothing_else(run):
         "latch_share",
         "index_waits",
         "latches",
+        "spinlocks",
         "file_io",
         "counters",
     )

@@ -1,0 +1,49 @@
+import pandas as pd
+import pytest
+
+from harness.figures.instance_activity import scheduler_sentences
+from harness.figures.reduced_run import Missing
+
+CELLS = pd.DataFrame({"cell_id": ["busy", "idle", "broken"], "valid": [True, True, False]})
+
+
+def counters(cell, instance, online, runnable, active):
+    names = {"Online": online, "Runnable Tasks": runnable, "Active Workers": active, "Queued Tasks": 0.0}
+    return [
+        {"cell_id": cell, "instance": instance, "counter": f"Schedulers\\{name}", "mean": float(value)}
+        for name, value in names.items()
+    ]
+
+
+def spinlock(cell, name, spins):
+    return {
+        "cell_id": cell,
+        "instance": "target",
+        "spinlock": name,
+        "spins_per_s": spins / 2,
+        "backoffs_per_s": spins / 100,
+    }
+
+
+def test_the_cell_with_most_runnable_tasks_is_described_and_cells_that_do_not_count_are_not():
+    sampled = pd.DataFrame(
+        [
+            *counters("busy", "initiator-1", 8, 3.25, 40),
+            *counters("idle", "initiator-1", 8, 0, 2),
+            *counters("broken", "initiator-1", 8, 99, 99),
+            *counters("busy", "target", 1, 0, 16),
+        ]
+    )
+    spun = pd.DataFrame([spinlock("busy", f"LOCK_{number}", 1000 * number) for number in range(1, 5)])
+    assert scheduler_sentences(sampled, spun, CELLS) == [
+        "An initiator, 8 schedulers: up to 3.2 runnable tasks waited for a processor, with 40 active workers (means of a cell's samples).",
+        "The target, 1 scheduler: no runnable task waited for a processor, with 16 active workers (means of a cell's samples).",
+        "The target, most spins (backoffs) a second of a spinlock: LOCK_4 2,000 (40), LOCK_3 1,500 (30), LOCK_2 1,000 (20).",
+    ]
+
+
+def test_a_run_without_samples_of_schedulers_says_so():
+    others = pd.DataFrame([{"cell_id": "busy", "instance": "target", "counter": "SQL SENDs/sec", "mean": 1.0}])
+    for table in (pd.DataFrame(), others):
+        with pytest.raises(Missing, match="schedulers were not sampled"):
+            scheduler_sentences(table, pd.DataFrame(), CELLS)
