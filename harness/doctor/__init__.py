@@ -8,6 +8,7 @@ the problem and the remedy. The checks depend on the facts alone and change noth
 - `transport`: routes to the other side, those of msdb for arriving messages, endpoints and who may connect
 - `dialog_security`: master keys, certificates of dialogs and their copies, binding, right to send
 - `instance_settings`: version, edition, options that distort a measurement
+- `commits`: how long a single commit takes, of which the log's disk decides
 - `machine`: disk and log for the largest planned cell, differences between clocks, processors and disks that are shared
 
 They cover what `ssbdiagnose CONFIGURATION` covers, and identify objects by what they do instead of by name: an
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.doctor import dialog_security, instance_settings, machine, probe, services, transport
+from harness.doctor import commits, dialog_security, instance_settings, machine, probe, services, transport
 from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, worst_first
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.link import local_name
@@ -41,7 +42,9 @@ def examine(
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
         clocks = in_parallel(machine.measure_clock, opened)
-    found = [*configuration(lab, sides), *machine.check_placement(lab)]
+        found = [*configuration(lab, sides), *machine.check_placement(lab)]
+        for measured in zip(sides, opened, clocks, strict=True):
+            found += commits.check(*measured, is_embedded=lab.place == "embedded")
     for side, clock in zip(sides, clocks, strict=True):
         found += machine.check_clock(side, clock)
         found += machine.check_processors(side, lab.placement)

@@ -96,8 +96,9 @@ def _entries_of_workload(run: Run) -> dict[str, Any]:
         return {}
     tables = {name: part for name, part in stored.items() if isinstance(part, dict)}
     for name, field in Workload.model_fields.items():
-        if isinstance(field.default, BaseModel):
-            tables[name] = {**field.default.model_dump(mode="json"), **tables.get(name, {})}
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            defaults = field.annotation.model_construct().model_dump(mode="json")
+            tables[name] = {**defaults, **tables.get(name, {})}
     return {f"{name}.{key}": value for name, part in tables.items() for key, value in part.items()}
 
 

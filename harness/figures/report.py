@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader
 from harness.claims import Judgement, counted
 from harness.claims.gain import precision_reached
 from harness.claims.judgement import over_blocks
+from harness.doctor import commits
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages, trick_answer
 from harness.figures.headlines import (
@@ -155,6 +156,17 @@ def _warnings(run: Run) -> list[str]:
     ]
 
 
+def _commit_sentences(run: Run) -> list[str]:
+    """Say how long a single commit took on each instance before the run, beside which WRITELOG is to be seen."""
+    by_version = run.manifest.get("findings") or {}
+    return [
+        f"Before the run, {finding['instance']}{f' of {version}' if len(by_version) > 1 else ''}: {finding['text']}."
+        for version, findings_ in by_version.items()
+        for finding in findings_
+        if finding["check"] == commits.CHECK and finding["severity"] == "information"
+    ]
+
+
 def _instance_name(instance: dict[str, Any]) -> str:
     version = instance.get("lab_version")
     return f"Instance {instance.get('name', '?')}{f', version {version}' if version else ''}"
@@ -196,7 +208,7 @@ def findings(run: Run) -> list[Finding]:
         ),
         Finding(
             "Waits",
-            _said(lambda: [instance_activity.longest_waits(merged.waits, merged.cells)]),
+            (*_said(lambda: [instance_activity.longest_waits(merged.waits, merged.cells)]), *_commit_sentences(run)),
             f"initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]}, with the 150 trick "
             f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}",
         ),

@@ -25,7 +25,8 @@ SELECT
     (SELECT COUNT(*) FROM sys.services WHERE name LIKE N'%Probe%') AS services,
     (SELECT COUNT(*) FROM sys.service_queues WHERE name LIKE N'%Probe%') AS queues,
     (SELECT COUNT(*) FROM sys.routes WHERE name LIKE N'Probe%') AS routes,
-    (SELECT COUNT(*) FROM sys.remote_service_bindings WHERE name LIKE N'Probe%') AS bindings;
+    (SELECT COUNT(*) FROM sys.remote_service_bindings WHERE name LIKE N'Probe%') AS bindings,
+    (SELECT COUNT(*) FROM sys.tables WHERE name LIKE N'doctor%') AS tables;
 """
 
 
@@ -39,11 +40,11 @@ def test_a_healthy_lab_has_no_errors_or_warnings_and_the_probe_leaves_nothing(la
     findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, tell=printed.append)
     assert ills(findings) == []
     checks = {finding.check for finding in findings}
-    assert {"edition", "clock", "space", "probe", "handles"} <= checks
+    assert {"edition", "clock", "space", "probe", "handles", "commits"} <= checks
     assert "licence" not in checks
     assert len(printed) == 2
     doctor.raise_errors(findings)
-    assert left_over(lab) == [(0,) * 6] * 3
+    assert left_over(lab) == [(0,) * 7] * 3
 
 
 def test_the_targets_activated_procedure_does_not_receive_the_probe(lab):
@@ -62,7 +63,7 @@ def test_leftovers_of_a_killed_probe_do_not_disturb_the_next(lab):
     with connections([lab.target]) as (connection,):
         scripts.run(connection, "doctor/probe_service.sql", variables)
     assert not ills(probe.there_and_back(lab, asked(lab)))
-    assert left_over(lab) == [(0,) * 6] * 3
+    assert left_over(lab) == [(0,) * 7] * 3
 
 
 def test_a_probe_that_cannot_be_created_is_a_warning(lab, monkeypatch):
@@ -73,7 +74,7 @@ def test_a_probe_that_cannot_be_created_is_a_warning(lab, monkeypatch):
     findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)
     assert ills(findings) == [("warning", "lab", "probe")]
     assert "error 262" in findings[0].text
-    assert left_over(lab) == [(0,) * 6] * 3
+    assert left_over(lab) == [(0,) * 7] * 3
 
 
 def test_no_probe_is_sent_between_sides_with_errors(lab, monkeypatch):
@@ -98,7 +99,7 @@ def test_a_lab_without_dialog_security_and_with_encrypted_endpoints_is_healthy_t
     with open_lab(topology, version="2008", initiators=1) as lab:
         findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)
         assert ills(findings) == []
-        assert left_over(lab) == [(0,) * 6] * 2
+        assert left_over(lab) == [(0,) * 7] * 2
 
 
 def test_three_initiators_are_examined_at_once():

@@ -13,12 +13,13 @@ from harness.lab.instances import connections
 pytestmark = pytest.mark.process
 
 FOLDER = scripts.SQL_ROOT / "doctor"
-ASKED = [*QUESTIONS, "volume", "clock", "accelerated_recovery", "probe_status"]
+ASKED = [*QUESTIONS, "volume", "clock", "accelerated_recovery", "probe_status", "commit_waits"]
 
 
-def test_every_file_is_a_query_or_belongs_to_the_probe():
+def test_every_file_is_a_query_or_belongs_to_the_probe_or_to_single_commits():
     others = {path.stem for path in FOLDER.glob("*.sql")} - set(ASKED)
-    assert others == {"handles", *(name for name in others if name.startswith("probe_"))}
+    single_commits = {"commit_table", "commit", "drop_commit_table"}
+    assert others == {"handles", *single_commits, *(name for name in others if name.startswith("probe_"))}
 
 
 @pytest.mark.parametrize("question", ASKED)

@@ -310,10 +310,19 @@ def test_a_key_that_an_older_manifest_lacks_has_its_default(tmp_path):
         return read(write_reduced(tmp_path / folder, CELLS[:4], settings={"workload": workload}))
 
     older, newer = (
-        run("a", client={"procedure": "dbo.Submit"}),
-        run("b", client={"procedure": "dbo.Submit", "think_time": 0.0}),
+        run("a", client={"procedure": "dbo.Submit"}, target={"activation_procedure": "dbo.Take"}),
+        run(
+            "b",
+            client={"procedure": "dbo.Submit", "think_time": 0.0},
+            target={"activation_procedure": "dbo.Take", "tables": "clustered"},
+        ),
     )
-    changed = run("c", client={"procedure": "dbo.Submit"}, dialogs={"priority": 7})
+    changed = run(
+        "c",
+        client={"procedure": "dbo.Submit"},
+        target={"activation_procedure": "dbo.Take"},
+        dialogs={"priority": 7},
+    )
     assert remarkable(older, newer) == []
     assert remarkable(older, changed) == ["The runs of the workload orders differ (dialogs.priority: 5 / 7)"]
     model = read(write_reduced(tmp_path / "d", CELLS[:4], lab="simulated"))

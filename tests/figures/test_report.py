@@ -87,15 +87,18 @@ def test_the_page_of_sql_server_names_the_version_and_the_licences_clause(server
 
 def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
     finding = {"instance": "target", "check": "log", "remedy": ""}
+    commits = {"instance": "target", "check": "commits", "severity": "information", "text": "a commit takes 300 us"}
     findings = {
         "2008": [
             {**finding, "severity": "warning", "text": "grows"},
             {**finding, "severity": "information", "text": "is"},
+            commits,
         ]
     }
     run = write_reduced(tmp_path / "run", quick_cells()[:2], findings=findings)
     text = page(run).text
     assert "target, log: grows" in text and "target, log: is" not in text
+    assert said(run, "Waits").sentences[-1] == "Before the run, target: a commit takes 300 us."
 
 
 def test_the_manifest_is_shown_and_escaped(tmp_path):

@@ -1,0 +1,96 @@
+"""How long a single commit takes on each instance: what the disk of its log is worth, before anything is measured.
+
+Every message is in some commit, and a commit waits for the log: nothing explains the waits of type WRITELOG better. One
+connection commits 100 rows (10 on the embedded broker), one after another, while nothing else runs on the lab; one
+instance after another, as their logs may share a disk. What a client waits for a commit contains a round trip, which
+`machine.measure_clock` has measured. What the instance waited is read from its own totals, without a distribution.
+
+No table is created in a database that existed before the lab.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.doctor.facts import Facts, Finding
+from harness.doctor.machine import ClockDifference
+from harness.lab import scripts
+from harness.lab.scripts import ScriptError, is_refusal
+
+if TYPE_CHECKING:
+    import pyodbc
+
+CHECK = "commits"
+COMMITS = 100  # as many as a p99 needs
+COMMITS_EMBEDDED = 10  # where the time says nothing of SQL Server
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTimes:
+    """Microseconds of single commits on one connection."""
+
+    calls_us: Sequence[float]  # as a client waits for each
+    round_trip_us: float  # of a call that commits nothing
+    writelog_us: float | None  # mean of the instance's waits; None if it does not show them
+
+    def __str__(self) -> str:
+        number, slow = len(self.calls_us), f"slowest {max(self.calls_us):,.0f} us"
+        if number >= COMMITS:
+            slow = f"p99 {statistics.quantiles(self.calls_us, n=100, method='inclusive')[-1]:,.0f} us"
+        text = f"a commit of one row takes {statistics.median(self.calls_us):,.0f} us ({slow}, of {number}), "
+        text += f"with a round trip of {self.round_trip_us:,.0f} us; "
+        if self.writelog_us is None:
+            return f"{text}its WRITELOG is not shown to this login"
+        return f"{text}WRITELOG is {self.writelog_us:,.0f} us of it on average"
+
+
+def measure(
+    side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, commits: int = COMMITS
+) -> CommitTimes:
+    """Commit so many rows in a table of its own, which is removed again; `clock` is of the same connection."""
+    database = {"Database": side.instance.database}
+    scripts.run(connection, "doctor/commit_table.sql", database)
+    try:
+        before, calls_us = _writelog(connection), []
+        for _ in range(commits):
+            began_ns = time.perf_counter_ns()
+            scripts.run(connection, "doctor/commit.sql", {})
+            calls_us.append((time.perf_counter_ns() - began_ns) / 1000)
+        after = _writelog(connection)
+    finally:
+        scripts.run(connection, "doctor/drop_commit_table.sql", database)
+    waited_us = None
+    if before and after:
+        tasks, wait_ms = (last - first for first, last in zip(before, after, strict=True))
+        waited_us = 1000 * wait_ms / max(1, tasks)
+    return CommitTimes(calls_us, 2 * clock.uncertainty_ns / 1000, waited_us)
+
+
+def _writelog(connection: pyodbc.Connection) -> tuple[int, int] | None:
+    """Return how often and for how many milliseconds the instance has waited for its logs; None if it does not say."""
+    try:
+        [row] = scripts.rows(connection, "doctor/commit_waits.sql", {})
+    except ScriptError as error:
+        if not is_refusal(error):
+            raise
+        return None
+    return int(row["waiting_tasks"] or 0), int(row["wait_time_ms"] or 0)
+
+
+def check(
+    side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, is_embedded: bool
+) -> Iterator[Finding]:
+    """Report what single commits take on an instance."""
+    if side.instance.is_existing:
+        return
+    try:
+        times = measure(side, connection, clock, commits=COMMITS_EMBEDDED if is_embedded else COMMITS)
+    except ScriptError as reason:
+        remedy = "give the login db_owner in the lab's databases"
+        yield side.warning(CHECK, f"no single commits could be timed: {reason}", remedy)
+        return
+    yield side.information(CHECK, f"{'on the embedded broker, not SQL Server, ' if is_embedded else ''}{times}")
