@@ -445,6 +445,10 @@ def _reduced_waits(visit: Visit, shape: str, factor: float) -> list[dict[str, An
                     "wait_time_ms": int(whole * share),
                     "signal_wait_time_ms": int(whole * share / 20),
                     "share_percent": 100 * share,
+                    "waits_per_s": per_s,
+                    "wait_ms_per_s": whole * share,
+                    "wait_ms_mean": whole * share / per_s,
+                    "waiting_tasks_mean": whole * share / 1000 / (cell.initiators if role == "initiator" else 1),
                 }
             )
     return rows

@@ -36,7 +36,7 @@ TYPES_SHOWN = 6  # a role
 TICKS = 5  # more numbers of six digits would touch in a panel of this width
 ROLES = {"initiator": "Initiators", "target": "Target"}
 LOGS = {"initiator": "An initiator's log", "target": "The target's log"}
-SCHEDULED = {"initiator": "An initiator", "target": "The target"}
+EACH = {"initiator": "An initiator", "target": "The target"}
 ONLINE, RUNNABLE, ACTIVE, _ = SCHEDULERS
 CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 
@@ -73,9 +73,30 @@ def _of_which_invalid(cells: pd.DataFrame) -> str:
     return f" ({invalid} of them not valid)" if invalid else ""
 
 
-def longest_waits(waits: pd.DataFrame, cells: pd.DataFrame) -> str:
-    """Name the longest waits by role and dialog ratio in a sentence; raises Missing if none was recorded."""
-    return _finding(*_waiting(waits, _comparable(cells[cells.processed_per_s > 0])[0]))
+def wait_sentences(waits: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
+    """Name the longest waits by role and dialog ratio, then say how long one lasts and how many tasks of an instance
+    wait so at a time; raises Missing if no wait was recorded."""
+    cells = _comparable(cells[cells.processed_per_s > 0])[0]
+    per_thousand, roles = _waiting(waits, cells)
+    return [_finding(per_thousand, roles), *_at_a_time(waits, cells, per_thousand, roles)]
+
+
+def _at_a_time(waits: pd.DataFrame, cells: pd.DataFrame, per_thousand: pd.DataFrame, roles: list[str]) -> list[str]:
+    parts = []
+    for role in roles:
+        for ratio in sorted(per_thousand.columns):
+            top = per_thousand.loc[role][ratio].idxmax()
+            chosen = cells[cells.dialog_ratio == ratio]
+            mine = waits[(waits.role == role) & (waits.wait_type == top) & waits.cell_id.isin(chosen.cell_id)]
+            if mine.waiting_tasks.sum() == 0:
+                continue
+            observed_s = (chosen.measured_s * (1 if role == "target" else chosen.initiators)).sum()
+            waited_ms = mine.wait_time_ms.sum()
+            parts.append(
+                f"{EACH[role].lower()}, {used_dialogs(ratio)}, {short(waited_ms / 1000 / observed_s)} tasks wait for "
+                f"{top}, {short(waited_ms / mine.waiting_tasks.sum())} ms each"
+            )
+    return [f"At a time: {'; '.join(parts)}."] if parts else []
 
 
 def _waiting(waits: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -145,7 +166,7 @@ def scheduler_sentences(counters: pd.DataFrame, spinlocks: pd.DataFrame, cells: 
     means = sampled.pivot_table(index=["cell_id", "instance"], columns="counter", values="mean").reset_index()
     spun = spinlocks if spinlocks.empty else spinlocks[spinlocks.cell_id.isin(counted)]
     sentences = []
-    for role, who in SCHEDULED.items():
+    for role, who in EACH.items():
         if len(rows := _of_role(means, role)):
             most = rows.loc[rows[RUNNABLE].idxmax()]
             online = int(most[ONLINE])

@@ -208,7 +208,7 @@ def findings(run: Run) -> list[Finding]:
         ),
         Finding(
             "Waits",
-            (*_said(lambda: [instance_activity.longest_waits(merged.waits, merged.cells)]), *_commit_sentences(run)),
+            (*_said(lambda: instance_activity.wait_sentences(merged.waits, merged.cells)), *_commit_sentences(run)),
             f"initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]}, with the 150 trick "
             f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}",
         ),

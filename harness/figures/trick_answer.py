@@ -79,7 +79,7 @@ def evidence(run: Run) -> list[str]:
     tellings: tuple[tuple[str, Callable[[], list[str]]], ...] = (
         ("Pages", lambda: pages.spread_sentences(merged.page_spread)),
         ("Page latches", lambda: pages.latch_sentences(merged.latch_share, merged.index_waits)),
-        ("Waits", lambda: [instance_activity.longest_waits(merged.waits, merged.cells)]),
+        ("Waits", lambda: instance_activity.wait_sentences(merged.waits, merged.cells)),
     )
     sentences = []
     for subject, tell in tellings:

@@ -54,6 +54,8 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     names, without idle waits.
 
     `share_percent` is the share in all waiting of that cell and role that is not idle, whether or not it is kept here.
+    Sums of fifty threads and of sixteen queue readers do not compare: `wait_ms_mean` is that of one wait, and
+    `waiting_tasks_mean` the mean number of tasks of one instance that wait at a time.
     """
     is_idle = F.col("wait_type").isin(*IDLE_WAITS) | F.col("wait_type").startswith("SLEEP_")
     needed = raw.where(~is_idle).select(
@@ -71,15 +73,21 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     )
     totals = (
         with_moments(needed, attempts)
-        .groupBy(*KEY, "role", "wait_type")
+        .groupBy(*KEY, "measured_from_ns", "measured_to_ns", "role", "wait_type")
         .agg(*(F.sum(name).alias(name) for name in ("waiting_tasks", "wait_time_ms", "signal_wait_time_ms")))
         .where((F.col("wait_time_ms") > 0) | (F.col("waiting_tasks") > 0))
     )
     all_waiting = F.sum("wait_time_ms").over(whole)
+    instances = F.when(F.col("role") == "target", 1).otherwise(F.col("initiators"))
+    waited_s = F.col("wait_time_ms") / 1000 / elapsed_s("measured_from_ns", "measured_to_ns")
     return totals.select(
         *(*KEY, "role", F.row_number().over(longest_first).alias("place"), "wait_type"),
         *("waiting_tasks", "wait_time_ms", "signal_wait_time_ms"),
         F.round(100 * F.col("wait_time_ms") / F.nullif(all_waiting, F.lit(0)), 2).alias("share_percent"),
+        _per_second("waiting_tasks").alias("waits_per_s"),
+        _per_second("wait_time_ms").alias("wait_ms_per_s"),
+        _each("wait_time_ms", "waiting_tasks").alias("wait_ms_mean"),
+        F.round(waited_s / instances, 3).alias("waiting_tasks_mean"),
     ).where((F.col("place") <= WAITS_KEPT) | F.col("wait_type").isin(*ALWAYS_KEPT))
 
 

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from harness.figures.instance_activity import scheduler_sentences
+from harness.figures.instance_activity import scheduler_sentences, wait_sentences
 from harness.figures.reduced_run import Missing
 
 CELLS = pd.DataFrame({"cell_id": ["busy", "idle", "broken"], "valid": [True, True, False]})
@@ -47,3 +47,19 @@ def test_a_run_without_samples_of_schedulers_says_so():
     for table in (pd.DataFrame(), others):
         with pytest.raises(Missing, match="schedulers were not sampled"):
             scheduler_sentences(table, pd.DataFrame(), CELLS)
+
+
+def test_waits_are_those_of_one_instance_at_a_time_and_of_one_wait():
+    axes = {"server_version": "2022", "initiators": 2, "threads": 50, "payload_bytes": 100, "dialog_ratio": 1}
+    cells = pd.DataFrame([{"cell_id": "c", "processed_per_s": 1000.0, "measured_s": 2.0, "valid": True, **axes}])
+    waited = pd.DataFrame(
+        [
+            {"role": "initiator", "wait_type": "PAGELATCH_EX", "wait_time_ms": 40_000, "waiting_tasks": 8000},
+            {"role": "initiator", "wait_type": "WRITELOG", "wait_time_ms": 10, "waiting_tasks": 8000},
+            {"role": "target", "wait_type": "WRITELOG", "wait_time_ms": 3000, "waiting_tasks": 1000},
+        ]
+    ).assign(cell_id="c", **axes)
+    assert wait_sentences(waited, cells) == [
+        "Longest, every dialog used: initiators PAGELATCH_EX; target WRITELOG.",
+        "At a time: an initiator, every dialog used, 10 tasks wait for PAGELATCH_EX, 5 ms each; the target, every dialog used, 1.5 tasks wait for WRITELOG, 3 ms each.",
+    ]
