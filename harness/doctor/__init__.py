@@ -84,6 +84,7 @@ def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
         *instance_settings.check_edition(side, lab.version),
         *instance_settings.check_settings(side),
         *instance_settings.check_instance(side),
+        *instance_settings.check_files(side),
         *services.check_broker(side),
         *services.check_owner(side),
         *services.check_service(side, is_target=is_target, max_queue_readers=lab.variables["MaxQueueReaders"]),

@@ -1,4 +1,4 @@
-"""What the doctor knows and says: the facts about an instance, each query of `sql/doctor` run once, and findings."""
+"""What the doctor knows and says: the facts about an instance, each query run once, and findings."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ RIGHTS = {
     "sees_database_definitions": "VIEW DEFINITION",
     "sees_server_state": "VIEW SERVER STATE",
 }
+_LOG_INFO_SINCE = 14
 _ACCELERATED_RECOVERY_SINCE = 15
 
 
@@ -126,6 +127,9 @@ def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> 
     facts = Facts(instance, local_name)
     for question in QUESTIONS:
         _ask(facts, connection, question)
+    if facts.major_version >= _LOG_INFO_SINCE:
+        for question in ("fingerprint_log", "fingerprint_service"):
+            _ask(facts, connection, question, folder="observe")
     if facts.major_version >= _ACCELERATED_RECOVERY_SINCE:
         _ask(facts, connection, "accelerated_recovery")
     volumes: list[dict[str, Any]] = []
@@ -136,10 +140,12 @@ def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> 
     return facts
 
 
-def _ask(facts: Facts, connection: pyodbc.Connection, question: str, **variables: str) -> None:
+def _ask(
+    facts: Facts, connection: pyodbc.Connection, question: str, *, folder: str = "doctor", **variables: str
+) -> None:
     try:
         facts.answers[question] = scripts.rows(
-            connection, f"doctor/{question}.sql", facts.instance.variables | variables
+            connection, f"{folder}/{question}.sql", facts.instance.variables | variables
         )
     except MachineFailure as error:
         facts.failures[question] = str(error)

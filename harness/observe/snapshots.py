@@ -29,6 +29,8 @@ _FACTS = {
     "container": "fingerprint_container",
     "host": "fingerprint_host",
     "memory": "fingerprint_memory",
+    "service": "fingerprint_service",
+    "log": "fingerprint_log",
 }
 # The same with many rows each.
 _LISTS = {"databases": "fingerprint_databases", "files": "fingerprint_files"}

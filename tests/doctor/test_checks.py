@@ -193,3 +193,18 @@ def first_ill(lab: Any, sides: Any) -> Any:
     findings = doctor.configuration(lab, sides)
     assert ills(findings)
     return next(finding for finding in findings if finding.severity != "information")
+
+
+@pytest.mark.parametrize(
+    "question, row, words",
+    [
+        ("fingerprint_log", {"virtual_log_files": 1001}, "1,001 virtual log files"),
+        ("fingerprint_service", {"instant_file_initialization_enabled": "N"}, "file initialization is off"),
+    ],
+)
+def test_slow_files_are_found_where_the_instance_shows_them(lab, sides, question, row, words):
+    sides[TARGET].answers[question] = [row]
+    [found] = [one for one in doctor.configuration(lab, sides) if one.check in ("log", "files")]
+    assert (found.severity, found.instance) == ("information", "target") and words in found.text and found.remedy
+    sides[TARGET].answers[question] = [{"virtual_log_files": 1000, "instant_file_initialization_enabled": "Y"}]
+    assert not [one for one in doctor.configuration(lab, sides) if one.check in ("log", "files")]

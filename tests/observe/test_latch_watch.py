@@ -155,6 +155,8 @@ def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None
         "container",
         "host",
         "memory",
+        "service",
+        "log",
         "databases",
         "files",
         "configuration",
@@ -168,7 +170,7 @@ def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None
     assert found["configuration"]["remote admin connections"] == {"value": 0, "value_in_use": 0}
     assert found["trace_flags"] == []
     is_old = found["host"] is None
-    assert list(found["refused"]) == (["host"] if is_old else [])
+    assert list(found["refused"]) == (["host", "service", "log"] if is_old else [])
 
 
 # -- what an instance does not show --------------------------------------------------------------------------------------
