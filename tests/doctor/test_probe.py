@@ -47,7 +47,7 @@ def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, monkeypatch, name
     failed = [finding for finding in findings if finding.severity == "error"]
     assert [finding.instance for finding in failed] == ill
     assert all(words in finding.remedy for finding in failed), [str(finding) for finding in failed]
-    assert left_over(lab) == [(0,) * 6] * 3
+    assert left_over(lab) == [(0,) * 7] * 3
     assert not ills(probe.there_and_back(lab, asked(lab)))
 
 
@@ -63,7 +63,7 @@ def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
     monkeypatch.setattr(probe, "_install", disabled)
     findings = probe.there_and_back(lab, asked(lab), timeout_s=1.0)
     assert ills(findings) == [("error", "initiator-1", "probe"), ("error", "initiator-2", "probe")]
-    assert left_over(lab) == [(0,) * 6] * 3
+    assert left_over(lab) == [(0,) * 7] * 3
 
 
 @pytest.mark.process
@@ -71,7 +71,7 @@ def test_the_probe_is_removed_even_if_it_could_not_be_installed(lab, monkeypatch
     monkeypatch.setattr(probe, "_ask", failing)
     with pytest.raises(scripts.ScriptError):
         probe.there_and_back(lab, asked(lab))
-    assert left_over(lab) == [(0,) * 6] * 3
+    assert left_over(lab) == [(0,) * 7] * 3
 
 
 def failing(*_: object) -> None:
