@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, beside, in_window, second_of, with_moments
 
+# Of the kinds that have a row per message: the columns that any table reads.
+COLUMNS_READ: Mapping[str, tuple[str, ...]] = {
+    "calls": (*ATTEMPT, "intended_at_ns", "latency_ns", "succeeded"),
+    "deliveries": (*ATTEMPT, "sent_at_ns", "processed_at_ns"),
+}
 QUANTILES = (0.5, 0.95, 0.99)
 # No cell is meant to last longer; an absurd drain time must not blow up the table.
 SECONDS_MAX = 4 * 3600

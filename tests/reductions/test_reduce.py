@@ -10,7 +10,7 @@ from harness import records
 from harness.failures import UsageFailure
 from harness.matrix import Cell, Visit
 from harness.records import ResultsError
-from harness.reductions import TABLES, SparkUnavailable, reduce, spark_session
+from harness.reductions import TABLES, SparkUnavailable, gather, raw_files, reduce, spark_session
 from tests.reductions import oracle
 from tests.results_fixture import NS, write_cell, write_journal, write_raw, write_reduced
 
@@ -195,6 +195,15 @@ def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
     synthetic = write_reduced(tmp_path / "synthetic", CELLS)
     for name in TABLES:
         assert set(table(synthetic, name).columns) == set(table(run, name).columns), name
+
+
+def test_records_that_are_damaged_behind_a_whole_footer_are_an_error_of_one_line(tmp_path):
+    run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
+    path = next((run / "raw" / "calls").iterdir())
+    with path.open("r+b") as file:
+        file.write(bytes(2000))
+    with pytest.raises(ResultsError, match=r"^the raw records 'calls' cannot be gathered: .+$"):
+        gather(raw_files.read(run).files, tmp_path / "scratch")
 
 
 @pytest.fixture
