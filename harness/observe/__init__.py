@@ -8,6 +8,7 @@ read, with the queries of `sql/observe`.
 - `snapshots`: differences of totals as rows of `waits`, `processors`, `latches`, `file_io`, `index_waits` and
   `spinlocks`; the facts about an instance that the manifest records
 - `latch_watch`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
+- `error_logs`: what the instances' error logs say of the time in which their lab was open, as files of the run
 - `machine_use`: what else this machine did meanwhile, as a row of `machine`
 - `dialog_pages`: the pages of the used dialogs, read once for each pool over the dedicated administrator connection
 

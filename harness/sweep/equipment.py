@@ -15,6 +15,7 @@ from harness.lab.opening import Topology
 from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.matrix import Cell
 from harness.observe import Observers
+from harness.observe.error_logs import ErrorLogs
 from harness.observe.snapshots import fingerprint
 from harness.reporting import Reporter
 from harness.settings import Settings
@@ -91,6 +92,7 @@ class LabEquipment:
         self._preflight = preflight
         self._clients = clients
         self._exits = contextlib.ExitStack()
+        self._error_logs: ErrorLogs | None = None
 
     def open(self, version: str, initiators: int) -> Equipment:
         """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
@@ -106,7 +108,9 @@ class LabEquipment:
                 tell=self._preflight.reporter.note,
             )
         )
-        self._preflight.examine(lab)
+        preflight = self._preflight
+        self._error_logs = ErrorLogs(lab.instances, version, preflight.results, preflight.note_once)
+        preflight.examine(lab)
         self.parts = self._connected(lab)
         return self.parts
 
@@ -124,6 +128,10 @@ class LabEquipment:
         parts, self.parts = self.parts, None
         if parts is not None:
             _release(parts)
+        error_logs, self._error_logs = self._error_logs, None
+        with contextlib.suppress(Exception):
+            if error_logs is not None:
+                error_logs.keep()
         exits, self._exits = self._exits, contextlib.ExitStack()
         with contextlib.suppress(Exception):
             exits.close()
