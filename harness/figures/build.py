@@ -115,10 +115,10 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "waits": functools.partial(instance_activity.waits, merged.waits, merged.cells),
         "page-latches": functools.partial(pages.latches, run.latch_share),
         "page-spread": functools.partial(pages.spread, run.page_spread),
-        "log-writes": functools.partial(instance_activity.logs, merged.file_io, merged.cells),
-        "latency": functools.partial(latency.of_send, merged.cells),
+        "log-writes": functools.partial(instance_activity.logs, merged, run),
+        "latency": functools.partial(latency.of_send, merged.cells, run.cells),
         "end-to-end": functools.partial(
-            latency.end_to_end, merged.cells, clocks(run.manifest), is_counted=run.is_counted
+            latency.end_to_end, merged.cells, run.cells, clocks(run.manifest), is_counted=run.is_counted
         ),
         "queues": functools.partial(throughput.queues, run.bins, run.seconds, run.cells),
         # The table was added by a run of `harness techniques`.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.claims.judgement import PAIR, of_the_paper
+from harness.claims.judgement import PAIR, VISIT, Tables, of_the_paper
 from harness.claims.server_load import SYSTEM_DATABASES
 from harness.figures.parts import (
     Sheet,
     count,
     cycle_entry,
+    intervals_note,
     invalid_note,
     legend_below,
     note,
@@ -27,6 +30,7 @@ from harness.figures.parts import (
     threads_label,
     used_dialogs,
     versions_note,
+    with_intervals,
 )
 from harness.figures.reduced_run import Missing
 from harness.records import SCHEDULERS
@@ -38,6 +42,7 @@ ROLES = {"initiator": "Initiators", "target": "Target"}
 LOGS = {"initiator": "An initiator's log", "target": "The target's log"}
 EACH = {"initiator": "An initiator", "target": "The target"}
 ONLINE, RUNNABLE, ACTIVE, _ = SCHEDULERS
+POINT = ["threads", "payload_bytes"]
 CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 
 
@@ -188,40 +193,51 @@ def _of_role(table: pd.DataFrame, role: str) -> pd.DataFrame:
     return table if table.empty else table[(table.instance == "target") == (role == "target")]
 
 
-def logs(file_io: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
-    """Draw writes per second and the mean stall of a write, one row per role, with the first ratio to show."""
+def logs(merged: Tables, repeats: Tables) -> Sheet:
+    """Draw writes per second and the mean stall of a write, one row per role, with the first ratio to show.
+
+    `merged` has one row per cell, `repeats` one per cell and block, which the intervals are over.
+    """
+    file_io, cells = merged.file_io, merged.cells
     logs = log_writes(file_io).merge(cells[["cell_id", "valid"]], on="cell_id")
     ratio = shown_ratios(logs.dialog_ratio)[0]
     logs = logs[logs.dialog_ratio == ratio]
     initiators = int(logs.initiators.max())
     logs = logs[logs.initiators == initiators]
+    of_blocks = repeats.file_io[repeats.file_io.cell_id.isin(logs.cell_id)]
+    blocks = log_writes(of_blocks, ["block"]).merge(repeats.cells[[*VISIT, "valid"]], on=VISIT)
     shown = file_io[file_io.cell_id.isin(logs.cell_id)]
     roles = [role for role in LOGS if (logs.role == role).any()]
     fig = Sheet(10.4, 0.9 + 2.9 * len(roles))
     panels = fig.subplots(len(roles), 2, sharex=True, squeeze=False)
+    drawn = []
     for row, role in zip(panels, roles, strict=True):
-        rows = logs[logs.role == role]
+        rows, in_blocks = (table[table.role == role] for table in (logs, blocks))
         for ax, value, words in (
             (row[0], "writes_per_s", "log writes per second"),
             (row[1], "write_stall_ms", "stall of a log write, ms (mean)"),
         ):
-            payload_lines(fig, ax, over_versions(rows, ["threads", "payload_bytes"], value), "threads")
+            points = with_intervals(over_versions(rows, POINT, value), in_blocks, POINT, value)
+            drawn.append(points)
+            payload_lines(fig, ax, points, "threads")
             thread_axis(ax, list(logs.threads), threads_label(initiators) if role == roles[-1] else "")
-            ax.set_ylim(0, max(float(rows[value].max()) * 1.1, 0.1))
+            ax.set_ylim(0, max(float(points[["mean", "high"]].max(axis=None)) * 1.1, 0.1))
             ax.set_ylabel(words)
             ax.set_title(LOGS[role])
         thousands(row[0].yaxis)
     fig.entitle(
         f"Log writes and their stalls, {count(initiators)}, {used_dialogs(ratio)}",
         f"{' '.join(log_sentences(shown, cells))} {versions_note(logs)} "
-        f"{invalid_note(logs.drop_duplicates('cell_id'))}",
+        f"{intervals_note(pd.concat(drawn))} {invalid_note(logs.drop_duplicates('cell_id'))}",
         logs,
     )
     return fig
 
 
-def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
+def log_writes(file_io: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row per cell and role: log writes per second of one instance, and the mean stall of a write in ms.
+
+    `more` are further columns that tell rows apart, such as the block.
 
     The logs of system databases are left out. Raises Missing if no log was written.
     """
@@ -231,7 +247,7 @@ def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
     if logs.empty:
         raise Missing("no write to a log was observed")
     logs = logs.assign(role=np.where(logs.instance == "target", "target", "initiator"))
-    table = logs.groupby([*CELL, "role"], as_index=False).agg(
+    table = logs.groupby([*CELL, *more, "role"], as_index=False).agg(
         instances=("instance", "nunique"),
         writes=("writes", "sum"),
         stalled=("write_stall_ms", "sum"),

@@ -9,6 +9,7 @@ import pandas as pd
 from harness.figures.parts import (
     Sheet,
     count,
+    intervals_note,
     invalid_note,
     log_thread_axis,
     log_value_axis,
@@ -17,9 +18,11 @@ from harness.figures.parts import (
     shown_ratios,
     used_dialogs,
     versions_note,
+    with_intervals,
 )
 from harness.figures.reduced_run import Missing
 
+POINT = ["initiators", "threads", "payload_bytes"]
 SEND = {"latency_us_p50": "median", "latency_us_p95": "95th percentile"}
 END_TO_END = {
     "end_to_end_us_p50": "median",
@@ -33,32 +36,38 @@ _CALLS = {
 }
 
 
-def of_send(cells: pd.DataFrame) -> Sheet:
-    """Draw the latency of a call, one column per number of initiators, with the first ratio to show."""
+def of_send(cells: pd.DataFrame, repeats: pd.DataFrame) -> Sheet:
+    """Draw the latency of a call, one column per number of initiators, with the first ratio to show.
+
+    `cells` has one row per cell, `repeats` one per cell and block, which the intervals are over.
+    """
     cells, ratio = _with_median(cells, "latency_us_p50")
-    fig = _percentiles(cells, SEND, "latency of a call, ms (log scale)")
+    fig, sure = _percentiles(cells, repeats, SEND, "latency of a call, ms (log scale)")
     fig.entitle(
         f"Latency of a call by client threads, {used_dialogs(ratio)}",
         f"{_CALLS[cells.rate_per_s.notna().any()]} {_left_out(cells, SEND)} {versions_note(cells)} "
-        f"{invalid_note(cells)}",
+        f"{sure} {invalid_note(cells)}",
         cells,
     )
     return fig
 
 
-def end_to_end(cells: pd.DataFrame, clocks: str, *, is_counted: bool = False) -> Sheet:
-    """Draw the time from a send until the message is stored; `clocks` says how far two machines' clocks differ."""
+def end_to_end(cells: pd.DataFrame, repeats: pd.DataFrame, clocks: str, *, is_counted: bool = False) -> Sheet:
+    """Draw the time from a send until the message is stored, from tables as for `of_send`.
+
+    `clocks` says how far two machines' clocks differ.
+    """
     if is_counted:
         raise Missing("messages were counted, so nobody knows when each was processed")
     cells, ratio = _with_median(cells, "end_to_end_us_p50")
-    fig = _percentiles(cells, END_TO_END, "send to stored, ms (log scale)")
+    fig, sure = _percentiles(cells, repeats, END_TO_END, "send to stored, ms (log scale)")
     negative = int(cells.end_to_end_negative.sum())
     before = f"By these clocks {negative:,} messages were stored before they were sent." if negative else ""
     fig.entitle(
         f"End to end, from send to stored, by client threads, {used_dialogs(ratio)}",
         f"Messages sent in the measured window, whenever they were stored: where the target falls behind, most of "
         f"it is waiting in queues. {clocks} {before} {_left_out(cells, END_TO_END)} {versions_note(cells)} "
-        f"{invalid_note(cells)}",
+        f"{sure} {invalid_note(cells)}",
         cells,
     )
     return fig
@@ -78,22 +87,30 @@ def _left_out(cells: pd.DataFrame, columns: Iterable[str]) -> str:
     return "Percentiles that too few values carry are left out." if cells[list(columns)].isna().any(axis=None) else ""
 
 
-def _percentiles(cells: pd.DataFrame, words: Mapping[str, str], label: str) -> Sheet:
-    """Draw a row of panels for each percentile that a cell has: `words` by column, in microseconds."""
+def _percentiles(cells: pd.DataFrame, repeats: pd.DataFrame, words: Mapping[str, str], label: str) -> tuple[Sheet, str]:
+    """Draw a row of panels for each percentile that a cell has: `words` by column, in microseconds.
+
+    Also return what the bars are, in a sentence.
+    """
     columns = [column for column in words if (cells[column] > 0).any()]
+    repeats = repeats[repeats.dialog_ratio.isin(cells.dialog_ratio)]
+    points = {
+        column: with_intervals(over_versions(cells[cells[column] > 0], POINT, column), repeats, POINT, column)
+        for column in columns
+    }
     initiators = sorted(cells.initiators.unique())
     fig = Sheet(max(2.2 + 2.9 * len(initiators), 7.6), 1.0 + 2.7 * len(columns))
     panels = fig.subplots(len(columns), len(initiators), sharex="col", sharey=True, squeeze=False)
     for row, column in zip(panels, columns, strict=True):
         for ax, number in zip(row, initiators, strict=True):
-            of_number = cells[(cells.initiators == number) & (cells[column] > 0)]
-            points = over_versions(of_number, ["threads", "payload_bytes"], column)
-            payload_lines(fig, ax, points, "threads", scale=0.001)
+            of_number = points[column][points[column].initiators == number]
+            payload_lines(fig, ax, of_number, "threads", scale=0.001)
             log_thread_axis(ax, list(cells.threads), "")
             ax.set_title(f"{count(int(number)).capitalize()}, {words[column]}")
         row[0].set_ylabel(label)
     for ax in panels[-1]:
         ax.set_xlabel("client threads per initiator (log scale)")
-    shown = cells[columns].where(cells[columns] > 0) * 0.001
+    drawn = pd.concat(points.values())
+    shown = drawn[["mean", "low", "high"]] * 0.001
     log_value_axis(panels[0][0], float(shown.min(axis=None)), float(shown.max(axis=None)))
-    return fig
+    return fig, intervals_note(drawn)

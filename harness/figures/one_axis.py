@@ -5,9 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from harness.figures.parts import Sheet, count, cycle_entry, payload_words, thousands, used_dialogs, versions_note
+from harness.figures.parts import (
+    Sheet,
+    count,
+    cycle_entry,
+    intervals_note,
+    log_thread_axis,
+    payload_words,
+    thousands,
+    thread_axis,
+    used_dialogs,
+    versions_note,
+)
 from harness.figures.reduced_run import Missing
-from harness.inference import intervals, no_interval_sentence
+from harness.inference import intervals
 
 # The axes that no other figure has as its own, with the words of a file's name and of the label.
 WORDS = {"initiators": "initiators", "dialog_ratio": "ratio", "payload_bytes": "payload"}
@@ -44,18 +55,14 @@ def draw(cells: pd.DataFrame, axis: str) -> Sheet:
     ax.errorbar(points[axis], points.ratio, yerr=bars, elinewidth=0.9, markeredgecolor="white", **cycle_entry(0))
     ax.set_ylim(bottom=0)
     if axis == "payload_bytes":
-        ax.set_xscale("log")
-    ax.set_xticks(points[axis], [f"{value:,.0f}" for value in points[axis]], minor=False)
-    ax.minorticks_off()
-    ax.set_xlabel(LABELS[axis])
+        log_thread_axis(ax, list(points[axis]), LABELS[axis], name="{:,}".format)
+    else:
+        thread_axis(ax, list(points[axis]), LABELS[axis])
     ax.set_ylabel("messages processed by the target, per second")
     thousands(ax.yaxis)
-    known = points[points.low.notna()]
-    unsure = no_interval_sentence(int(points.blocks.max()))
-    sure = f"Bars: 95 % intervals over {known.blocks.max():.0f} blocks." if len(known) else unsure
     fig.entitle(
         f"Messages per second by {LABELS[axis].partition(' (')[0].partition(':')[0]}",
-        f"{_constant(counting, axis)}. {versions_note(counting)} {sure}",
+        f"{_constant(counting, axis)}. {versions_note(counting)} {intervals_note(points)}",
         counting,
     )
     return fig

@@ -19,6 +19,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from matplotlib.transforms import ScaledTranslation
 
 from harness.figures.reduced_run import listed
+from harness.inference import BLOCKS_MIN, intervals, no_interval_sentence
 from harness.matrix import PAYLOADS_BYTES, which_dialogs
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
@@ -28,6 +29,7 @@ LABEL_GAP_POINTS = 10.5
 NUMBER_WIDTH_POINTS = 13.0  # a tick's number of two digits and the gap to the next
 LOG_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
 TICKS_MIN = 3
+_OF_BLOCKS = " A point is the geometric mean of its blocks."
 BELOW_LABEL_IN, BELOW_PANEL_IN = 0.46, 0.1
 LEGEND_COLUMNS_MAX = 3  # more are wider than a panel
 PAPER_STYLE = 4  # entry of the style's cycle
@@ -200,6 +202,33 @@ def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.Data
     return points.merge(cells.groupby(list(by), as_index=False).valid.all())
 
 
+def with_intervals(points: pd.DataFrame, repeats: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
+    """Add to points of `over_versions` the columns `low`, `high` and `blocks` of the intervals over valid blocks.
+
+    `repeats` has one row per cell and block. A point that has an interval is its geometric mean.
+    """
+    positive = repeats[repeats.valid & (repeats[value] > 0)]
+    logs = positive.assign(log=np.log(positive[value].astype(float)))
+    found = intervals(logs, by, ["server_version"], "log")[[*by, "ratio", "low", "high", "blocks"]]
+    merged = points.merge(found, how="left", on=list(by))
+    return merged.assign(mean=merged.ratio.where(merged.low.notna(), merged["mean"]))
+
+
+def intervals_note(points: pd.DataFrame) -> str:
+    """Say what blocks make of the points of `with_intervals`, and what the bars are; empty if no point is valid."""
+    valid = points.dropna(subset=["blocks"])
+    known = valid[valid.low.notna()]
+    if valid.empty:
+        return ""
+    if known.empty:
+        most = int(valid.blocks.max())
+        return f"{no_interval_sentence(most)}{_OF_BLOCKS * (most > 1)}"
+    blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
+    lacking = len(valid) - len(known)
+    few = f" {lacking} points have fewer than {BLOCKS_MIN} blocks and no bar." if lacking else ""
+    return f"Bars: 95 % intervals over {' to '.join(map(str, blocks))} blocks.{_OF_BLOCKS}{few}"
+
+
 def invalid_note(rows: pd.DataFrame) -> str:
     """Explain hollow points; empty if there are none."""
     invalid = int((~rows.valid).sum())
@@ -258,7 +287,7 @@ def spread_apart(positions: Sequence[float], gap: float) -> list[float]:
 
 
 def thread_axis(ax: Axes, values: Sequence[int], label: str) -> None:
-    """Make the x axis linear from 0, with a tick at each number of threads that was run.
+    """Make the x axis linear from 0, with a tick at each number of threads (or ratio, or initiators) that was run.
 
     What is proportional to the threads is a straight line where the y axis is linear too.
     """
@@ -269,7 +298,7 @@ def thread_axis(ax: Axes, values: Sequence[int], label: str) -> None:
 
 
 def log_thread_axis(ax: Axes, values: Sequence[int], label: str, *, name: Callable[[int], str] = str) -> None:
-    """Make the x axis logarithmic, with a tick at each number of threads that was run."""
+    """Make the x axis logarithmic, with a tick at each number of threads (or bytes) that was run."""
     ticks = sorted({int(value) for value in values})
     ax.set_xscale("log")
     ax.set_xlim(ticks[0] / 1.05, ticks[-1] * 1.05)

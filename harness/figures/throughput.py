@@ -11,6 +11,7 @@ from harness.figures.parts import (
     Sheet,
     count,
     cycle_entry,
+    intervals_note,
     invalid_note,
     legend_below,
     muted_colour,
@@ -27,9 +28,9 @@ from harness.figures.parts import (
     threads_label,
     used_dialogs,
     versions_note,
+    with_intervals,
 )
 from harness.figures.reduced_run import Missing
-from harness.inference import intervals, no_interval
 from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
@@ -57,7 +58,7 @@ def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> S
     ratios = shown_ratios(cells.dialog_ratio)
     fig = Sheet(10.4 if len(ratios) > 1 else 7.4, 5.7)
     panels = fig.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
-    points = with_intervals(over_versions(cells, POINT, "processed_per_s"), repeats)
+    points = with_intervals(over_versions(cells, POINT, "processed_per_s"), repeats, POINT, "processed_per_s")
     highest = float(np.nanmax(points[["mean", "high"]]))
     for ax, ratio in zip(panels, ratios, strict=True):
         payload_lines(fig, ax, points[points.dialog_ratio == ratio], "threads")
@@ -75,32 +76,10 @@ def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> S
     return fig
 
 
-def with_intervals(points: pd.DataFrame, repeats: pd.DataFrame) -> pd.DataFrame:
-    """Add to points of `over_versions` the columns `low`, `high` and `blocks` of the intervals over valid blocks.
-
-    A point that has an interval is its geometric mean.
-    """
-    busy = repeats[repeats.valid & (repeats.processed_per_s > 0)]
-    logs = busy.assign(log_rate=np.log(busy.processed_per_s.astype(float)))
-    found = intervals(logs, POINT, ["server_version"], "log_rate")[[*POINT, "ratio", "low", "high", "blocks"]]
-    merged = points.merge(found, how="left", on=POINT)
-    return merged.assign(mean=merged.ratio.where(merged.low.notna(), merged["mean"]))
-
-
 def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
     is_papers = initiators in PAPER_FIGURE and not of_the_paper(cells).empty
     figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if is_papers else ""
-    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {_bars(points)} {invalid_note(cells)}"
-
-
-def _bars(points: pd.DataFrame) -> str:
-    """Say what the bars are, or that there are none."""
-    known = points[points.low.notna()]
-    if len(known):
-        blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
-        return f"Bars: 95 % intervals over {' to '.join(map(str, blocks))} blocks."
-    words = no_interval(int(points.blocks.max())) if points.blocks.notna().any() else ""
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
+    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {intervals_note(points)} {invalid_note(cells)}"
 
 
 def _peak(points: pd.DataFrame, initiators: int) -> str:
@@ -140,7 +119,7 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
         _phases(ax, cell, named=ax is rates)
     depth = (sampled.queue_depth.fillna(0) + sampled.transmission_queue_depth.fillna(0)).max()
     fig.entitle(
-        f"Queues of the busiest cell, {cell.cell_id}",
+        f"Queues of the busiest cell, {cell.cell_id}{f', block {cell.block}' * (cells.block.nunique() > 1)}",
         f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_words(int(cell.payload_bytes), cells)}, "
         f"{used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent and "
         f"{cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; drained "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import re
 
 import pandas as pd
@@ -173,7 +174,7 @@ def test_a_comparison_draws_the_gain_and_the_shape_of_any_ratios(tmp_path):
 @pytest.mark.parametrize(
     ("axis", "cells"),
     [
-        ("dialog_ratio", [Cell("2008", 3, ratio, 50, 100) for ratio in (1, 50, 144, 300)]),
+        ("dialog_ratio", [Cell("2008", 3, ratio, 50, 100) for ratio in (1, 2, 50, 144, 300)]),
         (
             "payload_bytes",
             [Cell(version, 1, 1, 10, size) for size in (100, 3000, 8000) for version in ("2005", "2008")],
@@ -190,6 +191,9 @@ def test_a_matrix_of_one_axis_has_a_plain_line_with_intervals(axis, cells, tmp_p
     assert list(line.get_xdata()) == sorted({getattr(cell, axis) for cell in cells})
     assert all(low < high for (_, low), (_, high) in whiskers.get_segments())
     assert "95 % intervals over 3 blocks" in sheet.subtitle
+    sheet.draw_without_rendering()
+    numbers = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    assert len(numbers) > 2 and all(left.x1 < right.x0 for left, right in itertools.pairwise(numbers))
 
 
 def test_a_matrix_of_threads_or_of_several_axes_needs_no_figure_of_one_axis(tmp_path):

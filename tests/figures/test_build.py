@@ -336,16 +336,32 @@ def test_cells_that_are_not_valid_are_hollow_or_in_brackets_with_a_note(paper_ru
     assert "Hollow" not in framed_one(paper_run, "figure-5-gain").subtitle
 
 
-def test_throughput_has_intervals_over_three_blocks_and_none_of_two_versions(paper_run, tmp_path):
-    sheet = framed_one(paper_run, "figure-4-throughput-3-initiators")
-    assert not error_bars(sheet)
-    assert "Points: mean of versions 2005 and 2008. One run, no interval." in sheet.subtitle
+WITH_INTERVALS = {"figure-4-throughput-3-initiators": 8, "latency": 8, "end-to-end": 12, "log-writes": 16}  # lines
+
+
+def test_throughput_latency_and_logs_have_intervals_over_three_blocks_and_none_of_two_versions(paper_run, tmp_path):
     cells = [cell for cell in all_cells() if cell.initiators == 3 and cell.threads in (5, 10, 50)]
-    sheet = framed_one(
-        write_reduced(tmp_path / "run", cells, shape="paper", blocks=3), "figure-4-throughput-3-initiators"
-    )
-    assert len(error_bars(sheet)) == 8
-    assert "Bars: 95 % intervals over 3 blocks." in sheet.subtitle
+    often = write_reduced(tmp_path / "run", cells, shape="paper", blocks=3)
+    for name, lines in WITH_INTERVALS.items():
+        sheet = framed_one(paper_run, name)
+        assert not error_bars(sheet)
+        assert "Points: mean of versions 2005 and 2008. One run, no interval." in sheet.subtitle
+        sheet = framed_one(often, name)
+        assert len(error_bars(sheet)) == lines
+        assert "Bars: 95 % intervals over 3 blocks. A point is the geometric mean of its blocks." in sheet.subtitle
+
+
+def test_points_of_fewer_blocks_have_no_bar_and_the_note_says_so(tmp_path):
+    cells = [cell for cell in all_cells() if cell.initiators == 3 and cell.threads in (5, 10)]
+    run = write_reduced(tmp_path / "run", cells, blocks=3)
+    path = run / "reduced" / "cells.parquet"
+    table = pd.read_parquet(path)
+    table.loc[(table.threads == 10) & (table.block == 2), "state"] = "unsettled"
+    table.to_parquet(path)
+    assert "16 points have fewer than 3 blocks and no bar." in framed_one(run, "log-writes").subtitle
+    table[table.block < 3].to_parquet(path)
+    subtitle = framed_one(run, "latency").subtitle
+    assert "2 runs, no interval. A point is the geometric mean of its blocks." in subtitle and "bar" not in subtitle
 
 
 def test_a_run_without_a_valid_cell_has_no_peak(server_run):
