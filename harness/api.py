@@ -97,8 +97,8 @@ def plan_matrix(
 ) -> Plan:
     """Say what `run_matrix` would do with these settings: cells, seconds, which gain so many repeats can show.
 
-    It starts nothing. `noise_from` is a former run of this lab with repeats, whose noise the plan takes in place of an
-    assumption. Raises UsageFailure.
+    It starts nothing. `noise_from` is a former run of this lab with repeats: the plan takes its noise in place of an
+    assumption, and how long its cells settled. Raises UsageFailure.
     """
     from harness.sweep import sweep_plan
 

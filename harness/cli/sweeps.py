@@ -168,7 +168,10 @@ def ui(
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
 @click.option(
-    "--noise-from", type=PATH, metavar="DIR", help="A former run of this lab with repeats, whose noise the table takes."
+    "--noise-from",
+    type=PATH,
+    metavar="DIR",
+    help="A former run of this lab with repeats: the table takes its noise, the times how long its cells settled.",
 )
 def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, **options: Any) -> None:
     """Show what a sweep would do: cells, groups, dialogs to build, how long it takes, and what difference its repeats

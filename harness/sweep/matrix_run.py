@@ -20,7 +20,7 @@ from harness.sweep.attempt import Measured
 from harness.sweep.loop import Sweep, Tally
 from harness.sweep.precision import Precision
 from harness.sweep.selected_cells import cell_of, visits_on
-from harness.sweep.settling import SHORTEST_MAX_S
+from harness.sweep.settling import SHORTEST_MAX_S, shortest_s
 from harness.sweep.testbed import LabTestbed
 from harness.whitepaper import ACTIVATION_PERIOD_S
 
@@ -142,10 +142,11 @@ def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], repo
 
 @dataclass(frozen=True)
 class Overhead:
-    """The time that a lab takes beside settling and measuring."""
+    """The time that a lab takes to settle, and beside settling and measuring."""
 
     cell_s: float
     drain_s: float
+    settled_part: float  # how far a cell gets from the shortest to the longest settling, on average
     group_s: float
     dialogs_per_s: float
     version_s: float
@@ -154,10 +155,24 @@ class Overhead:
 
 OVERHEAD = {
     # Measured on two processors; the journal of a sweep has the times of your machine.
-    "embedded": Overhead(cell_s=0.25, drain_s=0.2, group_s=1.5, dialogs_per_s=1800.0, version_s=0.5, is_measured=True),
+    "embedded": Overhead(
+        cell_s=0.25,
+        drain_s=0.2,
+        settled_part=0.45,
+        group_s=1.5,
+        dialogs_per_s=1800.0,
+        version_s=0.5,
+        is_measured=True,
+    ),
     # Not measured yet: cautious assumptions.
     "sqlserver": Overhead(
-        cell_s=1.0, drain_s=2.0, group_s=10.0, dialogs_per_s=1000.0, version_s=60.0, is_measured=False
+        cell_s=1.0,
+        drain_s=2.0,
+        settled_part=1.0,
+        group_s=10.0,
+        dialogs_per_s=1000.0,
+        version_s=60.0,
+        is_measured=False,
     ),
 }
 
@@ -191,9 +206,18 @@ def groups(visits: Sequence[Visit]) -> list[Group]:
     ]
 
 
-def estimate_s(settings: Settings, visits: Sequence[Visit]) -> float:
+def settling_s(settings: Settings, settled_s: float | None = None) -> float:
+    """How long a cell settles on average; `settled_s` is what a former run's cells took."""
+    if settled_s is not None:
+        return min(settled_s, settings.settle)
+    shortest = shortest_s(settings.settle)
+    return shortest + OVERHEAD[settings.lab].settled_part * (settings.settle - shortest)
+
+
+def estimate_s(settings: Settings, visits: Sequence[Visit], settled_s: float | None = None) -> float:
+    """How long the visits take; `settled_s` as for `settling_s`."""
     overhead = OVERHEAD[settings.lab]
-    each = settings.measure + settings.settle + overhead.drain_s + overhead.cell_s
+    each = settings.measure + settling_s(settings, settled_s) + overhead.drain_s + overhead.cell_s
     built = groups(visits)
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
     return (
@@ -204,7 +228,8 @@ def estimate_s(settings: Settings, visits: Sequence[Visit]) -> float:
     )
 
 
-def plan_lines(settings: Settings, visits: Sequence[Visit]) -> Iterator[str]:
+def plan_lines(settings: Settings, visits: Sequence[Visit], settled_s: float | None = None) -> Iterator[str]:
+    """Say what the visits are and how long they take; `settled_s` as for `settling_s`."""
     built = groups(visits)
     dialogs = sum(group.dialogs for group in built)
     yield (
@@ -214,4 +239,7 @@ def plan_lines(settings: Settings, visits: Sequence[Visit]) -> Iterator[str]:
     yield f"groups of cells that share instances and dialogs: {len(built)}"
     yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"
     basis = "" if OVERHEAD[settings.lab].is_measured else " (overhead beside settling and measuring is assumed)"
-    yield f"time: about {duration(estimate_s(settings, visits))} on the {settings.lab} lab{basis}"
+    yield (
+        f"time: about {duration(estimate_s(settings, visits, settled_s))} on the {settings.lab} lab, if a cell settles "
+        f"in {settling_s(settings, settled_s):.2g} s on average{basis}"
+    )

@@ -22,10 +22,12 @@ ASSUMED_COEFFICIENT_OF_VARIATION = 0.037
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of a pair's log ratio from block to block, and where it is from."""
+    """The standard deviation of a pair's log ratio from block to block, where it is from, and how long cells settled
+    there on average."""
 
     log_ratio: float
     origin: str
+    settled_s: float | None = None  # None where no run was measured
 
     def __str__(self) -> str:
         percent = 100 * math.expm1(self.log_ratio)
@@ -37,7 +39,7 @@ def assumed() -> Noise:
     of_rate = math.sqrt(math.log1p(ASSUMED_COEFFICIENT_OF_VARIATION**2))
     origin = (
         f"assumed: rates that vary by {100 * ASSUMED_COEFFICIENT_OF_VARIATION:g} % from run to run (the most of "
-        "Henning et al. 2025, arXiv 2504.11826). --noise-from takes the noise of a run of this lab"
+        "Henning et al. 2025, arXiv 2504.11826). --noise-from takes noise and settling of a run of this lab"
     )
     return Noise(math.sqrt(2) * of_rate, origin)
 
@@ -56,7 +58,8 @@ def of_run(folder: Path, lab: str) -> Noise:
         )
     valid = gain[gain.valid]
     pairs = int((valid.groupby(PAIR).block.nunique() > 1).sum())
-    return Noise(noise, f"measured: {pairs} pairs of {folder}, in up to {valid.block.max()} blocks")
+    origin = f"measured: {pairs} pairs of {folder}, in up to {valid.block.max()} blocks"
+    return Noise(noise, origin, float(run.cells.settle_s.mean()))
 
 
 def rows(noise: Noise, estimate_s: Callable[[int], float]) -> list[tuple[str, str, str]]:

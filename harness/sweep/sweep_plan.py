@@ -34,15 +34,15 @@ def plan(options: Mapping[str, Any], *, settings_file: Path | None = None, noise
 
     def estimate_s(repeats: int) -> float:
         repeated = settings.model_copy(update={"repeats": repeats, "precision": None})
-        return matrix_run.estimate_s(repeated, selected_cells.visits_on(chosen.topology, repeated))
+        return matrix_run.estimate_s(repeated, selected_cells.visits_on(chosen.topology, repeated), noise.settled_s)
 
     visits = selected_cells.visits_on(chosen.topology, settings)
     precision = settings.precision
     return Plan(
         lab=chosen.first_line,
         cells=[label(visit.id, visit.block) for visit in visits],
-        length_s=matrix_run.estimate_s(settings, visits),
-        lines=list(matrix_run.plan_lines(settings, visits)),
+        length_s=matrix_run.estimate_s(settings, visits, noise.settled_s),
+        lines=list(matrix_run.plan_lines(settings, visits, noise.settled_s)),
         repeats=repeats_plan.rows(noise, estimate_s),
         explanation=repeats_plan.EXPLANATION,
         noise=str(noise),
