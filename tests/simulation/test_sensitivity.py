@@ -102,7 +102,7 @@ def test_cells_at_other_costs_are_judged_like_any_run() -> None:
         found = sensitivity.judged(bench, [PAPER, slower], cells, on_measured=measured.append)
     assert measured == [1, 2]
     base, slow = ({one.claim.key: one for one in judged} for judged in found)
-    assert len(base) == len(CLAIMS)
+    assert base.keys() == {claim.key for claim in CLAIMS} - {"matrix_complete"}, "26 cells are chosen, not missing"
     assert base["peak_3_initiators"].verdict == Verdict.NOT_MEASURED
     alike = [one["initiators_alike"].measured for one in (base, slow)]
     assert alike[0] is not None and alike[1] is not None and alike[0].value != alike[1].value
