@@ -11,8 +11,9 @@ Rules:
 * The line above a title names lab and versions, the title says what is shown, the subtitle what was found, the footer
   where it comes from: lab, run, versions, date, duration, machine. Figures of the embedded and the simulated lab say
   that they do not show SQL Server, those of the simulated lab also that it is a model.
-* A line is the mean of the server versions, a bar extends from the lowest to the highest version. Versions differ
-  little (in the paper too: "comparable"), and twice as many lines would hide the payloads, which the figures compare.
+* A line is the mean of the server versions, and the geometric mean of the blocks. A bar is the 95 % interval over the
+  blocks (`parts.with_intervals`). Versions differ little (in the paper too: "comparable"), and twice as many lines
+  would hide the payloads, which the figures compare.
 * A cell that is not valid is hollow (on a map: in brackets), and a note says so.
 * A gain is the geometric mean over versions and blocks, its bar the 95 % interval of the blocks (`harness.inference`).
   With fewer than three blocks it has no bar, and the figure says so. The gain map is grey where no gain can be told.
