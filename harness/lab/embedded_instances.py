@@ -17,7 +17,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +37,18 @@ _BROKER_PORTS = range(20000, 32000)
 @contextlib.contextmanager
 def running(*, version: str, initiators: int, directory: Path, driver: Driver) -> Iterator[Lab]:
     """Run a target and `initiators` initiators, empty. Call it from the main thread (see `processes`)."""
-    lab = _start(version, initiators, directory, driver)
-    try:
-        yield lab
-    finally:
-        lab.close()
-        shutil.rmtree(directory / "data", ignore_errors=True)
+    with free_ports(initiators + 1) as ports:
+        lab = _start(version, ports, directory, driver)
+        try:
+            yield lab
+        finally:
+            lab.close()
+            shutil.rmtree(directory / "data", ignore_errors=True)
 
 
-def _start(version: str, initiators: int, directory: Path, driver: Driver) -> Lab:
-    sides = SIDES[: initiators + 1]
+def _start(version: str, ports: Sequence[int], directory: Path, driver: Driver) -> Lab:
+    sides = SIDES[: len(ports)]
     password = Secret(secrets.token_urlsafe(24))
-    ports = free_ports(len(sides))
     children: list[Child] = []
     try:
         for name, _ in sides:
@@ -105,19 +105,36 @@ def read_ready_line(child: Child) -> dict[str, Any]:
             return ready
 
 
-def free_ports(count: int) -> list[int]:
-    """Find ports on which nothing listens now."""
-    found: list[int] = []
-    for port in random.sample(_BROKER_PORTS, len(_BROKER_PORTS)):
+@contextlib.contextmanager
+def free_ports(count: int) -> Iterator[list[int]]:
+    """Find TCP ports on which nothing listens, and keep them from other labs as long as the block lasts.
+
+    An instance listens on its port only when its endpoint is created, seconds after the port was chosen. So whoever has
+    chosen a port holds the UDP port of the same number, for which Service Broker has no use.
+    """
+    ports: list[int] = []
+    with contextlib.ExitStack() as held:
+        for port in random.sample(_BROKER_PORTS, len(_BROKER_PORTS)):
+            if (holder := _hold(port)) is not None:
+                held.enter_context(holder)
+                ports.append(port)
+            if len(ports) == count:
+                break
+        else:
+            between = f"{_BROKER_PORTS[0]} and {_BROKER_PORTS[-1]}"
+            raise LabError(f"fewer than {count} ports between {between} are free: stop what listens there")
+        yield ports
+
+
+def _hold(port: int) -> socket.socket | None:
+    """Return the port's UDP socket, or None if the port is held or something listens on it."""
+    holder = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        holder.bind((HOST, port))
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise LabError(
-        f"fewer than {count} ports between {_BROKER_PORTS[0]} and {_BROKER_PORTS[-1]} are free: stop what listens there"
-    )
+            probe.bind((HOST, port))
+    except OSError:
+        holder.close()
+        return None
+    return holder

@@ -93,11 +93,12 @@ def running(*faults: str, images: Sequence[str] = ()) -> Iterator[StandIn]:
     own_life = socket.socket(socket.AF_UNIX)
     try:
         own_life.connect(str(folder / "life"))
-        ports = iter(free_ports(2 * len(ROLES)))
-        published = {f"MSSQL_{role}{kind}_PORT": str(next(ports)) for role in ROLES for kind in ("", "_ADMIN")}
-        # The command runs in this Python: another one may belong to a version manager, which takes as long again.
-        path = os.pathsep.join([str(HERE), str(Path(sys.executable).parent), os.environ["PATH"]])
-        yield StandIn(folder, process, {"PATH": path, "DOCKER_STAND_IN": str(folder), **published})
+        with free_ports(2 * len(ROLES)) as ports:
+            names = [f"MSSQL_{role}{kind}_PORT" for role in ROLES for kind in ("", "_ADMIN")]
+            published = dict(zip(names, map(str, ports), strict=True))
+            # The command runs in this Python: another one may belong to a version manager, which takes as long again.
+            path = os.pathsep.join([str(HERE), str(Path(sys.executable).parent), os.environ["PATH"]])
+            yield StandIn(folder, process, {"PATH": path, "DOCKER_STAND_IN": str(folder), **published})
     finally:
         own_life.close()
         try:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,7 +46,8 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
-        self.port, self.broker_port, self.admin_port = free_ports(3)
+        self._held = ExitStack()  # until this server is forgotten
+        self.port, self.broker_port, self.admin_port = self._held.enter_context(free_ports(3))
 
     def start(self, *faults: str, options: Sequence[str] = (), wait: bool = True) -> None:
         words = ["--name", self.role, "--port", str(self.port), "--data", str(self.folder), "--version", self.version]
