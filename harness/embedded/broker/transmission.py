@@ -51,6 +51,7 @@ class Transmitter:
         # By number of tries: each list is in order of time, because all its entries have the same delay.
         self._retries: tuple[deque[tuple[int, ConversationEndpoint]], ...] = tuple(deque() for _ in RETRY_DELAYS_NS)
         self._timer: Timer | None = None
+        self._timer_due_ns = 0
         self._broken: set[tuple[str, int]] = set()
         for dispatcher in dispatchers.all:
             self._scheduler.spawn(self._run(dispatcher), "transmitter")
@@ -158,8 +159,14 @@ class Transmitter:
         tries = min(outgoing.retry_count, len(RETRY_DELAYS_NS) - 1)
         due_ns = outgoing.retry_due_ns = self._scheduler.clock.now_ns + RETRY_DELAYS_NS[tries]
         self._retries[tries].append((due_ns, endpoint))
-        if self._timer is None:
-            self._timer = self._scheduler.call_at(due_ns, self._retry)
+        if self._timer is None or due_ns < self._timer_due_ns:
+            self._set_timer(due_ns)
+
+    def _set_timer(self, due_ns: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ns = due_ns
+        self._timer = self._scheduler.call_at(due_ns, self._retry)
 
     def _retry(self) -> None:
         """Sends again what is due; drops stale entries, whose endpoints were acknowledged meanwhile."""
@@ -181,7 +188,7 @@ class Transmitter:
                         self._dispatchers.wake(endpoint)
                 entries.popleft()
         if next_due_ns is not None:
-            self._timer = self._scheduler.call_at(next_due_ns, self._retry)
+            self._set_timer(next_due_ns)
 
     def try_all_again(self) -> None:
         """Sends at once, without waiting for the retry, after routing or a target queue has changed."""

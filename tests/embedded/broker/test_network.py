@@ -95,6 +95,15 @@ def test_an_error_that_replaces_unsent_messages_is_retried_although_their_retry_
     assert sent_again_after_s(world, lambda: initiator.commit(tx)) == pytest.approx(4, abs=0.01)
 
 
+def test_a_message_is_sent_again_before_one_that_waits_for_a_later_retry(world, pair):
+    initiator, target = pair
+    old, new = world.dialog(initiator, target), world.dialog(initiator, target)
+    world.network.deliveries = lambda frame: []
+    initiator.send(old)
+    world.run_for(4 + 8 + 16 + 1)  # the next retry of the old one is 31 s away
+    assert sent_again_after_s(world, lambda: initiator.send(new)) == pytest.approx(4, abs=0.01)
+
+
 def test_duplicates_are_dropped_and_acknowledged_again(world, pair):
     initiator, target = pair
     world.network.deliveries = lambda frame: [LATENCY_NS, 2 * LATENCY_NS, 50 * LATENCY_NS]
