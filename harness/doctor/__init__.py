@@ -9,14 +9,14 @@ the problem and the remedy. The checks depend on the facts alone and change noth
 - `dialog_security`: master keys, certificates of dialogs and their copies, binding, right to send
 - `instance_settings`: version, edition, options that distort a measurement
 - `commits`: how long a single commit takes, of which the log's disk decides
-- `machine`: disk and log for the largest planned cell, differences between clocks, processors and disks that are shared
+- `machine`: disk, log and memory for the largest planned cell, clocks, processors and disks that are shared
 
 They cover what `ssbdiagnose CONFIGURATION` covers, and identify objects by what they do instead of by name: an
 endpoint's certificate is found in the other side's master by its thumbprint, whatever its name there.
 
 What cannot be known, because a right is missing or the server does not say, becomes a warning, never a guess. The
-doctor repairs nothing. What the probe creates in the lab's databases it removes again. No probe is sent between two
-sides if one of them has an error.
+doctor repairs nothing; `file_sizes` says which files a run enlarges first. What the probe creates in the lab's
+databases it removes again. No probe is sent between two sides if one of them has an error.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from collections.abc import Callable, Sequence
 from harness.doctor import commits, dialog_security, instance_settings, machine, probe, services, transport
 from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, worst_first
 from harness.lab.instances import Lab, connections, in_parallel
-from harness.lab.link import local_name
+from harness.lab.link import FileSizes, local_name
+from harness.lab.placement import DISK
 from harness.lab.scripts import ScriptError
 from harness.matrix import Cell
 from harness.settings import Settings
 
-__all__ = ["Finding", "UnfitLab", "examine", "raise_errors"]
+__all__ = ["Finding", "UnfitLab", "examine", "file_sizes", "raise_errors"]
 
 
 def examine(
@@ -48,14 +49,32 @@ def examine(
     for side, clock in zip(sides, clocks, strict=True):
         found += machine.check_clock(side, clock)
         found += machine.check_processors(side, lab.placement)
-    here = [cell for cell in cells if cell.server_version == lab.version]
-    for number, side in enumerate(sides):
+    for side, need in zip(sides, _needs(lab, cells, settings), strict=True):
         found += instance_settings.check_admin_connection(side)
-        need = machine.largest(here, settings, is_target=number == 0, number=number)
         if need is not None:
             found += machine.check_space(side, need, is_embedded=lab.place == "embedded")
+            if lab.place != "embedded":
+                found += machine.check_memory(side, need)
     found += _probed(lab, sides, found, tell)
     return worst_first(found)
+
+
+def file_sizes(
+    lab: Lab, *, cells: Sequence[Cell], settings: Settings, tell: Callable[[str], None]
+) -> dict[str, FileSizes]:
+    """Return the sizes that files of the lab should get before these cells, by instance, and tell them."""
+    with connections(lab.instances) as opened:
+        sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
+    needs = _needs(lab, cells, settings)
+    return machine.file_sizes(sides, needs, on_one_disk=DISK in lab.placement.shared, tell=tell)
+
+
+def _needs(lab: Lab, cells: Sequence[Cell], settings: Settings) -> list[machine.Need | None]:
+    """Return what the largest of these cells needs on each instance of the lab."""
+    here = [cell for cell in cells if cell.server_version == lab.version]
+    return [
+        machine.largest(here, settings, is_target=number == 0, number=number) for number in range(len(lab.instances))
+    ]
 
 
 def configuration(lab: Lab, sides: Sequence[Facts]) -> list[Finding]:

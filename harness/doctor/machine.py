@@ -4,7 +4,8 @@ Tables and queue are emptied between cells, so the largest cell decides. Its rat
 two rates are assumed. There must be space at the paper's rate (`whitepaper.PEAK_THROUGHPUT`). There should be space at
 three times that rate, and no file should have to grow in the measured window. All messages may lie in a queue at the
 same time. The log in use depends on checkpoints and open transactions: a quarter of what a cell writes is assumed. The
-findings say that these are estimates.
+findings say that these are estimates. Before a run the files of the lab's own databases get the size that its largest
+cell needs at the paper's rate, if that takes at most half of the space that is free on disk (`file_sizes`).
 
 Delivery latencies are differences between the clocks of the instances and of this machine.
 
@@ -14,15 +15,17 @@ Instances that share processors or a disk slow each other down, which separate m
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.doctor.facts import Facts, Finding, Row
 from harness.lab import placement, scripts
 from harness.lab.instances import Lab
+from harness.lab.link import FileSizes
 from harness.lab.placement import PROCESSORS, Placement
 from harness.matrix import Cell
 from harness.settings import Settings
@@ -37,7 +40,8 @@ _LOG_ROW_BYTES = 1_000  # a message's log records without the body: insert, dele
 _LOG_TIMES = 2  # a body is logged when it is stored; deleted rows become ghosts, and their pages are freed later
 _LOG_SHARE = 0.25
 _UNLIMITED = -1
-_GIGABYTE = 1024**3
+_MEGABYTE, _GIGABYTE = 1024**2, 1024**3
+_MEMORY, _UNLIMITED_MB = "max server memory (MB)", 2**31 - 1  # and its default
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +97,85 @@ def check_space(side: Facts, need: Need, *, is_embedded: bool) -> Iterator[Findi
             yield side.warning("space", text, remedy)
         elif not is_embedded and (free or 0) < wants[kind]:
             text = f"the {what} file has {_size(free or 0)} free and {need.cell.id} may need {_size(wants[kind])}"
-            remedy = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
-            yield side.warning("space", f"{text}: it would grow in the measured window", remedy)
+            if side.instance.is_existing:
+                remedy = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
+                yield side.warning("space", f"{text}: it would grow in the measured window", remedy)
+            else:
+                yield side.information("space", f"{text}: a run enlarges it first, if half of the free space suffices")
     text = f"largest cell {need.cell.id} at the paper's rate, estimated: {', '.join(estimates)}"
     yield side.information("space", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What the files of an instance lack for its largest cell."""
+
+    cell: Cell
+    sizes: FileSizes  # that they should have
+    more: int  # bytes
+    room: int  # bytes by which they may grow
+
+
+def _growth(side: Facts, need: Need) -> Growth | None:
+    """Return what the files of a database of the lab lack; None if nothing, or if sizes are unknown."""
+    if side.instance.is_existing:
+        return None
+    sizes_mb, more, rooms = [], 0, []
+    for kind, wanted in (("ROWS", need.data), ("LOG", need.log)):
+        files = [row for row in side.rows("files") if row["file_type"] == kind]
+        free, room = _free_inside(side, files, kind), _room_to_grow(side, files)
+        if free is None or room is None or any(row["size_bytes"] is None for row in files):
+            return None
+        lacks = max(0, wanted - free)
+        sizes_mb.append(math.ceil((sum(int(row["size_bytes"]) for row in files) + lacks) / _MEGABYTE))
+        more += lacks
+        rooms.append(room)
+    return Growth(need.cell, FileSizes(*sizes_mb), more, min(rooms)) if more else None
+
+
+def file_sizes(
+    sides: Sequence[Facts], needs: Sequence[Need | None], *, on_one_disk: bool, tell: Callable[[str], None]
+) -> dict[str, FileSizes]:
+    """Return the sizes of the files that are too small for the largest cells, by the names of instances, and tell them.
+
+    Empty if that takes more than half of the space that is free, of all instances together if they share a disk.
+    """
+    found = {
+        side.name: growth
+        for side, need in zip(sides, needs, strict=True)
+        if need is not None and (growth := _growth(side, need)) is not None
+    }
+    if not found:
+        return {}
+    together = sum(each.more for each in found.values())
+    if any(2 * (together if on_one_disk else each.more) > each.room for each in found.values()):
+        room = min(each.room for each in found.values())
+        text = f"files are not enlarged: the largest cells may need {_size(together)} more, and {_size(room)} is free"
+        tell(f"{text}; a cell in which a file grows counts as disturbed")
+        return {}
+    parts = [
+        f"{name} data {_size(each.sizes.data * _MEGABYTE)}, log {_size(each.sizes.log * _MEGABYTE)} ({each.cell.id})"
+        for name, each in found.items()
+    ]
+    tell(f"files are enlarged for the largest cells: {'; '.join(parts)}")
+    return {name: each.sizes for name, each in found.items()}
+
+
+def check_memory(side: Facts, need: Need) -> Iterator[Finding]:
+    """Compare the memory that the instance may use with the data of a cell, which may all wait in queues."""
+    edition = side.row("edition")
+    options = {row["name"]: row["value_in_use"] for row in side.rows("configuration")}
+    if edition is None:
+        return
+    allowed = min(int(edition["physical_memory_kb"]) * 1024, int(options.get(_MEMORY, _UNLIMITED_MB)) * _MEGABYTE)
+    text = f"the instance may use {_size(allowed)} for {_size(need.data)} of data of {need.cell.id}"
+    if need.data <= allowed:
+        yield side.information("memory", text)
+        return
+    text += ": if its messages queue up, pages are written and read again while it is measured"
+    containers = "MSSQL_MEMORY_LIMIT_MB and MSSQL_CONTAINER_MEMORY of containers"
+    remedy = f"give it more memory ({containers}), or sweep smaller cells (--cells)"
+    yield side.warning("memory", text, remedy)
 
 
 def _free_inside(side: Facts, files: Sequence[Row], kind: str) -> int | None:
@@ -132,7 +211,7 @@ def _known(count: int | None) -> str:
 
 
 def _size(count: int) -> str:
-    return f"{count / _GIGABYTE:.1f} GB" if count >= _GIGABYTE else f"{count / 1024**2:.0f} MB"
+    return f"{count / _GIGABYTE:.1f} GB" if count >= _GIGABYTE else f"{count / _MEGABYTE:.0f} MB"
 
 
 CLOCK_SAMPLES = 9

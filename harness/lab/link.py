@@ -15,7 +15,7 @@ everybody who may connect to the endpoint may send.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,10 @@ from harness.workload_file import Receiving, Workload, WorkloadError
 if TYPE_CHECKING:
     import pyodbc
 
-# Sizes with which no file should grow while a cell is measured; `file_io` records whether one did. The target stores
-# 2,000 bytes of every message (2.4 GB for 10,000 a second during 120 s) and whatever waits in its queue. An initiator's
-# messages leave at once. Creating a log takes time, because it is written once in full.
+# Sizes with which no file should grow while a small cell is measured; `enlarge_files` follows the largest cell of a
+# run, and `file_io` records whether one grew. The target stores 2,000 bytes of every message (2.4 GB for 10,000 a
+# second during 120 s) and whatever waits in its queue. An initiator's messages leave at once. Creating a log takes
+# time, because it is written once in full.
 TARGET_DATA_SIZE_MB, INITIATOR_DATA_SIZE_MB = 4096, 1024
 LOG_SIZE_MB = 2048
 
@@ -68,6 +69,14 @@ _SECURED_REMOTE = ("link/dialog_user.sql", "link/import_dialog_certificate.sql",
 _BINDING = "link/remote_service_binding.sql"  # on initiators
 _UNSECURED_OWN = ("link/grant_send_public.sql",)
 _NO_BINDING = "link/drop_remote_service_binding.sql"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizes:
+    """Megabytes of the files of a database."""
+
+    data: int
+    log: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +254,19 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         export_certificate(connection, "endpoint", variables),
         export_certificate(connection, "dialog", variables) if lab.security.dialog else b"",
     )
+
+
+def enlarge_files(lab: Lab, wanted: Mapping[str, FileSizes]) -> None:
+    """Enlarge files of the lab's databases to these sizes, by the names of instances; a larger one stays as it is."""
+
+    def enlarge(instance: Instance, connection: pyodbc.Connection) -> None:
+        sizes = wanted[instance.name]
+        variables = {"Database": instance.database, "DataSizeMb": str(sizes.data), "LogSizeMb": str(sizes.log)}
+        scripts.run(connection, "common/files.sql", variables)
+
+    instances = [instance for instance in lab.instances if instance.name in wanted]
+    with connections(instances) as opened:
+        in_parallel(enlarge, instances, opened)
 
 
 def _check_client(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> None:

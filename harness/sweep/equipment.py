@@ -42,12 +42,17 @@ class Preflight:
             self.reporter.note(text)
 
     def examine(self, lab: Lab) -> None:
-        """Raises the doctor's failure where a finding is an error."""
-        if lab.version in self._examined:
-            return
+        """Raises the doctor's failure where a finding is an error. Files are enlarged each time that a lab opens."""
+        cells = [cell for cell in self._cells if cell.server_version == lab.version]
+        if lab.version not in self._examined:
+            self._examine_anew(lab, cells)
+        if lab.place != "embedded":  # whose files have no size beforehand
+            wanted = doctor.file_sizes(lab, cells=cells, settings=self.settings, tell=self.note_once)
+            link.enlarge_files(lab, wanted)
+
+    def _examine_anew(self, lab: Lab, cells: Sequence[Cell]) -> None:
         is_first = not self._examined
         self._examined.add(lab.version)
-        cells = [cell for cell in self._cells if cell.server_version == lab.version]
         findings = doctor.examine(lab, cells=cells, settings=self.settings)
         self._write(lab, findings)
         for finding in findings:

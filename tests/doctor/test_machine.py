@@ -9,7 +9,9 @@ import pytest
 
 from harness.doctor import machine
 from harness.doctor.facts import Facts
+from harness.lab import link
 from harness.lab.instances import connections
+from harness.lab.link import FileSizes
 from harness.lab.placement import Placement
 from harness.matrix import Cell, all_cells
 from harness.settings import Settings
@@ -17,7 +19,7 @@ from tests.doctor.conftest import ills
 
 SETTINGS = Settings(lab="sqlserver", measure=30.0, settle=10.0)
 GB = 1024**3
-TARGET: Any = SimpleNamespace(name="target", database="SSBTarget")
+TARGET: Any = SimpleNamespace(name="target", database="SSBTarget", is_existing=False)
 LARGEST = "i3-t50-r150-p8192-v2008"
 
 
@@ -83,7 +85,6 @@ def test_enough_space_inside_the_files_is_not_reported():
         ({"data_free": GB, "log_free": 50 * GB, "disk": GB}, "error", "of data at the paper's rate"),
         ({"data_free": 50 * GB, "log_free": GB, "disk": 0}, "error", "of log at the paper's rate"),
         ({"data_free": 10 * GB, "log_free": 50 * GB, "disk": GB}, "warning", "may need"),
-        ({"data_free": GB, "log_free": 50 * GB, "disk": 100 * GB}, "warning", "would grow in the measured window"),
         ({"data_free": GB, "log_free": 50 * GB, "disk": 99 * GB, "growth": 0}, "error", "of data at the paper's rate"),
         ({"data_free": GB, "log_free": 50 * GB, "disk": 99 * GB, "max_size": 101 * GB // 8192}, "error", "of data"),
     ],
@@ -92,6 +93,60 @@ def test_missing_space_is_found(given, expected, words):
     findings = list(machine.check_space(side(**given), need(), is_embedded=False))
     assert ills(findings) == [(expected, "target", "space")]
     assert words in findings[0].text
+
+
+def test_files_that_would_grow_are_enlarged_by_a_run_but_not_those_of_an_application():
+    facts = side(data_free=GB, log_free=50 * GB, disk=100 * GB)
+    assert ills(machine.check_space(facts, need(), is_embedded=False)) == []
+    facts.instance = SimpleNamespace(name="target", database="Shop", is_existing=True)
+    [finding, _] = machine.check_space(facts, need(), is_embedded=False)
+    assert finding.severity == "warning" and "would grow in the measured window" in finding.text
+
+
+def enlarged(*sides: Facts, on_one_disk: bool = True) -> tuple[dict[str, FileSizes], list[str]]:
+    told: list[str] = []
+    needs = [need()] * len(sides)
+    return machine.file_sizes(sides, needs, on_one_disk=on_one_disk, tell=told.append), told
+
+
+def test_files_get_the_size_that_the_largest_cell_needs_and_it_is_told():
+    lacking = need().data - GB
+    sizes, [told] = enlarged(side(data_free=GB, log_free=50 * GB, disk=50 * GB))
+    assert sizes == {"target": FileSizes(100 * 1024 + -(-lacking // 1024**2), 100 * 1024)}
+    assert told.startswith("files are enlarged for the largest cells: target data 106.") and LARGEST in told
+    assert enlarged(side(data_free=50 * GB, log_free=50 * GB, disk=50 * GB)) == ({}, [])
+    assert enlarged(side(data_free=GB, log_free=GB)) == ({}, []), "nobody knows what is free"
+
+
+def test_files_stay_as_they_are_where_they_would_take_more_than_half_of_what_is_free():
+    small = side(data_free=GB, log_free=50 * GB, disk=20 * GB)
+    other = side(data_free=GB, log_free=50 * GB, disk=20 * GB)
+    other.instance = SimpleNamespace(name="initiator-1", database="SSBInitiator1", is_existing=False)
+    assert set(enlarged(small, other, on_one_disk=False)[0]) == {"target", "initiator-1"}
+    sizes, [told] = enlarged(small, other)
+    assert (
+        sizes == {} and "files are not enlarged: the largest cells may need 12." in told and "20.0 GB is free" in told
+    )
+
+
+@pytest.mark.parametrize(
+    "physical_gb, allowed_mb, expected", [(16, 2**31 - 1, None), (4, 2**31 - 1, "warning"), (16, 4096, "warning")]
+)
+def test_memory_that_is_too_small_for_the_data_of_a_cell_is_a_warning(physical_gb, allowed_mb, expected):
+    facts = Facts(TARGET, "Target")
+    facts.answers["edition"] = [{"physical_memory_kb": physical_gb * GB // 1024}]
+    facts.answers["configuration"] = [{"name": "max server memory (MB)", "value_in_use": allowed_mb}]
+    [finding] = machine.check_memory(facts, need())
+    assert ills([finding]) == ([(expected, "target", "memory")] if expected else [])
+    assert f"may use {16 if expected is None else 4}.0 GB for 7." in finding.text and LARGEST in finding.text
+
+
+@pytest.mark.process
+def test_a_lab_enlarges_its_files_and_never_makes_them_smaller(lab):
+    pages = "SELECT size FROM sys.database_files ORDER BY file_id;"
+    with connections([lab.target]) as (connection,):
+        link.enlarge_files(lab, {"target": FileSizes(5000, 100)})
+        assert [row[0] for row in connection.execute(pages).fetchall()] == [5000 * 128, link.LOG_SIZE_MB * 128]
 
 
 def test_unknown_space_is_reported():
