@@ -170,11 +170,11 @@ class SharedTransaction:
         self._calls = calls
         self.uncommitted = 0  # calls that have returned in the open transaction
 
-    def execute(self, call: str, *arguments: Any) -> None:
+    def execute(self, call: str, arguments: Sequence[Any]) -> None:
         """Executes a call; raises pyodbc.Error, also that of the commit."""
         if not self.uncommitted:
             self._execute(BEGIN)
-        self._execute(call, *arguments)
+        self._execute(call, arguments)
         if self.uncommitted + 1 == self._calls:
             self._execute(COMMIT)
             self.uncommitted = 0
@@ -339,7 +339,7 @@ class ClientThread:
                 else:
                     arguments[place] = compose(sequence, intended + offset)
                 try:
-                    execute(send, *arguments)
+                    execute(send, arguments)  # the list as it is: unpacking it would cost a call 60 ns and more
                 except pyodbc.Error as error:
                     latencies[index] = clock() - intended
                     lost = transaction.roll_back() if transaction else 0

@@ -91,7 +91,7 @@ def test_calls_that_share_a_transaction_are_committed_by_the_last_of_them_or_at_
     statements = []
     transaction = SharedTransaction(lambda text, *arguments: statements.append(text), 3)
     for _ in range(7):
-        transaction.execute("call", HANDLE, b"body")
+        transaction.execute("call", [HANDLE, b"body"])
     assert transaction.uncommitted == 1
     transaction.commit()
     transaction.commit()
