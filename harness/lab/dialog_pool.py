@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.lab import scripts
-from harness.lab.error_remedies import explain
-from harness.lab.instances import Instance, Lab, LabError, connections, in_parallel
+from harness.lab.error_remedies import explain, is_lasting
+from harness.lab.instances import Instance, Lab, LabError, ProcedureFails, connections, in_parallel
 from harness.lab.scripts import ScriptError
 from harness.workload_file import Client
 
@@ -143,7 +143,7 @@ def wait_until_drained(
             last_check, is_hopeless = now, not is_enabled(target, lab.target.queue) or bool(recorded_errors(target))
         if is_hopeless or now > deadline or now - last_change > _STANDSTILL_S:
             lab.check()
-            raise LabError(_remaining(lab, expected, left, target, depths, initiators, clients))
+            raise _remaining(lab, expected, left, target, depths, initiators, clients)
         lab.check()
         clock.sleep(pause_s)
         pause_s = min(_POLL_MAX_S, pause_s * 1.5)
@@ -172,8 +172,8 @@ def _remaining(  # noqa: PLR0917
     depths: Sequence[int],
     initiators: Sequence[Instance],
     clients: Sequence[pyodbc.Connection],
-) -> str:
-    """Say how many messages remain, where, and why."""
+) -> LabError:
+    """Return the error that says how many messages remain, where, and why."""
     done = max(0, expected - (sum(depths[:-1]) or left)) if lab.workload.is_counted else processed(target)
     parts = [f"{done} of {expected} messages processed, {depths[0]} in the target's queue"]
     if lab.workload.is_counted and not any(depths):
@@ -192,7 +192,8 @@ def _remaining(  # noqa: PLR0917
         statuses = scripts.rows(connection, "observe/transmission_status.sql", {})
         reasons = [str(row["transmission_status"]) for row in statuses if row["transmission_status"]]
         parts.append(f"{depth} in the transmission queue of {instance.name}" + (f": {reasons[0]}" if reasons else ""))
-    return "; ".join(parts)
+    is_refused = not done and not is_enabled(target, lab.target.queue) and is_lasting(why)
+    return (ProcedureFails if is_refused else LabError)("; ".join(parts))
 
 
 def _reason_at_target(lab: Lab, target: pyodbc.Connection, depth: int) -> str:

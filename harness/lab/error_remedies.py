@@ -60,6 +60,9 @@ REMEDIES = {
     20017: _BROKE,
     20047: _BROKE,
 }
+# SQLSTATEs of errors that depend on the statement and its data alone, but for those with these words.
+OF_STATEMENT = ("22", "23", "42")
+_PASSING = re.compile("deadlock|is full|Could not allocate space|insufficient system memory|LOCK resource|time out")
 _HANGS_UP = "whatever listens there closes the connection: check that it is SQL Server and that it is healthy"
 _REMEDIES_BY_WORDS = (
     ("Communication link failure", _BROKE),
@@ -89,6 +92,7 @@ _CONNECTION_ENDS = {
 _TCP_CODE = re.compile(r"TCP Provider: Error code 0x[0-9A-F]+(?: \(error (\d+)\))?", re.IGNORECASE)
 _ERROR_NUMBER = re.compile(r"\(error (\d+)\)$")
 _ODBC_BEGIN = re.compile(r"\[\w{5}\]\s*\[")
+_ODBC_STATE = re.compile(r"\[(\w\w)\w{3}\]")
 _ODBC_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
 _ODBC_SUFFIX = re.compile(r"\s*\((-?\d+)\) \((SQL\w+)\)$")
 
@@ -108,6 +112,12 @@ def explain(text: str) -> str:
     first = text.split(";  [")[0]
     numbered = _ODBC_SUFFIX.sub(lambda match: f" (error {match[1]})" if int(match[1]) > 0 else "", first)
     return before + _with_remedy(" ".join(numbered.split()))
+
+
+def is_lasting(text: str) -> bool:
+    """Return whether a driver's text, or one of an error log, says that a statement would fail again as it stands."""
+    state = _ODBC_STATE.match(text)
+    return (state is None or state[1] in OF_STATEMENT) and _PASSING.search(text) is None
 
 
 def _with_remedy(text: str) -> str:

@@ -48,6 +48,10 @@ class InstanceDied(LabError):
     """An instance that should run has ended."""
 
 
+class ProcedureFails(LabError):
+    """The target's activation procedure has processed no message, and another attempt would fail the same way."""
+
+
 @dataclass(frozen=True)
 class Login:
     """A SQL login. Integrated authentication has none: the operating system vouches for this process's user."""
@@ -271,7 +275,7 @@ def in_parallel(
             return action(*row)
         except ScriptError as error:
             names = [value.name for value in row if isinstance(value, Instance)]
-            raise ScriptError(": ".join([*names, str(error)])) from None
+            raise type(error)(": ".join([*names, str(error)])) from None
 
     if any(value.takes_turns for row in rows for value in row if isinstance(value, Instance)):
         return [named(*row) for row in rows]

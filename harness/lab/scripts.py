@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.failures import MachineFailure
 from harness.lab import interruption
 from harness.lab.drivers import OdbcError
-from harness.lab.error_remedies import error_text, explain
+from harness.lab.error_remedies import OF_STATEMENT, error_text, explain
 from harness.places import SQL_ROOT
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
 
 class ScriptError(MachineFailure):
     """A script failed. The message says which file, which line and why."""
+
+
+class ScriptRefused(ScriptError):
+    """A script failed for what it says: repeated at once, it failed the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str,
             if failure is not None:
                 if located := _located(connection, batch, failure):
                     line, text = located
-                    raise ScriptError(f"{path}, line {line}: {text}") from failure.__cause__
+                    raise ScriptRefused(f"{path}, line {line}: {text}") from failure.__cause__
                 raise failure
 
 
@@ -177,7 +181,7 @@ def _located(connection: pyodbc.Connection, batch: Batch, error: ScriptError) ->
     whose CATCH knows the line. Where that is another error, as for statements that no transaction may have, or one of
     a procedure that the batch calls, the line would be wrong.
     """
-    if _state(error)[:2] not in _REPEATABLE:
+    if _state(error)[:2] not in OF_STATEMENT:
         return None
     try:
         names, values = _query(connection, _IN_TRY.format(batch.text.replace("'", "''")), "")
@@ -259,8 +263,6 @@ def _text(path: Path | str) -> str:
         raise ScriptError(f"{file}: {error.strerror}") from None
 
 
-# SQLSTATEs of errors that depend on the statement and its data alone.
-_REPEATABLE = ("22", "23", "42")
 _IN_CATCH = ["error_number", "error_line", "error_procedure", "error_message"]
 _EMBEDDED_LINE = re.compile(r" \(line \d+\)")  # of the batch; in texts of the embedded server's own
 _IN_TRY = """\

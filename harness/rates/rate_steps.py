@@ -14,7 +14,8 @@ from harness.matrix import Cell, Visit
 from harness.settings import Settings, SimulationSettings
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
-from harness.sweep.attempt import CellFailed, Measured, NotReady
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed, NotReady
 from harness.sweep.journal import Phases
 from harness.sweep.testbed import LabTestbed
 

@@ -36,7 +36,7 @@ from harness.matrix import INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, 
 from harness.simulation import forks, simulated_cell
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
-from harness.sweep.attempt import CellFailed
+from harness.sweep.cell_failures import CellFailed
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,

@@ -46,7 +46,8 @@ from harness.simulation import packages
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep import run_folder
-from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed
 from harness.sweep.journal import Entry
 from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 

@@ -7,7 +7,7 @@ with the driver's text, stuck messages with the broker's own reason.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 
 from harness import records
 from harness.lab import dialog_pool
-from harness.lab.error_remedies import error_text, explain
+from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError
-from harness.lab.scripts import ScriptError
 from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
@@ -30,6 +29,7 @@ from harness.records import State
 from harness.sweep import worker_clocks
 from harness.sweep.accounting import Accounting
 from harness.sweep.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
+from harness.sweep.cell_failures import FINAL, CellFailed, named_failures
 from harness.sweep.journal import Phases
 from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.sweep.settling import Settling
@@ -44,14 +44,6 @@ WATCH_S = 0.1  # between checks that every process is alive
 SNAPSHOT_TIMEOUT_S = 20.0
 PERCENTILES = (50, 95, 99)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-class CellFailed(Exception):
-    """This attempt has no numbers; the message says why, in one line."""
-
-
-class NotReady(CellFailed):
-    """The testbed is not ready: lab, dialogs or clients did not start."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +174,7 @@ class Attempt:
 
     def run(self) -> Measured:
         try:
-            with _named_failures(self.equipment.lab):
+            with named_failures(self.equipment.lab):
                 return self._run()
         except CellFailed as failure:
             self._write_cell("failed", str(failure))
@@ -333,15 +325,15 @@ class Attempt:
             )
         except LabError as error:
             parts.lab.check()
-            raise CellFailed(f"not drained: {error}") from None
+            raise CellFailed(f"not drained: {error}", is_final=isinstance(error, FINAL)) from None
         self.moments.drained_at_ns = parts.lab.clock.utc_ns()
 
     def _require_faultless(self, report: LoadReport) -> None:
-        if report.problems:
-            raise CellFailed(explain(report.problems[0]))
-        if report.failed_calls:
+        if report.problems or report.failed_calls:
             calls = f"{report.failed_calls} call{'s' * (report.failed_calls != 1)}"
-            raise CellFailed(f"{calls} failed: {explain(report.errors[0][0])}")
+            reason = report.problems[0] if report.problems else f"{calls} failed: {report.errors[0][0]}"
+            errors = [is_lasting(text) for text, _ in report.errors]
+            raise CellFailed(explain(reason), is_final=not report.sent_messages and bool(errors) and all(errors))
         if not self.accounting.is_exact:
             raise CellFailed(self.accounting.reason())
         if noted := dialog_pool.recorded_errors(self.equipment.target):
@@ -466,33 +458,3 @@ def _processor_s_elsewhere(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]
         int(value) for name, value in zip(used["instance"], used["processor_time_ms"], strict=True) if name in here
     ]
     return sum(spent_ms) / 1000
-
-
-@contextlib.contextmanager
-def _named_failures(lab: Lab) -> Iterator[None]:
-    """Turns the parts' exceptions into CellFailed. A dead instance is the reason for whatever failed with it."""
-    try:
-        yield
-    except (LoadError, LabError, ScriptError) as error:
-        raise CellFailed(_cause(lab, explain(str(error)))) from None
-    except Exception as error:
-        # A simulated cell has no pyodbc: its errors are recognised by their module.
-        if type(error).__module__ != "pyodbc":
-            raise
-        raise CellFailed(_cause(lab, error_text(error))) from None
-
-
-def _cause(lab: Lab, symptom: str) -> str:
-    deadline = lab.clock.now_s() + 0.5  # a connection may break before its process has ended
-    while True:
-        try:
-            lab.check()
-        except LabError as death:
-            return str(death)
-        if "connect" not in symptom.lower() and "link" not in symptom.lower():
-            return symptom
-        if lab.clock.now_s() > deadline:
-            # The harness has no process for a user's own server.
-            gone = [reason for instance in lab.instances if (reason := instance.out_of_reach())]
-            return f"{gone[0]} ({symptom})" if gone else symptom
-        lab.clock.sleep(POLL_S)

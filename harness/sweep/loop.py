@@ -16,7 +16,8 @@ from harness.lab import interruption
 from harness.records import ResultsError, State
 from harness.reporting import Reporter
 from harness.sweep import run_folder
-from harness.sweep.attempt import CellFailed, Measured, NotReady
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed, NotReady
 from harness.sweep.journal import Entry, Journal, Phases
 
 ATTEMPTS_MAX = 2
@@ -72,6 +73,7 @@ class Tally:
     last_reason: str = ""
     last: Measured | None = None
     not_ready: int = 0  # attempts in a row
+    is_final: bool = False  # another attempt at the cell that failed last would fail the same way
 
 
 class Sweep(Generic[Swept]):
@@ -133,7 +135,9 @@ class Sweep(Generic[Swept]):
             self._check_disk()
             # While nothing has run, the first cell's two attempts are enough.
             if tally.not_ready >= (NOT_READY_MAX if tally.completed else ATTEMPTS_MAX):
-                raise SweepStopped(f"the lab is not available: {entry.reason}")
+                raise SweepStopped(entry.reason if tally.is_final else f"the lab is not available: {entry.reason}")
+            if tally.is_final:
+                break
             if attempt < before + ATTEMPTS_MAX:
                 self._reporter.note(f"{label(cell.id, cell.block)} failed and will be tried again: {entry.reason}")
         return entry
@@ -148,11 +152,13 @@ class Sweep(Generic[Swept]):
             measured = self._testbed.run(cell, attempt, run, phases)
         except CellFailed as failure:
             reason = " ".join(str(failure).split())
-            tally.not_ready = tally.not_ready + 1 if isinstance(failure, NotReady) else 0
+            tally.is_final = failure.is_final
+            more = ATTEMPTS_MAX if failure.is_final else 1
+            tally.not_ready = tally.not_ready + more if isinstance(failure, NotReady) else 0
         except OSError as error:
             if error.errno in _FATAL_ERRNOS:
                 raise
-            reason = f"{type(error).__name__}: {error}"
+            reason, tally.is_final = f"{type(error).__name__}: {error}", False
         interruption.check()  # a cell that an interrupt broke has not failed
         phases.seconds["total"] = round(time.perf_counter() - began, 4)
         entry = Entry(

@@ -22,7 +22,8 @@ from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.reporting import Reporter
 from harness.settings import Settings
-from harness.sweep.attempt import Attempt, Measured, NotReady
+from harness.sweep.attempt import Attempt, Measured
+from harness.sweep.cell_failures import FINAL, NotReady
 from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
 from harness.sweep.journal import Phases
 
@@ -68,7 +69,7 @@ class LabTestbed:
         try:
             self._make_ready(cell.cell, phases)
         except (LabError, ScriptError, LoadError, ChildError) as error:
-            raise NotReady(str(error)) from None
+            raise NotReady(str(error), is_final=isinstance(error, FINAL)) from None
 
     def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
         stage = self._stages[cell.cell.server_version]

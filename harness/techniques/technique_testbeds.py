@@ -24,7 +24,8 @@ from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
-from harness.sweep.attempt import Attempt, CellFailed, Equipment, Measured, NotReady
+from harness.sweep.attempt import Attempt, Equipment, Measured
+from harness.sweep.cell_failures import FINAL, CellFailed, NotReady
 from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
 from harness.sweep.journal import Phases
 from harness.techniques.technique_scenario import Turn
@@ -74,7 +75,7 @@ class ServerTestbed:
                 if arrangement.batch:
                     link.stop_activation(parts.lab)
         except (LabError, ScriptError, LoadError, ChildError) as error:
-            raise NotReady(str(error)) from None
+            raise NotReady(str(error), is_final=isinstance(error, FINAL)) from None
 
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
         parts = self._equipment.parts

@@ -256,6 +256,13 @@ MISTAKES = [
         3,
     ),
     (
+        "submit_order.sql",
+        "    SEND ON",
+        "    DECLARE @price int = 1 / 0;\n    SEND ON",
+        "gave up after 10 failed calls in a row: Divide by zero error encountered.",
+        1,
+    ),
+    (
         "handle_orders.sql",
         "INSERT INTO dbo.messageDrop",
         "INSERT INTO dbo.orders",
@@ -276,3 +283,4 @@ def test_a_mistake_is_one_line(tmp_path: Path, file: str, old: str, new: str, wo
     [line] = checked.err.splitlines()
     assert words in line, line
     assert checked.code == code
+    assert "tried again" not in checked.out

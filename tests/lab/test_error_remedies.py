@@ -51,6 +51,25 @@ def test_text_before_the_drivers_words_is_kept() -> None:
     assert explain("thread 3: still in a call") == "thread 3: still in a call"
 
 
+@pytest.mark.parametrize(
+    "raw, lasts",
+    [
+        (f"[42000] {MICROSOFT}[SQL Server]Incorrect syntax near 'ONN'. (102) (SQLExecDirectW)", True),
+        (f"[22012] {MICROSOFT}[SQL Server]Divide by zero error encountered. (8134) (SQLExecDirectW)", True),
+        ("The activated proc '[dbo].[P]' running on queue 'D.dbo.Q' output the following: 'No such order'", True),
+        (
+            f"[42000] {MICROSOFT}[SQL Server]The transaction log for database 'D' is full. (9002) (SQLExecDirectW)",
+            False,
+        ),
+        (f"[40001] {MICROSOFT}[SQL Server]Rerun the transaction. (1205) (SQLExecDirectW)", False),
+        (f"[08S01] {MICROSOFT}Communication link failure (0) (SQLExecDirectW)", False),
+        (f"[HYT00] {MICROSOFT}Query timeout expired (0) (SQLExecDirectW)", False),
+    ],
+)
+def test_an_error_that_can_pass_is_told_from_one_of_the_statement(raw: str, lasts: bool) -> None:
+    assert error_remedies.is_lasting(raw) is lasts
+
+
 def test_a_closed_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

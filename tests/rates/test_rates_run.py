@@ -20,7 +20,8 @@ from harness.rates import rates_run, rates_table
 from harness.rates.rate_steps import PERCENTS, Step, steps
 from harness.reporting import Notes
 from harness.settings import SettingsError
-from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed
 from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import Outcome
 from harness.sweep.punctuality import IN_TIME, Punctuality

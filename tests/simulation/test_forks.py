@@ -17,7 +17,7 @@ from functools import partial
 import pytest
 
 from harness.simulation.forks import ForkDied, frozen_heap, in_fork, in_forks
-from harness.sweep.attempt import CellFailed
+from harness.sweep.cell_failures import CellFailed
 from tests.processes import Child
 
 pytestmark = pytest.mark.process

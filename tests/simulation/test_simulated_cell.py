@@ -20,7 +20,8 @@ from harness.simulation import simulated_cell
 from harness.simulation.parameters import read
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.simulation.simulated_lab import SimulatedLab
-from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed
 
 pytestmark = pytest.mark.process
 

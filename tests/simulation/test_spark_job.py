@@ -21,7 +21,8 @@ from harness.simulation import parameters, simulated_run, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
 from harness.sweep import journal, run_folder
-from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed
 from harness.sweep.journal import Entry
 from tests.processes import children_of, command_line, is_alive
 from tests.results_fixture import quick_cells

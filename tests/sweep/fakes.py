@@ -137,6 +137,7 @@ class FakeClients:
         self.deliver: Callable[[list[tuple[int, int, int, int]]], None] = server.stored.extend
         self.trouble: Exception | None = None
         self.failed_calls = 0
+        self.error = "[HYT00] timeout"
         self.stopped = 0
         self.plan: CellPlan | None = None
         self.worker_clocks: Sequence[WorkerClock] = ()
@@ -177,7 +178,7 @@ class FakeClients:
             records.write(plan.results, "calls", plan.visit, plan.attempt, columns, writer=f"i{initiator}")
         sent = {(i, t): self.messages for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
         health = GeneratorHealth(1, 10.0, 1.0, 0.99, 2.5)
-        errors = [("[HYT00] timeout", self.failed_calls)] if self.failed_calls else []
+        errors = [(self.error, self.failed_calls)] if self.failed_calls else []
         barriers = {Share(initiator): self._started_ns for initiator, _ in sent}
         return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health], barriers)
 

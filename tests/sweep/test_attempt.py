@@ -17,7 +17,8 @@ from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending, Wo
 from harness.matrix import Cell, Visit
 from harness.observe.dialog_pages import DialogPage
 from harness.records import State
-from harness.sweep.attempt import Attempt, CellFailed, Equipment
+from harness.sweep.attempt import Attempt, Equipment
+from harness.sweep.cell_failures import CellFailed
 from harness.sweep.journal import Phases
 from harness.workload_file import Accounting
 from tests.noting import NotingReporter
@@ -209,6 +210,41 @@ def test_a_dead_instance_explains_whatever_failed_because_of_it(bench: Bench) ->
 def test_failed_calls_fail_the_cell_with_the_drivers_text(bench: Bench) -> None:
     bench.clients.failed_calls = 2
     assert failed(bench) == "2 calls failed: [HYT00] timeout"
+
+
+@pytest.mark.parametrize(
+    "sent, error, is_final",
+    [
+        (0, "[22012] Divide by zero error encountered.", True),
+        (0, "[HYT00] timeout", False),
+        (5, "[22012] Divide by zero error encountered.", False),
+    ],
+)
+def test_calls_that_the_server_refuses_from_the_first_on_would_fail_again(
+    bench: Bench, sent: int, error: str, is_final: bool
+) -> None:
+    bench.clients.messages, bench.clients.failed_calls, bench.clients.error = sent, 2, error
+    with pytest.raises(CellFailed) as failure:
+        bench.attempt().run()
+    assert (str(failure.value), failure.value.is_final) == (f"2 calls failed: {error}", is_final)
+
+
+@pytest.mark.parametrize(
+    "text, is_final",
+    [
+        ("Invalid object name 'dbo.orders'.", True),
+        ("Transaction (Process ID 57) was deadlocked on lock resources with another process", False),
+    ],
+)
+def test_a_target_whose_procedure_fails_from_the_first_message_on_would_fail_again(
+    bench: Bench, text: str, is_final: bool
+) -> None:
+    bench.clients.deliver = lambda rows: None
+    bench.target.queued, bench.target.queue_enabled, bench.target.errors = 30, False, [(5, None, text)]
+    with pytest.raises(CellFailed) as failure:
+        bench.attempt(drain=0.2).run()
+    assert text in str(failure.value)
+    assert failure.value.is_final == is_final
 
 
 def test_an_error_that_the_activation_procedure_noted_fails_the_cell(bench: Bench) -> None:

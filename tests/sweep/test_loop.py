@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from harness.matrix import Cell, Visit
 from harness.records import State
 from harness.reporting import Reporter
-from harness.sweep.attempt import CellFailed, Measured, NotReady
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed, NotReady
 from harness.sweep.journal import Journal, Phases
 from harness.sweep.loop import Sweep, SweepStopped, describe
 
@@ -70,6 +71,14 @@ def test_a_failed_cell_is_tried_once_more_on_a_rebuilt_testbed_and_the_sweep_goe
 
 def test_a_cell_that_fails_twice_is_failed_and_the_sweep_goes_on(tmp_path: Path) -> None:
     tally = sweep(FakeTestbed(failing((CELLS[1].id, 1), (CELLS[1].id, 2))), tmp_path).run(CELLS)
+    assert (tally.completed, tally.failed) == (2, 1)
+
+
+def test_a_cell_that_would_fail_the_same_way_is_not_tried_again_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    wrong = failing((CELLS[1].id, 1), error=CellFailed("Divide by zero", is_final=True))
+    testbed = FakeTestbed(wrong)
+    tally = sweep(testbed, tmp_path).run(CELLS)
+    assert [cell for cell, _ in testbed.ran] == [cell.id for cell in CELLS]
     assert (tally.completed, tally.failed) == (2, 1)
 
 
@@ -146,6 +155,13 @@ def test_a_lab_that_never_comes_up_ends_the_sweep_with_its_reason(tmp_path: Path
     with pytest.raises(SweepStopped, match="the lab is not available: target ended with exit code 1"):
         sweep(FakeTestbed(broken), tmp_path).run(CELLS)
     assert len(Journal(tmp_path / "journal.jsonl").entries) == 2
+
+
+def test_a_script_that_the_server_refuses_ends_the_sweep_at_once(tmp_path: Path) -> None:
+    wrong = failing((CELLS[0].id, 1), error=NotReady("order.sql, line 7: Incorrect syntax", is_final=True))
+    with pytest.raises(SweepStopped, match=r"^order\.sql, line 7: Incorrect syntax$"):
+        sweep(FakeTestbed(wrong), tmp_path).run(CELLS)
+    assert len(Journal(tmp_path / "journal.jsonl").entries) == 1
 
 
 def test_a_cell_that_does_not_count_is_shown_with_the_reason(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
 from harness.sweep import journal, run_folder
-from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.attempt import Measured
+from harness.sweep.cell_failures import CellFailed
 from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import Outcome

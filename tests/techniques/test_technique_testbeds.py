@@ -17,7 +17,7 @@ from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.reporting import Reporter
 from harness.simulation import parameters
-from harness.sweep.attempt import NotReady
+from harness.sweep.cell_failures import NotReady
 from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Phases
 from harness.techniques import technique_testbeds

@@ -1,0 +1,56 @@
+"""Why an attempt at a cell failed, in one line, and whether another attempt would fail the same way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from harness.lab.error_remedies import error_text, explain
+from harness.lab.instances import Lab, LabError, ProcedureFails
+from harness.lab.scripts import ScriptError, ScriptRefused
+from harness.load.plan import LoadError
+
+FINAL = (ProcedureFails, ScriptRefused)  # errors of parts that another attempt would have too
+_POLL_S = 0.02
+
+
+class CellFailed(Exception):
+    """This attempt has no numbers; the message says why, in one line."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final  # another attempt would fail the same way
+
+
+class NotReady(CellFailed):
+    """The testbed is not ready: lab, dialogs or clients did not start."""
+
+
+@contextlib.contextmanager
+def named_failures(lab: Lab) -> Iterator[None]:
+    """Turns the parts' exceptions into CellFailed. A dead instance is the reason for whatever failed with it."""
+    try:
+        yield
+    except (LoadError, LabError, ScriptError) as error:
+        raise CellFailed(_cause(lab, explain(str(error)))) from None
+    except Exception as error:
+        # A simulated cell has no pyodbc: its errors are recognised by their module.
+        if type(error).__module__ != "pyodbc":
+            raise
+        raise CellFailed(_cause(lab, error_text(error))) from None
+
+
+def _cause(lab: Lab, symptom: str) -> str:
+    deadline = lab.clock.now_s() + 0.5  # a connection may break before its process has ended
+    while True:
+        try:
+            lab.check()
+        except LabError as death:
+            return str(death)
+        if "connect" not in symptom.lower() and "link" not in symptom.lower():
+            return symptom
+        if lab.clock.now_s() > deadline:
+            # The harness has no process for a user's own server.
+            gone = [reason for instance in lab.instances if (reason := instance.out_of_reach())]
+            return f"{gone[0]} ({symptom})" if gone else symptom
+        lab.clock.sleep(_POLL_S)
