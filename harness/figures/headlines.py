@@ -129,7 +129,7 @@ def highest_rate(run: Run) -> str:
 def gain_sentence(run: Run) -> str:
     """Say what the trick gains on average, over all pairs of cells and by their threads."""
     if of_the_trick(run.gain).empty:
-        raise Missing("no cell was completed with both dialog ratios")
+        raise Missing("no cell was completed with both dialog ratios, 1 and 150")
     sentence = _first(judgement.choices(run), _gain_sentence)
     if sentence is None:
         raise Missing("no pair of cells is valid, so there is no gain that counts")

@@ -47,7 +47,7 @@ def answer(run: Run) -> str:
 def _answer(gain: pd.DataFrame) -> str:
     unknown = "Whether the 150 trick pays here cannot be told"
     if gain.empty:
-        return f"{unknown}: no cell was completed with both dialog ratios."
+        return f"{unknown}: no cell was completed with both dialog ratios, 1 and 150."
     loads = gain_points(gain, LOAD)
     known = loads[loads.counts & loads.low.notna()]
     if known.empty:

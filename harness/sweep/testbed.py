@@ -146,16 +146,16 @@ class LabTestbed:
         stage.group = None if parts.lab.workload.queue.retention else cell.group
 
     def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:
-        """The pages of the new dialogs, without initiators that do not show them, which is noted once of each."""
+        """The pages of the new dialogs, without initiators that do not show them, which is noted once."""
 
-        def located(instance: Instance) -> list[dialog_pages.DialogPage]:
+        def located(instance: Instance) -> list[dialog_pages.DialogPage] | str:
             try:
                 return dialog_pages.located(instance)
             except (LabError, ScriptError) as error:
-                self._preflight.note_once(
-                    f"the pages on which dialogs of {instance.name} lie are not recorded: {error}"
-                )
-                return []
+                return str(error)
 
-        found = zip([one.name for one in taking_part], in_parallel(located, taking_part), strict=True)
-        return {name: pages for name, pages in found if pages}
+        found = in_parallel(located, taking_part)
+        if reasons := [pages for pages in found if isinstance(pages, str)]:
+            self._preflight.note_once(f"the pages on which dialogs lie are not recorded: {'; '.join(reasons)}")
+        named = zip(taking_part, found, strict=True)
+        return {one.name: pages for one, pages in named if pages and not isinstance(pages, str)}

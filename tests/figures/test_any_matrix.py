@@ -247,7 +247,9 @@ def test_trick_says_that_it_does_not_pay_or_that_nobody_can_tell(tmp_path):
     assert once == "Whether the 150 trick pays here cannot be told: one run, no interval."
     single = [cell for cell in TRICK if cell.dialog_ratio == 1]
     alone = run_of(tmp_path / "alone", single, lab="sqlserver")
-    assert trick_answer.answer(alone).endswith("cannot be told: no cell was completed with both dialog ratios.")
+    assert trick_answer.answer(alone).endswith(
+        "cannot be told: no cell was completed with both dialog ratios, 1 and 150."
+    )
 
 
 def test_a_lab_on_which_the_trick_cannot_pay_is_said_to_be_one(tmp_path):

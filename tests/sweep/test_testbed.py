@@ -33,11 +33,12 @@ def test_missing_pages_without_an_administrator_connection_are_noted_once(
     reporter = NotingReporter()
     settings = settings_module.create({"lab": "embedded"}, environment={})
     bed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], reporter)
-    instance: Any = SimpleNamespace(name="initiator-1")
-    assert bed._spread([instance]) == {}
-    assert bed._spread([instance]) == {}
+    instances: list[Any] = [SimpleNamespace(name=f"initiator-{number}") for number in (1, 2)]
+    assert bed._spread(instances) == {}
+    assert bed._spread(instances) == {}
     assert reporter.notes == [
-        "the pages on which dialogs of initiator-1 lie are not recorded: initiator-1 has no dedicated administrator connection"
+        "the pages on which dialogs lie are not recorded: initiator-1 has no dedicated administrator connection; "
+        "initiator-2 has no dedicated administrator connection"
     ]
 
 
