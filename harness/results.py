@@ -214,6 +214,16 @@ class Run:
             progress=tell,
         )
 
+    def support_bundle(self) -> Path:
+        """Write `support-bundle.zip` into the folder, to attach to a question, and return it.
+
+        It has findings, error logs, tables, versions and settings, without passwords and tokens; names of servers,
+        logins and databases stay in. Raises ResultsError if the folder cannot be written.
+        """
+        from harness import support_bundle
+
+        return support_bundle.write(self.folder)
+
     def _of_cells(self) -> Path:
         """The folder, if it is a run of cells; raises ResultsError for one of techniques or of rates."""
         from harness.figures.reduced_run import is_rates_run, is_techniques_run

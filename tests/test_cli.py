@@ -36,6 +36,7 @@ COMMANDS = [
     "figures",
     "claims",
     "compare",
+    "support-bundle",
 ]
 LAB_COMMANDS = ["open", "up", "down", "status", "clean"]
 
@@ -101,6 +102,7 @@ BAD_INPUT = [
     (["run", "--server-version", "2022"], 2, "the embedded lab has no server version '2022'; nearest: 2008, 2005"),
     (["run", "i1-t5-r1-p100-v2008", "--threads", "5"], 2, "give a cell id or axes, not both"),
     (["lab", "open", "--initiators", "17"], 2, "initiators '17' is not valid: 1 to 16"),
+    (["support-bundle", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
     (["reduce", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
     (
         ["reduce", "s3a://runs/x"],

@@ -6,7 +6,7 @@ line.
 - `workloads`: workload new, workload check
 - `labs`: lab, doctor
 - `serving`: serve, worker
-- `results`: reduce, figures, claims, compare
+- `results`: reduce, figures, claims, compare, support-bundle
 - `conventions`: what they share; `outcomes`: how they end
 """
 
@@ -33,7 +33,7 @@ _MODULES = {
     "workload": "workloads",
     **dict.fromkeys(("lab", "doctor"), "labs"),
     **dict.fromkeys(("serve", "worker"), "serving"),
-    **dict.fromkeys(("reduce", "figures", "claims", "compare"), "results"),
+    **dict.fromkeys(("reduce", "figures", "claims", "compare", "support-bundle"), "results"),
 }
 
 
@@ -47,7 +47,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
             return None
-        command: click.Command = getattr(importlib.import_module(f"harness.cli.{_MODULES[cmd_name]}"), cmd_name)
+        module = importlib.import_module(f"harness.cli.{_MODULES[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(

@@ -120,6 +120,27 @@ def _print_claims(rows: Sequence[Any]) -> None:
     console().print(table)
 
 
+@click.command(name="support-bundle", epilog=EXIT_CODES, short_help="Pack what to attach to a question about a run.")
+@click.argument("results")
+def support_bundle(results: str) -> None:
+    """Pack what others need to answer a question about a run into one zip file in its folder: the doctor's findings,
+    the instances' error logs and those of the lab, reduced tables, versions, settings and the journal.
+
+    Passwords and tokens are removed; names of servers, logins and databases stay in. Look into the file before you
+    publish it. Raw records and figures are not in it.
+
+    \b
+    Example:
+      harness support-bundle results/20260101-120000-sqlserver
+    """
+    with one_line_errors():
+        run = harness.Run(results)
+        path = run.support_bundle()
+        if not (run.folder / "reduced").is_dir():
+            to_standard_error(f"it has no tables: harness reduce {results} makes them")
+        say(f"written: {path}")
+
+
 @click.command(epilog=EXIT_CODES, short_help="Compare two runs: ratios, intervals, verdicts.")
 @click.argument("a")
 @click.argument("b")

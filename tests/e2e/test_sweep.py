@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from harness.lab import drivers
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
+from harness.results import Run
 from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
 from tests.commands import harness
@@ -163,6 +165,15 @@ def test_no_secret_is_in_what_a_sweep_leaves_or_shows(swept: Swept) -> None:
     assert not any(swept.secret in word for word in swept.shown)
     for file in (path for path in swept.results.parent.rglob("*") if path.is_file()):
         assert swept.secret.encode() not in file.read_bytes(), file
+
+
+def test_a_support_bundle_has_what_happened_and_no_secret(swept: Swept) -> None:
+    with zipfile.ZipFile(Run(swept.results).support_bundle()) as bundle:
+        texts = {name: bundle.read(name).decode() for name in bundle.namelist()}
+    assert {"findings.txt", "manifest.json", "journal.jsonl", "lab/2008/logs/target.log"} <= set(texts)
+    assert "is not kept" not in swept.output  # an instance that has written nothing has no file of its error log
+    assert "target, " in texts["findings.txt"]
+    assert not [name for name, text in texts.items() if swept.secret in text]
 
 
 def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path) -> tuple[Path, str]:

@@ -1,0 +1,94 @@
+"""What `harness support-bundle` packs, and what it removes."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness import support_bundle
+from harness.records import ResultsError
+from harness.results import Run
+
+SECRET = "S3cr3t!of-the-lab"
+FINDING = {"severity": "warning", "instance": "target", "check": "log", "text": "it is full", "remedy": "shrink it"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    for path, text in {
+        "manifest.json": json.dumps({"lab": "sqlserver", "findings": {"2022": [FINDING]}}),
+        "journal.jsonl": "{}",
+        "error-logs/2022-target.log": f"Login failed for sa with {SECRET}",
+        "lab/logs/locust-worker-1.log": "DRIVER={x};SERVER=h,1433;UID=sa;PWD={an};other};Encrypt=yes",
+        "lab/2022/logs/target.log": "x" * 100 + "the end",
+        "lab/2022/key.pem": "a key",
+        "raw/calls/a.parquet": "records",
+        "reduced/cells.csv": "a,b",
+        "reduced/bins.csv": "a,b",
+        "reduced/cells.parquet": "columns",
+    }.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+def packed(run: Path) -> dict[str, str]:
+    with zipfile.ZipFile(Run(run).support_bundle()) as bundle:
+        return {name: bundle.read(name).decode() for name in bundle.namelist()}
+
+
+def test_it_has_findings_logs_tables_and_circumstances_and_nothing_else(run: Path) -> None:
+    found = packed(run)
+    assert sorted(found) == [
+        "error-logs/2022-target.log",
+        "findings.txt",
+        "journal.jsonl",
+        "lab/2022/logs/target.log",
+        "lab/logs/locust-worker-1.log",
+        "manifest.json",
+        "reduced/cells.csv",
+    ]
+    assert found["findings.txt"] == "2022: warning: target, log: it is full; remedy: shrink it\n"
+    assert packed(run) == found  # it does not pack itself
+
+
+def test_secrets_of_the_environment_are_removed_also_as_json_writes_them(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_PASSWORD_TARGET", SECRET)
+    assert packed(run)["error-logs/2022-target.log"] == "Login failed for sa with [removed]"
+    monkeypatch.setenv("HARNESS_TOKEN", 'a"b\\c')
+    (run / "journal.jsonl").write_text(json.dumps({"reason": os.environ["HARNESS_TOKEN"]}))
+    assert packed(run)["journal.jsonl"] == '{"reason": "[removed]"}'
+
+
+@pytest.mark.parametrize(
+    "text, clean",
+    [
+        ("UID=sa;PWD=abc;Encrypt=yes", "UID=sa;PWD=[removed];Encrypt=yes"),
+        ("UID=sa;PWD={a;b}}c};Encrypt=yes", "UID=sa;PWD=[removed];Encrypt=yes"),
+        ("CREATE LOGIN x WITH PASSWORD = N'it''s'; GO", "CREATE LOGIN x WITH PASSWORD = [removed]; GO"),
+        ("MSSQL_SA_PASSWORD=a-b MORE=1", "MSSQL_SA_PASSWORD=[removed] MORE=1"),
+        ('"token": "abc def", "x": 1', '"token": [removed], "x": 1'),
+        ("Password did not match that for the login", "Password did not match that for the login"),
+    ],
+)
+def test_what_looks_like_a_secret_is_removed(text: str, clean: str) -> None:
+    assert support_bundle.cleaned(text, []) == clean
+
+
+def test_of_a_long_log_the_end_is_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(support_bundle, "TEXT_BYTES_MAX", 7)
+    assert packed(run)["lab/2022/logs/target.log"] == "[the first 100 bytes are left out]\nthe end"
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(run: Path) -> None:
+    (run / f"{support_bundle.NAME}.tmp").mkdir()
+    with pytest.raises(ResultsError, match="cannot be written: Is a directory"):
+        Run(run).support_bundle()
