@@ -133,8 +133,13 @@ def version_note(a: Run, b: Run) -> list[str]:
 
 
 def named(table: pd.DataFrame, a: Run, b: Run) -> pd.DataFrame:
-    """Add lab and run of each side in front, because versions alone would read as SQL Server's."""
-    origin = {"lab_a": a.lab, "run_id_a": a.run_id, "lab_b": b.lab, "run_id_b": b.run_id}
+    """Add lab, run and load of each side in front, because versions alone would read as SQL Server's."""
+    sides = (("a", a), ("b", b))
+    origin = {
+        f"{name}_{side}": value
+        for side, run in sides
+        for name, value in (("lab", run.lab), ("run_id", run.run_id), ("load_model", run.load_model))
+    }
     return table.assign(**origin)[[*origin, *table.columns]]
 
 
@@ -153,11 +158,12 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
     same_version = by_version(runs[0].cells, runs[1].cells)
     merged = [over_blocks(run) for run in runs]
     cells = common(merged[0].cells, merged[1].cells, same_version=same_version)
+    repeats = common(runs[0].cells, runs[1].cells, same_version=same_version)
     gains = tuple(map(of_one_ratio, common(runs[0].gain, runs[1].gain, same_version=same_version)))
     names = ("a", "b")
     drawings: dict[str, Drawing] = {
         f"throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            side_by_side.throughput, cells, names, initiators
+            side_by_side.throughput, cells, repeats, names, initiators
         )
         for initiators in sorted(set(table.initiators.tolist()))
     }
@@ -191,7 +197,7 @@ def _print(
         blocks = run.cells.block.nunique()
         number = run.cells.cell_id.nunique()
         size = f"{number} cell{'s' * (number != 1)}{f', {blocks} blocks' if blocks > 1 else ''}"
-        console.print(f"{name}: {run.run_id} ({lab}, {size})", highlight=False, markup=False)
+        console.print(f"{name}: {run.run_id} ({lab}, {run.load}, {size})", highlight=False, markup=False)
     for note in notes:
         console.print(f"! {note}", highlight=False, markup=False)
     if whole:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from harness.figures.gain import (
 from harness.figures.parts import (
     Sheet,
     count,
+    intervals_note,
     invalid_note,
     legend_below,
     over_versions,
@@ -36,37 +38,44 @@ from harness.figures.parts import (
     threads_label,
     used_dialogs,
     versions_note,
+    with_intervals,
 )
 from harness.figures.reduced_run import Missing
 from harness.inference import Difference
 from harness.matrix import which_dialogs
 
 Pair = tuple[pd.DataFrame, ...]
+_POINT = ["dialog_ratio", "threads", "payload_bytes"]
 _DASHES = ("-", (0, (5, 2)))
 
 
-def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
-    """Draw messages per second of both runs on one scale, one row of panels per dialog ratio."""
-    cells = tuple(run[run.initiators == initiators] for run in cells)
+def throughput(cells: Pair, repeats: Pair, names: tuple[str, str], initiators: int) -> Sheet:
+    """Draw messages per second of both runs on one scale, one row of panels per dialog ratio.
+
+    `cells` has one row per cell, `repeats` one per cell and block, which the intervals are over.
+    """
+    cells, repeats = (tuple(run[run.initiators == initiators] for run in pair) for pair in (cells, repeats))
     if cells[0].empty:
         raise Missing(f"no common cell with {count(initiators)}")
     ratios = shown_ratios(cells[0].dialog_ratio)
     fig = Sheet(10.4, 1.0 + 3.7 * len(ratios))
     panels = fig.subplots(len(ratios), 2, sharex=True, sharey=True, squeeze=False)
-    highest = 0.0
+    points = [
+        with_intervals(over_versions(run, _POINT, "processed_per_s"), again, _POINT, "processed_per_s")
+        for run, again in zip(cells, repeats, strict=True)
+    ]
+    highest = float(pd.concat(points)[["mean", "high"]].max(axis=None))
     for row, ratio in zip(panels, ratios, strict=True):
-        for ax, run, name in zip(row, cells, names, strict=True):
-            of_ratio = run[run.dialog_ratio == ratio]
-            payload_lines(fig, ax, over_versions(of_ratio, ["threads", "payload_bytes"], "processed_per_s"), "threads")
+        for ax, run, name in zip(row, points, names, strict=True):
+            payload_lines(fig, ax, run[run.dialog_ratio == ratio], "threads")
             thread_axis(ax, list(cells[0].threads), threads_label(initiators) if ratio == ratios[-1] else "")
             ax.set_title(f"{name}: {used_dialogs(ratio)}")
-            highest = max(highest, float(of_ratio.processed_per_s.max()))
         row[0].set_ylabel("messages processed, per second")
     panels[0][0].set_ylim(0, highest * 1.08)
     thousands(panels[0][0].yaxis)
     fig.entitle(
         f"Messages per second with {count(initiators)}: {names[0]} and {names[1]}",
-        f"Cells that both runs completed, on one scale. {_versions_note(cells)} {invalid_note(pd.concat(cells))}",
+        f"Cells that both runs completed, on one scale. {_points_note(cells, points)} {invalid_note(pd.concat(cells))}",
         cells[0],
     )
     return fig
@@ -201,9 +210,9 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     return fig
 
 
-def _versions_note(pair: Pair) -> str:
-    """Say what points show of the versions, once if both runs do the same."""
-    notes = [versions_note(run) for run in pair]
+def _points_note(cells: Pair, points: Sequence[pd.DataFrame]) -> str:
+    """Say what points show of versions and blocks, once if both runs do the same."""
+    notes = [f"{versions_note(run)} {intervals_note(drawn)}".strip() for run, drawn in zip(cells, points, strict=True)]
     if notes[0] == notes[1]:
         return notes[0]
     return " ".join(f"{name}: {note}" for name, note in zip("ab", notes, strict=True) if note)

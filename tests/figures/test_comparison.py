@@ -171,8 +171,9 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
     assert len(written) == len(CELLS)
     assert set(written.verdict) == {"cannot tell"}
     assert written.processed_per_s_ratio.between(1.2499, 1.2501).all()
-    origin = written[["lab_a", "run_id_a", "lab_b", "run_id_b"]].drop_duplicates()
-    assert origin.to_numpy().tolist() == [["embedded", "a", "embedded", "b"]]
+    origin = written.iloc[:, :6].drop_duplicates()
+    assert list(origin) == [f"{name}_{side}" for side in "ab" for name in ("lab", "run_id", "load_model")]
+    assert origin.to_numpy().tolist() == [["embedded", "a", "closed loop", "embedded", "b", "closed loop"]]
     assert "1.250" in printed(console) and "one run, no interval" in printed(console)
     assert "!" not in printed(console)
 
@@ -272,7 +273,7 @@ def test_a_model_compared_with_a_measurement_is_called_a_model(tmp_path, console
     a = write_reduced(tmp_path / "a", CELLS, versions=versions | {"odbc_driver": "microsoft: x"}, settings=SECURE)
     b = write_reduced(tmp_path / "b", CELLS, lab="simulated", versions=versions, settings={"hardware": "paper"})
     compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None)
-    assert "b: b (simulated lab, a model, 24 cells)" in printed(console)
+    assert "b: b (simulated lab, a model, closed loop, 24 cells)" in printed(console)
     assert forbidding(read(a), read(b)) == [
         "The labs differ: a is embedded, b is simulated. Their numbers do not measure one another"
     ]

@@ -1,4 +1,4 @@
-"""The figure that compares the shapes of two runs."""
+"""The figures that compare the rates of two runs, and their shapes."""
 
 from __future__ import annotations
 
@@ -48,6 +48,20 @@ def test_runs_of_the_same_shape_and_different_speed_coincide() -> None:
 def test_the_difference_of_the_shapes_is_in_the_subtitle() -> None:
     sheet = drawn(cells((100.0, 400.0, 600.0, 1000.0)), cells((200.0, 500.0, 900.0, 1000.0)))
     assert "differ by 10 % of the highest rate at the median of 4 points, by 30 % at most." in sheet.subtitle
+
+
+def test_rates_have_intervals_over_the_blocks_of_each_run() -> None:
+    once = cells((100.0, 400.0, 600.0, 800.0)).assign(block=1)
+    factors = {1: 0.9, 2: 1.0, 3: 1.1}
+    often = pd.concat(
+        [once.assign(block=block, processed_per_s=once.processed_per_s * factor) for block, factor in factors.items()]
+    )
+    with style.context(STYLE):
+        sheet = side_by_side.throughput((once, once), (often, once), ("a", "b"), 1)
+    assert [[bars.has_yerr for bars in ax.containers] for ax in sheet.axes] == [[True], [False]]
+    assert "a: Bars: 95 % intervals over 3 blocks." in sheet.subtitle and "b: One run, no interval." in sheet.subtitle
+    _, highest = sheet.axes[0].get_ylim()
+    assert highest > 800 * 1.2, "the highest interval is inside"
 
 
 def test_the_payload_has_its_usual_name() -> None:
