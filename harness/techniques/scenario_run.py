@@ -129,6 +129,8 @@ def _in_virtual_time(
     reporter: Reporter,
     require_alike: RequireAlike,
 ) -> Prepared:
+    for technique in scenario.techniques:
+        _require_modelled(technique)
     times = scenario.times.get(SIMULATED)
     if times is None:
         raise ScenarioError(f"the scenario has no times for the lab {SIMULATED}: add a section [times.{SIMULATED}]")
@@ -138,8 +140,6 @@ def _in_virtual_time(
     # Other runs in virtual time have no such setting, as their cells leave little to drain. Some steps leave much.
     drain = {"drain": options.get("drain")}
     drain_s = settings_module.create(drain, environment={}, defaults=lambda given: {"drain": times.drain}).drain
-    for technique in scenario.techniques:
-        _require_modelled(technique)
     hardware = parameters.read(settings.hardware)
     model = hardware.as_manifest()
     require_alike({"lab": SIMULATED, "model": model})

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness import toml_file, workload_file
-from harness.failures import UsageFailure
+from harness.failures import UsageFailure, nearest
 from harness.matrix import THREADS_MAX, Cell, Visit
 from harness.matrix_file import Duration
 from harness.toml_file import Key, TomlFile
@@ -140,8 +140,17 @@ class _Document(_Part):
 
 
 def read(path: Path | None = None) -> Scenario:
-    """The scenario of a file or of a name in PRESETS, by default the paper's recommendations; raises TomlError."""
-    toml = toml_file.read(PRESETS.get(str(path), path or DEFAULT), "scenario file")
+    """The scenario of a file or of a name in PRESETS, by default the paper's recommendations.
+
+    Raises ScenarioError or TomlError.
+    """
+    path = PRESETS.get(str(path), path or DEFAULT)
+    if not path.exists() and not path.suffix:
+        name = str(path)
+        raise ScenarioError(
+            f"unknown scenario {name!r}{nearest(name, [*PRESETS])}; or name a TOML file, such as mine.toml"
+        )
+    toml = toml_file.read(path, "scenario file")
     document = toml.validate(_Document)
     workload = _workload(toml, document.workload, ())
     if workload.is_counted:

@@ -163,6 +163,11 @@ def test_a_scenario_without_times_for_virtual_time_is_refused(tmp_path: Path) ->
         climb(tmp_path, "simulated", scenario_file=path)
 
 
+def test_variants_of_what_the_model_has_no_costs_for_are_refused_in_virtual_time(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"heaps: on the lab simulated targets neither .*: choose another --lab"):
+        climb(tmp_path, "simulated", scenario_file=Path("variants"))
+
+
 @pytest.mark.parametrize(
     "changes, complaint",
     [

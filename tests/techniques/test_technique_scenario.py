@@ -8,7 +8,7 @@ import pytest
 
 from harness import workload_file
 from harness.matrix import Cell
-from harness.techniques.technique_scenario import DEFAULT, Technique, read, turns
+from harness.techniques.technique_scenario import DEFAULT, ScenarioError, Technique, read, turns
 from harness.toml_file import TomlError
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, TRICK_DIALOG_RATIO
 
@@ -169,6 +169,11 @@ def test_a_step_may_name_another_workload_and_change_it(tmp_path: Path) -> None:
         fan_in.target,
     )
     assert before.name == "paper"
+
+
+def test_a_misspelt_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ScenarioError, match="unknown scenario 'variant'; nearest: variants; or name a TOML file"):
+        read(Path("variant"))
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
