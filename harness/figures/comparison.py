@@ -94,7 +94,9 @@ def compare(
     except OSError as error:
         raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
     notes = [*version_note(*runs), *forbidden, *remarkable(*runs), *left_out(*runs, table)]
-    _print(console, runs, table, whole, notes)
+    _print(
+        console, runs, table, whole, notes if whole else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"]
+    )
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)
     return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, whole), cells, _as_table(whole))
 
@@ -104,6 +106,11 @@ def _what_to_repeat(runs: tuple[Run, Run], sides: tuple[pd.DataFrame, pd.DataFra
     blocks = pd.concat([cells.groupby("cell_id").block.nunique() for cells in sides], axis=1, join="inner")
     if blocks.min(axis=1).max() < BLOCKS_MIN:
         return f"run both with --repeats {BLOCKS_MIN} or more"
+    return _uncounted(runs)
+
+
+def _uncounted(runs: tuple[Run, Run]) -> str:
+    """Say which measurements do not count, and how to measure again."""
     found, states = [], set()
     for name, run in zip("ab", runs, strict=True):
         for state, cells in run.cells[~run.cells.valid].groupby("state"):
@@ -255,7 +262,9 @@ def _cells(table: pd.DataFrame) -> Table:
         title = f"The {half} lowest and {half} highest ratios of {len(ranked)} cells; all are in ratios.csv"
         rows = pd.concat([ranked.head(half), ranked.tail(half)])
     shown = _table(title, ("cell", "a", "b", "b/a", "95 % interval", "verdict"))
-    captions = ["verdicts are corrected for the number of cells (Benjamini and Hochberg)"]
+    captions = [
+        "an interval is that of its cell alone; verdicts are corrected for the number of cells (Benjamini and Hochberg)"
+    ]
     if not rows.counts.all():
         captions.append("* the cell of a or b is not valid and does not count")
     shown.caption, shown.caption_justify = "; ".join(captions), "left"

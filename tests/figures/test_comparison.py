@@ -399,6 +399,19 @@ def test_runs_whose_cells_do_not_count_say_which_instead_of_asking_for_repeats(t
     )
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_a_comparison_in_which_no_cell_counts_says_why_beside_its_ratios(tmp_path, console):
+    a, b = (write_reduced(tmp_path / name, CELLS[:2], blocks=3) for name in "ab")
+    path = b / "reduced" / "cells.parquet"
+    pd.read_parquet(path).assign(state="disturbed").to_parquet(path, index=False)
+    compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    named = ", ".join(cell.id for cell in CELLS[:2])
+    assert (
+        f"! No cell counts in both runs: 6 of 6 measurements of b were disturbed ({named}): measure again on a machine "
+        "that does nothing else"
+    ) in " ".join(printed(console).split())
+
+
 def test_runs_with_too_few_blocks_can_fail_nothing(tmp_path, console):
     a, b = (write_reduced(tmp_path / name, CELLS[:4], blocks=2) for name in "ab")
     with pytest.raises(ResultsError, match="run both with --repeats 3 or more"):
