@@ -3,6 +3,6 @@ Purpose:   the time on the instance's machine in its own time zone, which the er
 Called by: the sweep, when a lab opens.
 Assumes:   nothing.
 Variables: none
-Columns:   local_time (datetime2)
+Columns:   local_time (datetime, as in the error log)
 */
-SELECT SYSDATETIME() AS local_time;
+SELECT GETDATE() AS local_time;
