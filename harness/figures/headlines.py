@@ -116,7 +116,8 @@ def highest_rate(run: Run) -> str:
     if best is None:
         if run.cells.valid.any():
             return "No point of the matrix is valid in all versions, so there is no peak."
-        return f"None of {len(run.cells)} cells is valid, so there is no peak."
+        none = "The cell is not" if len(run.cells) == 1 else f"None of {len(run.cells)} cells is"
+        return f"{none} valid, so there is no peak."
     logs, point = best
     rate = _number(geometric_mean(logs, "versions"), "messages/s")
     return (

@@ -59,7 +59,8 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         ax.set_xlabel("waiting, ms per 1,000 messages processed")
     handles, labels = panels[0].get_legend_handles_labels()
     legend_below(panels[-1], dict(zip(labels[::-1], handles[::-1], strict=True)))
-    cells_words = f"{len(cells)} cells{_of_which_invalid(cells)}{', the same for both ratios' if paired else ''}"
+    number = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
+    cells_words = f"{number}{_of_which_invalid(cells)}{', the same for both ratios' if paired else ''}"
     paper = (
         f" In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "
         f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}."

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from harness.figures.instance_activity import scheduler_sentences, wait_sentences
+from harness.figures.instance_activity import scheduler_sentences, wait_sentences, waits
 from harness.figures.reduced_run import Missing
 
 CELLS = pd.DataFrame({"cell_id": ["busy", "idle", "broken"], "valid": [True, True, False]})
@@ -63,3 +63,12 @@ def test_waits_are_those_of_one_instance_at_a_time_and_of_one_wait():
         "Longest, every dialog used: initiators PAGELATCH_EX; target WRITELOG.",
         "At a time: an initiator, every dialog used, 10 tasks wait for PAGELATCH_EX, 5 ms each; the target, every dialog used, 1.5 tasks wait for WRITELOG, 3 ms each.",
     ]
+
+
+def test_the_waits_of_a_run_of_one_cell_are_said_to_be_of_one_cell():
+    cell = {"cell_id": "x", "server_version": "2022", "initiators": 5, "threads": 3, "dialog_ratio": 10}
+    cells = pd.DataFrame([{**cell, "payload_bytes": 100, "processed_per_s": 5.0, "measured_s": 1.0, "valid": False}])
+    waited = pd.DataFrame(
+        [{"cell_id": "x", "role": "target", "wait_type": "WRITELOG", "dialog_ratio": 10, "wait_time_ms": 7}]
+    )
+    assert "the measured windows of 1 cell (1 of them not valid), without" in waits(waited, cells).subtitle

@@ -11,7 +11,7 @@ import pytest
 from harness import claims
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import report
-from harness.figures.headlines import gain_columns, headlines, peak_columns
+from harness.figures.headlines import gain_columns, headlines, highest_rate, peak_columns
 from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings
@@ -197,6 +197,8 @@ def test_without_a_valid_cell_there_is_no_headline_and_every_cell_is_listed_with
     assert {row.peaks[150].text for row in headlines(read(run))} == {"–"}
     text = page(run).text
     assert "None of 24 cells is valid, so there is no peak." in text
+    alone = dataclasses.replace(read(run), cells=read(run).cells.head(1))
+    assert highest_rate(alone) == "The cell is not valid, so there is no peak."
     assert all(f"behind {reason}" in text for reason in reasons)
     assert "Cells that do not count" not in page(quick_run).text
 
