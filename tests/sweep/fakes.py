@@ -96,6 +96,7 @@ class FakeServer:
 
 class FakeInstance:
     queue = "dbo.MySSBLabTestQueue"
+    retention = False
 
     def __init__(self, name: str) -> None:
         self.name = name
