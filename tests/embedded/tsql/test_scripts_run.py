@@ -273,6 +273,44 @@ def test_variants_of_the_papers_set_up_send_gather_and_store_in_order():
     assert "Unordered" in linked.observe(target, "activated_tasks")[0]["procedure_name"]
 
 
+@pytest.mark.parametrize(
+    ("paper", "variant", "differences"),
+    [
+        (
+            "receive_procedure",
+            "receive_procedure_unordered",
+            {
+                "SRPerf_Queue_LabTest\n": "SRPerf_Queue_LabTest_Unordered\n",
+                "        -- The identity follows the ORDER BY, in whatever order the rows are stored.\n": "",
+                "\n            ORDER BY r.conversation_handle, r.message_sequence_number;": ";",
+            },
+        ),
+        (
+            "send_message",
+            "send_message_as_caller",
+            {
+                "SendMessage\n": "SendMessageAsCaller\n",
+                "SendMessage TO": "SendMessageAsCaller TO",
+                "WITH EXECUTE AS OWNER\n": "",
+                "[$(Prefix)Client];\nGO\n": "[$(Prefix)Client];\nGO\n\nGRANT RECEIVE ON OBJECT::$(Queue) TO [$(Prefix)Client];\nGO\n",
+            },
+        ),
+    ],
+)
+def test_a_variant_of_a_procedure_differs_from_the_papers_in_one_thing(
+    paper: str, variant: str, differences: dict[str, str]
+) -> None:
+    folder = scripts.SQL_ROOT / "workloads"
+    expected, found = (
+        path.read_text(encoding="utf-8").partition("*/\n")[2]
+        for path in (folder / "paper" / f"{paper}.sql", folder / "paper-variants" / f"{variant}.sql")
+    )
+    for old, new in differences.items():
+        assert expected.count(old) == 1
+        expected = expected.replace(old, new)
+    assert found == expected
+
+
 def test_dialogs_in_use_share_conversation_groups_for_each_ratio():
     linked = Linked()
     linked.pool(6)
