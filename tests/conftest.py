@@ -18,6 +18,7 @@ _PLACES = {"browser": 2, "process": 3, "spark": 1}
 _GROUPS = {
     "warm Spark": ("tests/reductions/", "tests/simulation/test_sensitivity.py", "tests/benchmarks/test_benchmarks.py"),
     "warm JVM": (
+        "tests/e2e/test_cluster.py",
         "tests/e2e/test_lab.py",
         "tests/e2e/test_matrix.py",
         "tests/e2e/test_notebook.py",

@@ -1,0 +1,95 @@
+"""Cells and a table on Spark's standalone master and two workers, whose Python has no packages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from harness.matrix import Cell, Visit
+from harness.reductions import gather, raw_files, read_raw
+from harness.reductions.cells import completed_attempts
+from harness.reductions.messages import calls_in_window
+from harness.reductions.spark_session import context, session
+from harness.simulation import packages, parameters, spark_job
+from harness.simulation.simulated_cell import WorldSize
+from harness.simulation.spark_job import Experiment, OpenWorld, RunCell, Turn
+from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.journal import Entry
+from tests.reductions import oracle
+from tests.results_fixture import write_raw
+
+pytestmark = [pytest.mark.process, pytest.mark.spark]
+CELLS = [Cell.parse("i1-t2-r1-p100-v2008"), Cell.parse("i1-t2-r1-p100-v2017")]
+# An executor of this test lives for some seconds.
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+
+
+@pytest.fixture
+def master(gateway: Any, warm_jvm: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a master with two workers in the warm JVM, in which the driver runs too; executors are processes."""
+    jvm, spark = gateway.jvm, gateway.jvm.org.apache.spark
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    (bare / spark_job.EXECUTOR_PYTHON).symlink_to(sys._base_executable)  # type: ignore[attr-defined]
+    # As in spark-defaults.conf.
+    defaults = {
+        "spark.executorEnv.PATH": f"{bare}:{os.environ['PATH']}",
+        "spark.executor.extraJavaOptions": BRIEF,
+        "spark.executor.memory": "512m",
+    }
+    for name, value in defaults.items():
+        jvm.System.setProperty(name, value)
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+        monkeypatch.setenv(name, warm_jvm[name])
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    spark.util.Utils.setCustomHostname("127.0.0.1")
+    cluster = spark.deploy.LocalSparkCluster.apply(2, 1, 512, spark.SparkConf(False))
+    try:
+        yield cluster.start()[0]
+    finally:
+        cluster.stop()
+        for name in defaults:
+            jvm.System.clearProperty(name)
+
+
+def worlds() -> OpenWorld:
+    """Worlds whose cells fail with the place of the harness that runs them. Pickled by value, as workers have no tests."""
+
+    def open_(experiment: Experiment, server_version: str) -> RunCell:
+        def run_cell(visit: Visit, attempt: int) -> Measured:
+            raise CellFailed(sys.modules["harness"].__file__)
+
+        return run_cell
+
+    return open_
+
+
+def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_shared_folder(
+    tmp_path: Path, master: str
+) -> None:
+    run = write_raw(tmp_path / "run [1]", CELLS[:1], scale=2)
+    experiment = Experiment(parameters.read("paper"), 1, 0.1, 0.1, run, WorldSize(1, 1, 100))
+    entries: list[Entry] = []
+    folders = gather(raw_files.read(run).files, tmp_path)
+    with packages.travelling(master) as travelling, context(master, {**spark_job.SPARK, **travelling}):
+        turns = [Turn(Visit(cell), 1, 1.0) for cell in CELLS]
+        # With the packages of the context that runs: `master` would pack them once more.
+        spark_job.run(experiment, turns, master="local", open_world=worlds(), on_entry=entries.append)
+        # One table: all of them would cost three times the processor time.
+        with session(raw_bytes=0, master=master) as spark:
+            calls, cells = (read_raw(spark, kind, folders[kind]) for kind in ("calls", "cells"))
+            [row] = calls_in_window(calls, completed_attempts(cells)).collect()
+    assert len(entries) == 2
+    assert all(entry.reason.endswith(f"/{packages.NAME}/harness/__init__.py") for entry in entries)
+    expected = oracle.cell_numbers(run, CELLS[0])
+    assert row.calls_in_window == expected["sent_per_s"]  # in a window of a second
+    for name in ("latency_us_p50", "latency_us_p95"):
+        assert row[name] == pytest.approx(expected[name], abs=0.006), name
