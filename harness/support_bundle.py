@@ -17,6 +17,7 @@ from typing import Any
 from harness import records
 from harness.lab import compose
 from harness.observe.error_logs import FOLDER as ERROR_LOGS
+from harness.observe.queue_sizes import NAME as QUEUE_SIZES
 from harness.records import ResultsError
 from harness.sweep import journal
 
@@ -58,7 +59,7 @@ def cleaned(text: str, secrets: list[str]) -> str:
 
 def _parts(run: Path) -> Iterator[Path]:
     """The texts of a run, and of the runs of its techniques, that exist."""
-    yield from (path for name in (records.MANIFEST, journal.NAME) for path in sorted(run.rglob(name)))
+    yield from (path for name in (records.MANIFEST, journal.NAME, QUEUE_SIZES) for path in sorted(run.rglob(name)))
     yield from sorted((run / ERROR_LOGS).glob("*.log"))
     yield from (path for path in sorted((run / "lab").rglob("*.log")) if path.is_file())
     yield from (path for path in sorted((run / "reduced").glob("*.csv")) if path.stem not in LONG_TABLES)

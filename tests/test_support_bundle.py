@@ -23,6 +23,7 @@ def run(tmp_path: Path) -> Path:
     for path, text in {
         "manifest.json": json.dumps({"lab": "sqlserver", "findings": {"2022": [FINDING]}}),
         "journal.jsonl": "{}",
+        "queue-sizes.csv": "a,b",
         "error-logs/2022-target.log": f"Login failed for sa with {SECRET}",
         "lab/logs/locust-worker-1.log": "DRIVER={x};SERVER=h,1433;UID=sa;PWD={an};other};Encrypt=yes",
         "lab/2022/logs/target.log": "x" * 100 + "the end",
@@ -52,6 +53,7 @@ def test_it_has_findings_logs_tables_and_circumstances_and_nothing_else(run: Pat
         "lab/2022/logs/target.log",
         "lab/logs/locust-worker-1.log",
         "manifest.json",
+        "queue-sizes.csv",
         "reduced/cells.csv",
     ]
     assert found["findings.txt"] == "2022: warning: target, log: it is full; remedy: shrink it\n"

@@ -8,6 +8,7 @@ differ only in which dialogs are used.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from harness.lab.scripts import ScriptError
 from harness.load.plan import LoadError
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
+from harness.observe.queue_sizes import QueueSizes
 from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured
@@ -36,10 +38,25 @@ class _Stage:
     group: tuple[str, int] | None = None  # that the pool serves
     has_conversations: bool = False
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool
+    queue_sizes: QueueSizes | None = None
+    measured: str = ""  # the group whose queues' sizes were recorded last
 
-    def close(self) -> None:
+    def close(self, results: Path) -> None:
         self.group, self.has_conversations = None, False
+        with contextlib.suppress(Exception):
+            self.group_ends(results)
+        self.queue_sizes = None
         self.equipment.close()
+
+    def group_begins(self, group: str, results: Path) -> None:
+        if self.queue_sizes is not None:
+            self.queue_sizes.group_begins(group, results)
+            self.measured = group
+
+    def group_ends(self, results: Path) -> None:
+        group, self.measured = self.measured, ""
+        if self.queue_sizes is not None and group:
+            self.queue_sizes.group_ends(group, results)
 
 
 class LabTestbed:
@@ -100,7 +117,7 @@ class LabTestbed:
 
     def _close_stages(self) -> None:
         for stage in self._stages.values():
-            stage.close()
+            stage.close(self._results)
 
     def _make_ready(self, cell: Cell, phases: Phases) -> None:
         version = cell.server_version
@@ -110,15 +127,21 @@ class LabTestbed:
         if not self._holds_all_versions:
             for other in self._stages.values():
                 if other is not stage:
-                    other.close()
+                    other.close(self._results)
         if stage.equipment.parts is None:
             with phases.phase("lab"):
-                stage.equipment.open(version, self._initiators[version])
-        if stage.group != cell.group:
+                parts = stage.equipment.open(version, self._initiators[version])
+            if not self._is_embedded:  # whose queues have no pages
+                stage.queue_sizes = QueueSizes(parts.lab, self._preflight.note_once)
+        is_new_group = stage.group != cell.group
+        if is_new_group:
             with phases.phase("dialogs"):
+                stage.group_ends(self._results)
                 self._build_pool(stage, cell)
         with phases.phase("readers"):
             self._rest_readers(stage)
+            if is_new_group:
+                stage.group_begins(f"i{cell.initiators}-v{version}", self._results)
 
     def _rest_readers(self, stage: _Stage) -> None:
         parts = stage.equipment.parts

@@ -10,8 +10,9 @@ import pytest
 
 from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
-from harness.lab.instances import Instance, LabError, Login
+from harness.lab.instances import Instance, Lab, LabError, Login
 from harness.observe import Observers, dialog_pages
+from harness.observe.queue_sizes import NAME, QueueSizes
 from harness.observe.snapshots import fingerprint
 
 pytestmark = pytest.mark.process
@@ -63,6 +64,13 @@ def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instan
     assert found["server"] is not None and found["databases"]
     assert found["system"] is None and found["memory"] is None
     assert {"system", "container", "memory"} <= set(found["refused"])
+
+
+def test_what_an_instance_does_not_show_of_its_queue_is_empty(plain: Instance, tmp_path: Path) -> None:
+    told: list[str] = []
+    QueueSizes(Lab("embedded", "2022", plain, [], tmp_path), told.append).group_begins("i1-v2022", tmp_path)
+    assert (tmp_path / NAME).read_text().splitlines()[1:] == ["i1-v2022,before,target,,,"]
+    assert told == []
 
 
 def test_the_administrator_connection_is_refused(plain: Instance) -> None:

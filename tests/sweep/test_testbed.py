@@ -21,6 +21,7 @@ from tests.noting import NotingReporter
 from tests.sweep.fakes import IdleClients
 
 CELL = Cell.parse("i1-t3-r1-p100-v2008")
+BEGINS, ENDS = "i1-v2008 begins", "i1-v2008 ends"
 
 
 def test_missing_pages_without_an_administrator_connection_are_noted_once(
@@ -44,9 +45,12 @@ def test_missing_pages_without_an_administrator_connection_are_noted_once(
 
 @pytest.mark.parametrize(
     "retention, expected",
-    [(False, ["open", "build"]), (True, ["open", "build", "end all", "build", "end all", "build"])],
+    [
+        (False, ["open", "build", BEGINS, ENDS]),
+        (True, ["open", "build", BEGINS, *(ENDS, "end all", "build", BEGINS) * 2, ENDS]),
+    ],
 )
-def test_cells_share_a_pool_unless_queues_retain_their_messages(
+def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_they_retain_their_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retention: bool, expected: list[str]
 ) -> None:
     asked: list[str] = []
@@ -57,20 +61,34 @@ def test_cells_share_a_pool_unless_queues_retain_their_messages(
 
         def __init__(self, *_: Any) -> None: ...
 
-        def open(self, version: str, initiators: int) -> None:
+        def open(self, version: str, initiators: int) -> Any:
             asked.append("open")
             self.parts = SimpleNamespace(lab=SimpleNamespace(workload=workload, initiators=[]), target=None)
+            return self.parts
 
         def without_conversations(self) -> Any:
             asked.append("end all")
             return self.parts
 
+        def close(self) -> None: ...
+
+    class FakeQueueSizes:
+        def __init__(self, *_: Any) -> None: ...
+
+        def group_begins(self, group: str, results: Path) -> None:
+            asked.append(f"{group} begins")
+
+        def group_ends(self, group: str, results: Path) -> None:
+            asked.append(f"{group} ends")
+
     monkeypatch.setattr(testbed, "LabEquipment", FakeEquipment)
+    monkeypatch.setattr(testbed, "QueueSizes", FakeQueueSizes)
     monkeypatch.setattr(testbed, "locust_clients", lambda preflight: IdleClients())
     monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
     monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    bed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], NotingReporter())
+    bed = LabTestbed(settings, Topology("containers"), tmp_path, [CELL], NotingReporter())
     for block in (1, 2, 3):
         bed.make_ready(Visit(CELL, block), Phases())
+    bed.close()
     assert asked == expected

@@ -1,0 +1,112 @@
+"""The size of each side's queue before and after each group of cells, and the rebuilding of one that has grown.
+
+RECEIVE deletes rows, which stay on their pages as ghost records until a task of the server removes them. A queue with
+many of them is slower, and the groups of a run would not be alike.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from harness.failures import MachineFailure
+from harness.lab import scripts
+from harness.lab.instances import Instance, Lab, in_parallel
+
+NAME = "queue-sizes.csv"  # of a run
+QUERY_TIMEOUT_S = 60
+_COLUMNS = ("group", "moment", "instance", "messages", "pages", "ghost_records")
+
+SMALL_PAGES = 2048  # 16 MB
+SMALL_GHOST_RECORDS = 10_000
+
+Moment = Literal["before", "after", "rebuilt"]
+
+
+class Size(NamedTuple):
+    """A row of sql/observe/queue_size.sql. None: the instance does not show it."""
+
+    messages: int | None
+    pages: int | None  # of 8 KB
+    ghost_records: int | None
+
+    def __str__(self) -> str:
+        return f"{self.pages or 0:,} pages and {self.ghost_records or 0:,} ghost records"
+
+    def has_grown(self, first: Size) -> bool:
+        """Whether it is an empty queue with more than twice what it had at first, beyond a size that matters."""
+        return self.messages == 0 and (
+            (self.pages or 0) > max(2 * (first.pages or 0), SMALL_PAGES)
+            or (self.ghost_records or 0) > max(2 * (first.ghost_records or 0), SMALL_GHOST_RECORDS)
+        )
+
+
+class QueueSizes:
+    """Make it when a lab is open. Its methods raise no MachineFailure: the measurement does not need them."""
+
+    def __init__(self, lab: Lab, tell: Callable[[str], None]) -> None:
+        self._instances = lab.instances
+        self._tell = tell
+        self._first: dict[str, Size] = {}
+
+    def group_begins(self, group: str, results: Path) -> None:
+        """Record sizes. A queue that has grown since the first group is rebuilt, unless it existed before the lab."""
+        sizes = self._record(group, "before", results, self._instances)
+        rebuilt = []
+        for instance in self._instances:
+            size = sizes.get(instance.name)
+            if size is None or not size.has_grown(first := self._first.setdefault(instance.name, size)):
+                continue
+            grown = f"before {group} the empty queue of {instance.name} has {size}, at first it had {first}"
+            if "QUEUE" in instance.kept:
+                self._tell(f"{grown}; it existed before the lab, so it is not rebuilt")
+                continue
+            try:
+                self._rebuild(instance)
+            except MachineFailure as error:
+                self._tell(f"{grown}; it could not be rebuilt: {error}")
+            else:
+                self._tell(f"{grown}; it was rebuilt, with a checkpoint")
+                rebuilt.append(instance)
+        self._record(group, "rebuilt", results, rebuilt)
+
+    def group_ends(self, group: str, results: Path) -> None:
+        """Record sizes."""
+        self._record(group, "after", results, self._instances)
+
+    def _record(self, group: str, moment: Moment, results: Path, instances: Sequence[Instance]) -> dict[str, Size]:
+        """Add a row for each instance that shows its queue's size, and return the sizes by instance."""
+        found = zip(instances, in_parallel(self._size, instances), strict=True)
+        sizes = {instance.name: size for instance, size in found if size is not None}
+        if not sizes:
+            return sizes
+        path = results / NAME
+        is_new = not path.exists()
+        with path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if is_new:
+                writer.writerow(_COLUMNS)
+            writer.writerows((group, moment, name, *size) for name, size in sizes.items())
+        return sizes
+
+    def _size(self, instance: Instance) -> Size | None:
+        try:
+            connection = instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
+            try:
+                [row] = scripts.rows(connection, "observe/queue_size.sql", instance.variables)
+            finally:
+                connection.close()
+        except MachineFailure as error:
+            self._tell(f"the size of the queue of {instance.name} is not recorded: {error}")
+            return None
+        return Size(**row)
+
+    @staticmethod
+    def _rebuild(instance: Instance) -> None:
+        connection = instance.connect()
+        try:
+            scripts.run(connection, "reset/queue.sql", instance.variables)
+        finally:
+            connection.close()

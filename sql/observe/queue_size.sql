@@ -1,0 +1,38 @@
+/*
+Purpose:   rows, pages and ghost records of the lab's queue: what RECEIVE has deleted and a task of the server has still
+           to remove.
+Called by: the sweep, before the first cell of a group and after its last, on every instance.
+Assumes:   VIEW DATABASE STATE, from SQL Server 2022 on VIEW DATABASE PERFORMANCE STATE. By the manual
+           sys.dm_db_index_physical_stats takes the internal table of a queue from SQL Server 2016 on. SAMPLED reads all
+           pages of an index below 10,000 pages, else 1 % of them. The manual does not say whether its ghost records are
+           those of the sample alone, so compare them with those of the same server only. In a string, because a server
+           without that function cannot parse its use.
+           https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-index-physical-stats-transact-sql
+           https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-partition-stats-transact-sql
+Variables: Queue (this side's queue, with its schema)
+Columns:   messages (bigint: rows), pages (bigint: of both indexes and of the bodies), ghost_records (bigint: of the
+           clustered index); the last two NULL where the server lacks the function
+*/
+IF OBJECT_ID(N'sys.dm_db_index_physical_stats') IS NULL
+    SELECT SUM(p.rows) AS messages, CAST(NULL AS bigint) AS pages, CAST(NULL AS bigint) AS ghost_records
+    FROM sys.internal_tables AS t
+    JOIN sys.partitions AS p ON p.object_id = t.object_id
+    WHERE t.parent_object_id = OBJECT_ID(N'$(Queue)')
+        AND p.index_id = 1
+ELSE
+    EXECUTE
+    (N'
+    SELECT
+        SUM(CASE WHEN p.index_id = 1 THEN p.row_count ELSE 0 END) AS messages,
+        SUM(p.used_page_count) AS pages,
+        (
+            SELECT SUM(s.ghost_record_count)
+            FROM sys.internal_tables AS i
+            CROSS APPLY sys.dm_db_index_physical_stats(DB_ID(), i.object_id, 1, NULL, ''SAMPLED'') AS s
+            WHERE i.parent_object_id = OBJECT_ID(N''$(Queue)'')
+                AND s.alloc_unit_type_desc = N''IN_ROW_DATA''
+        ) AS ghost_records
+    FROM sys.internal_tables AS t
+    JOIN sys.dm_db_partition_stats AS p ON p.object_id = t.object_id
+    WHERE t.parent_object_id = OBJECT_ID(N''$(Queue)'')
+    ');

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.lab import scripts
+from harness.lab.scripts import ScriptError
+from harness.observe.queue_sizes import NAME, QueueSizes, Size
+
+HEADER = "group,moment,instance,messages,pages,ghost_records"
+SMALL, LARGE = Size(0, 40, 7), Size(0, 4_000, 90_000)
+
+
+class Queues:
+    """The queues of target and initiator-1; rebuilding makes one small."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kept: frozenset[str] = frozenset()) -> None:
+        self.sizes: dict[str, Size | ScriptError] = {"target": SMALL, "initiator-1": SMALL}
+        self.told: list[str] = []
+        self.lab: Any = SimpleNamespace(instances=[self._instance(name, kept) for name in self.sizes])
+        monkeypatch.setattr(scripts, "rows", self._rows)
+        monkeypatch.setattr(scripts, "run", self._run)
+
+    def _instance(self, name: str, kept: frozenset[str]) -> Any:
+        def connect(**_: Any) -> Any:
+            return SimpleNamespace(name=name, close=lambda: None)
+
+        return SimpleNamespace(name=name, kept=kept, variables={"Queue": "dbo.q"}, connect=connect, takes_turns=False)
+
+    def _rows(self, connection: Any, path: str, variables: Any) -> list[dict[str, int | None]]:
+        assert (path, variables) == ("observe/queue_size.sql", {"Queue": "dbo.q"})
+        size = self.sizes[connection.name]
+        if isinstance(size, ScriptError):
+            raise size
+        return [size._asdict()]
+
+    def _run(self, connection: Any, path: str, variables: Any) -> None:
+        assert (path, variables) == ("reset/queue.sql", {"Queue": "dbo.q"})
+        self.sizes[connection.name] = SMALL
+
+
+def test_sizes_are_recorded_and_a_queue_that_has_grown_is_rebuilt_before_the_next_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = Queues(monkeypatch)
+    sizes = QueueSizes(queues.lab, queues.told.append)
+    sizes.group_begins("i1-v2022", tmp_path)
+    queues.sizes["target"] = LARGE
+    sizes.group_ends("i1-v2022", tmp_path)
+    assert queues.told == []
+    sizes.group_begins("i2-v2022", tmp_path)
+    assert queues.told == [
+        "before i2-v2022 the empty queue of target has 4,000 pages and 90,000 ghost records, at first it had 40 pages "
+        "and 7 ghost records; it was rebuilt, with a checkpoint"
+    ]
+    assert (tmp_path / NAME).read_text().splitlines() == [
+        HEADER,
+        "i1-v2022,before,target,0,40,7",
+        "i1-v2022,before,initiator-1,0,40,7",
+        "i1-v2022,after,target,0,4000,90000",
+        "i1-v2022,after,initiator-1,0,40,7",
+        "i2-v2022,before,target,0,4000,90000",
+        "i2-v2022,before,initiator-1,0,40,7",
+        "i2-v2022,rebuilt,target,0,40,7",
+    ]
+
+
+def test_a_queue_that_existed_before_the_lab_is_never_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = Queues(monkeypatch, kept=frozenset({"QUEUE"}))
+    sizes = QueueSizes(queues.lab, queues.told.append)
+    sizes.group_begins("i1-v2022", tmp_path)
+    queues.sizes["target"] = LARGE
+    sizes.group_begins("i2-v2022", tmp_path)
+    assert queues.sizes["target"] == LARGE
+    assert [text.rpartition("; ")[2] for text in queues.told] == ["it existed before the lab, so it is not rebuilt"]
+
+
+def test_an_instance_that_does_not_show_its_queue_is_told_and_the_others_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = Queues(monkeypatch)
+    queues.sizes |= {"target": ScriptError("no right"), "initiator-1": Size(0, 40, None)}
+    QueueSizes(queues.lab, queues.told.append).group_begins("i1-v2022", tmp_path)
+    assert queues.told == ["the size of the queue of target is not recorded: no right"]
+    assert (tmp_path / NAME).read_text().splitlines() == [HEADER, "i1-v2022,before,initiator-1,0,40,"]
+
+
+@pytest.mark.parametrize(
+    "size, first, expected",
+    [
+        (Size(0, 4_001, 0), Size(0, 2_000, 0), True),
+        (Size(0, 4_000, 0), Size(0, 2_000, 0), False),
+        (Size(0, 40, 10_001), SMALL, True),
+        (Size(0, 2_048, 10_000), SMALL, False),
+        (Size(5, 9_000, 90_000), SMALL, False),
+        (Size(None, None, None), SMALL, False),
+    ],
+)
+def test_growth_is_more_than_double_of_an_empty_queue_that_is_not_small(
+    size: Size, first: Size, expected: bool
+) -> None:
+    assert size.has_grown(first) is expected
