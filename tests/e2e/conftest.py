@@ -36,7 +36,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.skip(str(missing))
     scratch = tmp_path_factory.mktemp("spark")
     own = SparkConf(loadDefaults=False).setAll(list(jvm_settings(scratch).items()))
-    with (scratch / "spark.log").open("wb") as log:
+    with (scratch / "spark.log").open("wb") as log, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")  # where the web pages of a master and its workers listen
         started = launch_gateway(own, {"stdout": log, "stderr": log})
     yield started
     started.proc.stdin.close()
