@@ -23,7 +23,7 @@ _EXPRESS = 4  # SERVERPROPERTY('EngineEdition')
 _TEMPDB_FILES_MAX = 8  # Microsoft advises to begin with no more, and the paper had eight
 # With more, SQL Server 2008 R2 wrote message 9017 to its error log; later versions do so from 10,000 on.
 _VIRTUAL_LOG_FILES_MAX = 1000
-_UNLIMITED_MB = 2**31 - 1  # the default of max server memory (MB)
+MAX_SERVER_MEMORY, UNLIMITED_MB = "max server memory (MB)", 2**31 - 1  # and its default
 
 LICENCE = (
     "Microsoft's licence terms for SQL Server say: \"you must obtain Microsoft's prior written approval to disclose to "
@@ -161,7 +161,7 @@ def check_files(side: Facts) -> Iterator[Finding]:
 
 def check_instance(side: Facts) -> Iterator[Finding]:
     options = {row["name"]: row["value_in_use"] for row in side.rows("configuration")}
-    if options.get("max server memory (MB)") == _UNLIMITED_MB:
+    if options.get(MAX_SERVER_MEMORY) == UNLIMITED_MB:
         text = "max server memory is not set: instances on one machine compete for memory"
         remedy = "EXECUTE sp_configure N'max server memory (MB)', ...; RECONFIGURE;"
         yield side.information("memory", text, remedy)

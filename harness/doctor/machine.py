@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.doctor.facts import Facts, Finding, Row
+from harness.doctor.instance_settings import MAX_SERVER_MEMORY, UNLIMITED_MB
 from harness.lab import placement, scripts
 from harness.lab.instances import Lab
 from harness.lab.link import FileSizes
@@ -41,7 +42,6 @@ _LOG_TIMES = 2  # a body is logged when it is stored; deleted rows become ghosts
 _LOG_SHARE = 0.25
 _UNLIMITED = -1
 _MEGABYTE, _GIGABYTE = 1024**2, 1024**3
-_MEMORY, _UNLIMITED_MB = "max server memory (MB)", 2**31 - 1  # and its default
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,9 @@ def check_memory(side: Facts, need: Need) -> Iterator[Finding]:
     options = {row["name"]: row["value_in_use"] for row in side.rows("configuration")}
     if edition is None:
         return
-    allowed = min(int(edition["physical_memory_kb"]) * 1024, int(options.get(_MEMORY, _UNLIMITED_MB)) * _MEGABYTE)
+    allowed = min(
+        int(edition["physical_memory_kb"]) * 1024, int(options.get(MAX_SERVER_MEMORY, UNLIMITED_MB)) * _MEGABYTE
+    )
     text = f"the instance may use {_size(allowed)} for {_size(need.data)} of data of {need.cell.id}"
     if need.data <= allowed:
         yield side.information("memory", text)

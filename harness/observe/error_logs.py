@@ -29,10 +29,14 @@ class ErrorLogs:
         """Add the entries to `<version>-<instance>.log`, a line each. Tell which instance does not show its log."""
         kept = in_parallel(self._entries, self._instances, self._since)
         for instance, entries in zip(self._instances, kept, strict=True):
-            if entries:
+            if not entries:
+                continue
+            try:
                 self._folder.mkdir(exist_ok=True)
                 with (self._folder / f"{self._version}-{instance.name}.log").open("a", encoding="utf-8") as file:
                     file.writelines(f"{entry}\n" for entry in entries)
+            except OSError as error:
+                self._tell(f"the error log of {instance.name} is not kept: {error.strerror}")
 
     def _entries(self, instance: Instance, since: datetime) -> list[str]:
         try:

@@ -97,7 +97,6 @@ class LabEquipment:
         self._preflight = preflight
         self._clients = clients
         self._exits = contextlib.ExitStack()
-        self._error_logs: ErrorLogs | None = None
 
     def open(self, version: str, initiators: int) -> Equipment:
         """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
@@ -114,7 +113,7 @@ class LabEquipment:
             )
         )
         preflight = self._preflight
-        self._error_logs = ErrorLogs(lab.instances, version, preflight.results, preflight.note_once)
+        self._exits.callback(ErrorLogs(lab.instances, version, preflight.results, preflight.note_once).keep)
         preflight.examine(lab)
         self.parts = self._connected(lab)
         return self.parts
@@ -133,10 +132,6 @@ class LabEquipment:
         parts, self.parts = self.parts, None
         if parts is not None:
             _release(parts)
-        error_logs, self._error_logs = self._error_logs, None
-        with contextlib.suppress(Exception):
-            if error_logs is not None:
-                error_logs.keep()
         exits, self._exits = self._exits, contextlib.ExitStack()
         with contextlib.suppress(Exception):
             exits.close()

@@ -12,6 +12,7 @@ from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Login
 from harness.observe.error_logs import FOLDER, ErrorLogs
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -27,8 +28,11 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
 
 
 def log(instance: Instance, text: str) -> None:
+    """Log a text, and return when the server's clock, of 1/300 s, shows another time."""
     with instance.connect() as connection:
         connection.execute(f"RAISERROR (N'{text}', 10, 1) WITH LOG;")
+        [logged] = connection.execute("SELECT GETDATE();").fetchone()
+        wait_until(lambda: connection.execute("SELECT GETDATE();").fetchval() > logged)
 
 
 def test_entries_since_the_lab_opened_are_kept_and_added_to_what_was_kept(instance: Instance, tmp_path: Path) -> None:
@@ -51,3 +55,12 @@ def test_a_login_that_may_not_read_the_log_is_told_and_leaves_no_file(instance: 
     [text] = told
     assert text.startswith("the error log of target is not kept: ") and "denied" in text
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(instance: Instance, tmp_path: Path) -> None:
+    (tmp_path / FOLDER).write_text("a file")
+    told: list[str] = []
+    logs = ErrorLogs([instance], "2022", tmp_path, told.append)
+    log(instance, "meanwhile")
+    logs.keep()
+    assert told == ["the error log of target is not kept: File exists"]
