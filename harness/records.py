@@ -150,6 +150,12 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("processor_time_ms", pa.int64()),  # user and kernel
         ("processors", pa.int32()),
     ),
+    # One row per instance in a container, if this machine's kernel shows its control group: over the measured window.
+    "containers": _kind(
+        ("instance", pa.string()),
+        ("container_time_ms", pa.int64()),  # processor time of the container, as the kernel counts it
+        ("processor_time_ms", pa.int64()),  # of the instance, as it says itself
+    ),
     # One row per used dialog: the page of its row of sys.sysdesend. Only with a dedicated administrator connection.
     "dialog_pages": _kind(
         ("instance", pa.string()),

@@ -114,6 +114,8 @@ class Inspected:
     cpuset: str  # its processors; empty: all
     address: str  # in the project's network
     gateway: str  # of that network: the address that the machine with the bridge has in it
+    id: str
+    process: int  # its first process, on the engine's machine; 0: none
 
 
 def engine_answers() -> bool:
@@ -266,6 +268,8 @@ def _inspected(row: Mapping[str, Any]) -> Inspected:
         str(row["HostConfig"].get("CpusetCpus") or ""),
         str(network.get("IPAddress") or ""),
         str(network.get("Gateway") or ""),
+        str(row["Id"]),
+        int(row["State"].get("Pid") or 0),
     )
 
 

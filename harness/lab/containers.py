@@ -29,6 +29,7 @@ import psutil
 from harness.failures import MachineFailure
 from harness.lab import compose, drivers, error_remedies, placement, scripts
 from harness.lab.compose import ComposeError, Container, Engine, EnvFileError, Inspected
+from harness.lab.control_groups import ControlGroup
 from harness.lab.drivers import Driver
 from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
 from harness.lab.placement import Machine, Placement
@@ -85,6 +86,7 @@ def running(
             for instance, one in zip(instances, found, strict=True):
                 instance.host, instance.port, instance.admin_port = one.address, _SQL_PORT, _ADMIN_PORT
         lab.placement = _placement(room, found, proxied)
+        _count_processor_time(instances, found, room.engine, tell)
         for instance, service in zip(instances, services, strict=True):
             _raise_if_ended(service, there)
             instance.process = _Watched(service, there[service].name, directory)
@@ -214,6 +216,20 @@ def _placement(room: _Room, containers: Sequence[Inspected], proxied: str = "") 
         disk=room.engine.root,
         proxied=proxied,
     )
+
+
+def _count_processor_time(
+    instances: Sequence[Instance], containers: Sequence[Inspected], engine: Engine, tell: Callable[[str], None]
+) -> None:
+    """Have the kernel count the containers' processor time too, beside what the instances say of theirs."""
+    if engine.is_on(Machine.here()):
+        for instance, one in zip(instances, containers, strict=True):
+            instance.control_group = ControlGroup.of(one.process, one.id)
+    if without := [instance.name for instance in instances if instance.control_group is None]:
+        tell(
+            f"the processor time of {', '.join(without)} is not compared with that of the containers: this machine "
+            "does not show their control groups"
+        )
 
 
 def _why_proxied(engine: Engine, containers: Sequence[Inspected]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 from harness import workload_file
 from harness.failures import MachineFailure
 from harness.lab import drivers, error_remedies, interruption
+from harness.lab.control_groups import ControlGroup
 from harness.lab.drivers import Driver, OdbcError, Secret
 from harness.lab.error_remedies import error_text
 from harness.lab.placement import Placement
@@ -107,6 +108,7 @@ class Instance:
     admin_port: int | None = None  # of the dedicated administrator connection; None: there is none
     encrypt: drivers.Encryption = "optional"
     trust_server_certificate: bool = True
+    control_group: ControlGroup | None = field(default=None, repr=False)  # of its container on this machine
     client: Login | None = None  # the test clients' own login, once the lab is linked
     names: Names = field(default_factory=Names, repr=False)  # of the lab's workload, once the lab is linked
     retention: bool = False  # of its queue, likewise

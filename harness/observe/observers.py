@@ -144,7 +144,7 @@ class Observer:
 
     def snapshot(self) -> Future[Snapshot]:
         """Read waits, processor time, latches and file I/O now."""
-        return self._ask(lambda: snapshots.snapshot(self._connection.get()))
+        return self._ask(lambda: snapshots.snapshot(self._connection.get(), control_group=self.instance.control_group))
 
     def progress(self) -> Future[TargetProgress]:
         """Read now how far the instance is, as the target of a cell."""
@@ -264,7 +264,13 @@ class Observers:
         for name, one in after.items():
             for record, reason in one.refusals.items():
                 self._tell(f"{name} does not show {record} to this login, so they are not recorded: {reason}")
-        return snapshots.changes(before, after)
+        found = snapshots.changes(before, after)
+        for name in snapshots.at_odds(found["containers"]) if "containers" in found else ():
+            self._tell(
+                f"{name} does not count the processor time that the kernel counts for its container: more than "
+                f"{snapshots.PROCESSOR_TIME_TOLERANCE:.0%} apart in a cell; reduced/cells has the difference of each"
+            )
+        return found
 
     def end(self) -> Observed:
         recordings = [(observer, observer.end()) for observer in self._taking_part]

@@ -7,18 +7,26 @@ does not need it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness import records
 from harness.lab import scripts
+from harness.lab.control_groups import ControlGroup
 from harness.lab.scripts import is_refusal
 from harness.observe.latch_watch import local_name
 from harness.records import FIELDS
 
 if TYPE_CHECKING:
     import pyodbc
+
+# Of a container's processor time, the instance's own may differ by so much: by as much as rates and clients' shares may
+# in a cell that counts (`sweep.validity`). The claims about processors would not turn on less.
+PROCESSOR_TIME_TOLERANCE = 0.05
+# Both are read within some milliseconds of each other, at both ends of the window, and where time is counted by clock
+# ticks these are of up to 16 ms.
+PROCESSOR_TIME_TICKS_MS = 50
 
 Totals = Mapping[tuple[str | int, ...], tuple[int, ...]]
 
@@ -49,10 +57,13 @@ class Snapshot:
     index_waits: Totals | None = None  # object and index id → the counts of the record
     spinlocks: Totals | None = None  # name → collisions, spins, backoffs, time asleep in ms
     refusals: Mapping[str, str] = field(default_factory=dict)  # record → why it is missing
+    container_time_ms: int | None = None  # processor time of its container, by the kernel
 
 
-def snapshot(connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.time_ns) -> Snapshot:
-    """Read all totals of an instance."""
+def snapshot(
+    connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.time_ns, control_group: ControlGroup | None = None
+) -> Snapshot:
+    """Read all totals of an instance, and the processor time of its container, if there is one."""
     refusals: dict[str, str] = {}
 
     def totals(record: str, keys: int) -> Totals | None:
@@ -64,13 +75,16 @@ def snapshot(connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.tim
 
     waits = totals("waits", 1)
     processor = _rows(connection, "processors", "processor_time", refusals)
+    container_ms = control_group.processor_time_ms() if control_group else None
     latches = totals("latches", 1)
     file_io = totals("file_io", 3)
     indexes = _rows(connection, "index_waits", "index_waits", refusals)
     spent, processors = processor[0].values() if processor else (None, 0)
     index_waits = None if indexes is None else _of_indexes(indexes)
     spinlocks = totals("spinlocks", 1)
-    return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, index_waits, spinlocks, refusals)
+    return Snapshot(
+        utc_ns(), waits, spent, processors, latches, file_io, index_waits, spinlocks, refusals, container_ms
+    )
 
 
 def _of_indexes(rows: list[dict[str, Any]]) -> Totals:
@@ -97,6 +111,7 @@ def changes(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> di
     found = {
         "waits": _differences("waits", before, after),
         "processors": _processors(before, after),
+        "containers": _containers(before, after),
         "latches": _differences("latches", before, after),
         "file_io": _differences("file_io", before, after),
         "index_waits": _differences("index_waits", before, after),
@@ -133,6 +148,29 @@ def _processors(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -
         if last.processor_time_ms is not None and (first_ms := before[name].processor_time_ms) is not None
     ]
     return rows or None
+
+
+def _containers(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> list[tuple[Any, ...]] | None:
+    """Return the processor time of containers with that of their instances beside it."""
+    rows = [
+        (name, last.container_time_ms - first.container_time_ms, last.processor_time_ms - first.processor_time_ms)
+        for name, last in after.items()
+        if last.container_time_ms is not None
+        and last.processor_time_ms is not None
+        and (first := before[name]).container_time_ms is not None
+        and first.processor_time_ms is not None
+    ]
+    return rows or None
+
+
+def at_odds(containers: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the instances whose processor time is not that of their containers, of the columns of that record."""
+    rows = zip(*(containers[name] for name in FIELDS["containers"]), strict=True)
+    return [
+        name
+        for name, container_ms, own_ms in rows
+        if abs(own_ms - container_ms) > max(PROCESSOR_TIME_TOLERANCE * container_ms, PROCESSOR_TIME_TICKS_MS)
+    ]
 
 
 def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:

@@ -452,9 +452,10 @@ def _processor_s_elsewhere(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]
     """Processor time in the window of those instances on this machine that are not descendants of this process."""
     if lab.place == "embedded":
         return 0.0
-    here = {instance.name for instance in lab.instances if instance.host in LOOPBACK}
-    used = changes.get("processors", {"instance": [], "processor_time_ms": []})
-    spent_ms = [
-        int(value) for name, value in zip(used["instance"], used["processor_time_ms"], strict=True) if name in here
-    ]
-    return sum(spent_ms) / 1000
+    spent_ms: dict[str, int] = {}
+    # A container's own count, where it is known, includes what runs in it beside the instance.
+    for record, column in (("processors", "processor_time_ms"), ("containers", "container_time_ms")):
+        used = changes.get(record, {"instance": [], column: []})
+        spent_ms |= zip(used["instance"], used[column], strict=True)
+    here = [one.name for one in lab.instances if one.host in LOOPBACK or one.control_group is not None]
+    return sum(spent_ms.get(name, 0) for name in here) / 1000

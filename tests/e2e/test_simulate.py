@@ -66,7 +66,12 @@ def test_a_run_in_virtual_time_ends_with_tables_figures_and_a_report_of_a_model(
     assert {row["lab"] for row in cells} == {"simulated"}
     assert all(row["processed_per_s"] > 0 and row["initiator_processor_percent"] is not None for row in cells)
     # In virtual time no other process takes anything of the modelled machine.
-    assert {path.name for path in (results / "raw").iterdir()} == set(SCHEMAS) - {"machine", "processed", "clocks"}
+    assert {path.name for path in (results / "raw").iterdir()} == set(SCHEMAS) - {
+        "machine",
+        "processed",
+        "clocks",
+        "containers",
+    }
     assert (results / "figures" / "figure-2-throughput-1-initiator.png").is_file()
     page = (results / "report.html").read_text()
     assert "A model, not SQL Server" in page and "Parameters of the model" in page and "client.round_trip_us" in page

@@ -18,7 +18,7 @@ import pytest
 from harness import lab as labs
 from harness.doctor.machine import check_placement
 from harness.failures import MachineFailure
-from harness.lab import compose, containers, dialog_pool, placement, scripts
+from harness.lab import compose, containers, control_groups, dialog_pool, placement, scripts
 from harness.lab.instances import Lab
 from harness.lab.opening import Topology
 from tests.lab.test_placement import write_topology
@@ -93,7 +93,9 @@ def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, 
     assert docker.containers() == []
     assert docker.volumes() == []
     assert printed[0] == "starting target, initiator1, initiator2"
-    assert "3 instances are ready after" in printed[-3]
+    assert "3 instances are ready after" in printed[-4]
+    told = "the processor time of target, initiator-1, initiator-2 is not compared with that of the containers"
+    assert printed[-3].startswith(told)
     assert printed[-2] == str(lab.placement)
     assert printed[-1] == "removing initiator1, initiator2, target"
     logs = tmp_path / "lab" / "logs"
@@ -325,6 +327,26 @@ def test_processors_that_the_machine_lacks_are_refused_before_anything_is_remove
     with pytest.raises(MachineFailure, match=text), opened("2025"):
         pytest.fail("the lab opened")
     assert {one.version for one in compose.containers().values()} == {"2022"}
+
+
+def test_the_kernel_counts_the_containers_processor_time(docker, tmp_path, monkeypatch):
+    containers.up("2022", 1, print)
+    monkeypatch.setattr(control_groups, "PROCESSES", tmp_path / "proc")
+    monkeypatch.setattr(control_groups, "GROUPS", tmp_path / "cgroup")
+    for one in compose.inspected(list(compose.containers().values())):
+        for path, text in (
+            (tmp_path / "proc" / str(one.process) / "cgroup", f"0::/docker/{one.id}\n"),
+            (tmp_path / "cgroup" / "docker" / one.id / "cpu.stat", "usage_usec 9000000\n"),
+        ):
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+    printed: list[str] = []
+    with opened(tell=printed.append) as lab:
+        groups = [instance.control_group for instance in lab.instances]
+        assert [group and group.processor_time_ms() for group in groups] == [9000, 9000]
+        assert len(set(groups)) == 2
+    assert not any("control groups" in line for line in printed)
+    containers.down(print)
 
 
 def test_processors_of_another_machine_are_not_dealt_out(start):

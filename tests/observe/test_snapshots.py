@@ -8,7 +8,7 @@ import pytest
 
 from harness.lab import scripts
 from harness.lab.scripts import ScriptError
-from harness.observe.snapshots import Snapshot, changes, snapshot
+from harness.observe.snapshots import Snapshot, at_odds, changes, snapshot
 from harness.records import FIELDS
 
 CONNECTION: Any = SimpleNamespace()
@@ -86,6 +86,37 @@ def test_a_broken_connection_is_not_a_refusal(instance: Callable[..., None]) -> 
     instance(waits=refusal("waits", "08S01"))
     with pytest.raises(ScriptError):
         snapshot(CONNECTION)
+
+
+class FakeControlGroup:
+    def __init__(self, *totals_ms: int | None) -> None:
+        self._totals_ms = list(totals_ms)
+
+    def processor_time_ms(self) -> int | None:
+        return self._totals_ms.pop(0)
+
+
+def test_processor_time_of_a_container_is_recorded_beside_that_of_its_instance(instance: Callable[..., None]) -> None:
+    instance()
+    group: Any = FakeControlGroup(5000, 6000)
+    before, after = ({"target": snapshot(CONNECTION, control_group=group)} for _ in range(2))
+    beside = {"instance": ["target"], "container_time_ms": [1000], "processor_time_ms": [0]}
+    assert changes(before, after)["containers"] == beside
+
+
+def test_a_container_that_ended_has_no_processor_time(instance: Callable[..., None]) -> None:
+    instance()
+    group: Any = FakeControlGroup(5000, None)
+    before, after = ({"target": snapshot(CONNECTION, control_group=group)} for _ in range(2))
+    assert "containers" not in changes(before, after)
+
+
+@pytest.mark.parametrize("container_ms, own_ms, differs", [(2000, 2101, True), (2000, 1900, False), (100, 149, False)])
+def test_more_than_five_percent_and_some_ticks_of_the_clock_are_at_odds(
+    container_ms: int, own_ms: int, differs: bool
+) -> None:
+    columns = {"instance": ["target"], "container_time_ms": [container_ms], "processor_time_ms": [own_ms]}
+    assert at_odds(columns) == ["target"] * differs
 
 
 def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:

@@ -22,6 +22,7 @@ import contextlib
 import errno
 import functools
 import gc
+import hashlib
 import json
 import os
 import platform
@@ -192,7 +193,9 @@ class Container:
 
     def inspected(self) -> dict[str, Any]:
         return {
+            "Id": hashlib.sha256(self.name.encode()).hexdigest(),
             "Name": f"/{self.name}",
+            "State": {"Pid": self.process.pid if self.process else 0},
             "HostConfig": {"CpusetCpus": self.definition.get("cpuset", "")},
             "NetworkSettings": {"Networks": {f"{self.project_name}_default": self.network}},
         }

@@ -51,8 +51,8 @@ class Process:
     def __init__(self, given: dict[str, Any], password: str, log: Path) -> None:
         input_, self._input = os.pipe()
         self._output, output = os.pipe()
-        self._pid = os.fork()
-        if not self._pid:
+        self.pid = os.fork()
+        if not self.pid:
             code = 1
             try:
                 gc.freeze()  # nothing of the engine is collected here: it would close descriptors of this process
@@ -67,7 +67,7 @@ class Process:
                 os._exit(code)
         os.close(input_)
         os.close(output)
-        self._ended = os.pidfd_open(self._pid)
+        self._ended = os.pidfd_open(self.pid)
 
     async def first_line(self) -> bytes:
         reader = asyncio.StreamReader()
@@ -91,4 +91,4 @@ class Process:
         await ended.wait()
         loop.remove_reader(self._ended)
         os.close(self._ended)
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

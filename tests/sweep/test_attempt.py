@@ -16,6 +16,7 @@ from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending, WorkerClock
 from harness.matrix import Cell, Visit
 from harness.observe.dialog_pages import DialogPage
+from harness.observe.machine_use import MachineTotals
 from harness.records import State
 from harness.sweep.attempt import Attempt, Equipment
 from harness.sweep.cell_failures import CellFailed
@@ -312,6 +313,25 @@ def test_a_machine_of_real_time_is_recorded(bench: Bench) -> None:
     [file] = (bench.results / "raw" / "machine").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
     assert row["processors"] >= 1 and row["others_percent"] >= 0 and row["load_average_1m"] >= 0
+
+
+def test_instances_in_containers_of_this_machine_are_no_other_processes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are reached at addresses of their own."""
+    bench.lab.place = "containers"
+    for instance in bench.lab.instances:
+        instance.host, instance.control_group = "172.18.0.2", object()
+    attempt = bench.attempt()
+    used = [("target", 8000, 4000), ("initiator-1", 1000, 1000), ("initiator-2", 1000, 1000)]
+    changes = {"file_io": records.columns("file_io", []), "containers": records.columns("containers", used)}
+    attempt.equipment.observers.changes = lambda *, timeout_s: changes  # type: ignore[method-assign]
+    totals = iter([MachineTotals(0.0, 0.0, 0.0, 0.0), MachineTotals(10.0, 10.0, 0.0, 0.0)])
+    monkeypatch.setattr(MachineTotals, "now", lambda: next(totals))
+    attempt.run()
+    [file] = (bench.results / "raw" / "machine").glob("*.parquet")
+    [row] = pq.read_table(file).to_pylist()
+    assert row["others_percent"] == 0
 
 
 def test_clocks_of_client_machines_are_recorded_and_a_wrong_one_is_noted(
