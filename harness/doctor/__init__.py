@@ -43,7 +43,7 @@ def examine(
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
         clocks = in_parallel(machine.measure_clock, opened)
-        found = [*configuration(lab, sides), *machine.check_placement(lab)]
+        found = [*configuration(lab, sides), *machine.check_placement(lab), *machine.check_governor(lab)]
         for measured in zip(sides, opened, clocks, strict=True):
             found += commits.check(*measured, is_embedded=lab.place == "embedded")
     for side, clock in zip(sides, clocks, strict=True):
@@ -104,6 +104,7 @@ def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
         *instance_settings.check_settings(side),
         *instance_settings.check_instance(side),
         *instance_settings.check_files(side),
+        *instance_settings.check_power_plan(side),
         *services.check_broker(side),
         *services.check_owner(side),
         *services.check_service(side, is_target=is_target, max_queue_readers=lab.variables["MaxQueueReaders"]),

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 QUESTIONS = (
     *("rights", "edition", "configuration", "tempdb_files", "database", "brokers", "master_keys"),
-    *("service", "contract", "routes", "arriving_routes"),
+    *("power_plan", "service", "contract", "routes", "arriving_routes"),
     *("endpoint", "endpoint_grants", "endpoint_certificates"),
     *("dialog_certificates", "service_grants", "bindings", "files", "log_space"),
 )

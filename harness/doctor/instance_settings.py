@@ -23,6 +23,14 @@ _EXPRESS = 4  # SERVERPROPERTY('EngineEdition')
 _TEMPDB_FILES_MAX = 8  # Microsoft advises to begin with no more, and the paper had eight
 # With more, SQL Server 2008 R2 wrote message 9017 to its error log; later versions do so from 10,000 on.
 _VIRTUAL_LOG_FILES_MAX = 1000
+# Windows' own plans; a machine's maker may have others. Source:
+# https://learn.microsoft.com/windows/win32/power/power-setting-guids (GUID_POWERSCHEME_PERSONALITY), without Ultimate
+_POWER_PLANS = {
+    "381b4222-f694-41f0-9685-ff5bb260df2e": "Balanced",
+    "a1841308-3541-4fab-bc81-f71556f20b4a": "Power saver",
+}
+# High performance and Ultimate performance.
+_FULL_POWER = ("8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c", "e9a42b02-d5df-448d-aa00-03f14749eb61")
 MAX_SERVER_MEMORY, UNLIMITED_MB = "max server memory (MB)", 2**31 - 1  # and its default
 
 LICENCE = (
@@ -157,6 +165,17 @@ def check_files(side: Facts) -> Iterator[Finding]:
         text = "instant file initialization is off: a data file that grows is filled with zeros first"
         remedy = "grant the service's account the right Perform Volume Maintenance Tasks, then restart the instance"
         yield side.information("files", text, remedy)
+
+
+def check_power_plan(side: Facts) -> Iterator[Finding]:
+    row = side.row("power_plan")
+    plan = row["power_plan"] if row is not None else None
+    if plan is not None and plan not in _FULL_POWER:
+        text = (
+            f"Windows' power plan is {_POWER_PLANS.get(plan, plan)}, not High performance: processors may run slower "
+            "than they can, and at another speed in each cell"
+        )
+        yield side.warning("power", text, f"powercfg /setactive {_FULL_POWER[0]}")
 
 
 def check_instance(side: Facts) -> Iterator[Finding]:

@@ -274,6 +274,23 @@ def check_placement(lab: Lab) -> Iterator[Finding]:
         yield Finding("warning", "lab", "proxy", f"{text}: {lab.placement.proxied}", remedy)
 
 
+def check_governor(lab: Lab) -> Iterator[Finding]:
+    """Check that this machine's processors do not follow the load with their speed.
+
+    Microsoft advises the governor `performance` for SQL Server on Linux, with the profile of tuned for it. Source:
+    https://learn.microsoft.com/sql/linux/sql-server-linux-performance-best-practices
+    """
+    governor = placement.scaling_governor()
+    if governor in ("", placement.FULL_SPEED):
+        return
+    text = f"the speed of this machine's processors is governed by {governor}: it follows the load, from cell to cell"
+    if lab.place == "embedded":  # for trying the harness, on any machine
+        yield Finding("information", "lab", "power", text)
+    else:
+        remedy = f"sudo cpupower frequency-set --governor {placement.FULL_SPEED}"
+        yield Finding("warning", "lab", "power", text, remedy)
+
+
 def check_processors(side: Facts, where: Placement) -> Iterator[Finding]:
     """Check that an instance with processors of its own counts these and no others.
 

@@ -51,7 +51,9 @@ def remarkable(a: Run, b: Run) -> list[str]:
     workloads = [_entries_of_workload(run) for run in (a, b)]
     notes = _differ(f"The runs of the workload {a.workload}", *workloads) if all(workloads) else []
     if not (a.is_model and b.is_model):
-        notes += _differ("The systems", *(_entries(run, "machine", ("system", "distribution")) for run in (a, b)))
+        notes += _differ(
+            "The systems", *(_entries(run, "machine", ("system", "distribution", "scaling_governor")) for run in (a, b))
+        )
     versions = [_entries(run, "versions", DECISIVE_VERSIONS) for run in (a, b)]
     # A run in virtual time has no driver.
     common = [name for name in versions[0] if name in versions[1]]

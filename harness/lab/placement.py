@@ -28,6 +28,7 @@ import psutil
 
 SYSTEM = Path("/sys/devices")
 CLIENTS = "clients"
+FULL_SPEED = "performance"  # a governor
 PROCESSORS, DISK = "processors", "disk"  # what instances may share
 _LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
@@ -128,6 +129,19 @@ def _dealt(by_node: Mapping[int, list[Core]], instances: int, each: int) -> list
         found.append(frozenset[int]().union(*(core.processors for core in cores[:each])))
         del cores[:each]
     return found
+
+
+def scaling_governor() -> str:
+    """Return what sets the speed of this machine's processors, such as `performance`; several with commas.
+
+    Empty where the system does not say, as in most virtual machines. Source:
+    https://docs.kernel.org/admin-guide/pm/cpufreq.html
+    """
+    found = set()
+    for path in (SYSTEM / "system" / "cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"):
+        with contextlib.suppress(OSError):
+            found.add(path.read_text(encoding="ascii").strip())
+    return ", ".join(sorted(found))
 
 
 def _read_list(path: Path) -> frozenset[int]:

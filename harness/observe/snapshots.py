@@ -30,18 +30,19 @@ PROCESSOR_TIME_TICKS_MS = 50
 
 Totals = Mapping[tuple[str | int, ...], tuple[int, ...]]
 
-# Key in a fingerprint and file of sql/observe; one row each.
+# Key in a fingerprint and file of sql/; one row each.
 _FACTS = {
-    "server": "fingerprint_server",
-    "system": "fingerprint_system",
-    "container": "fingerprint_container",
-    "host": "fingerprint_host",
-    "memory": "fingerprint_memory",
-    "service": "fingerprint_service",
-    "log": "fingerprint_log",
+    "server": "observe/fingerprint_server",
+    "system": "observe/fingerprint_system",
+    "container": "observe/fingerprint_container",
+    "host": "observe/fingerprint_host",
+    "memory": "observe/fingerprint_memory",
+    "service": "observe/fingerprint_service",
+    "power": "doctor/power_plan",
+    "log": "observe/fingerprint_log",
 }
 # The same with many rows each.
-_LISTS = {"databases": "fingerprint_databases", "files": "fingerprint_files"}
+_LISTS = {"databases": "observe/fingerprint_databases", "files": "observe/fingerprint_files"}
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,18 @@ def snapshot(
     refusals: dict[str, str] = {}
 
     def totals(record: str, keys: int) -> Totals | None:
-        rows = _rows(connection, record, record, refusals)
+        rows = _rows(connection, record, f"observe/{record}", refusals)
         if rows is None:
             return None
         values = [tuple(row.values()) for row in rows]
         return {row[:keys]: tuple(int(value or 0) for value in row[keys:]) for row in values}
 
     waits = totals("waits", 1)
-    processor = _rows(connection, "processors", "processor_time", refusals)
+    processor = _rows(connection, "processors", "observe/processor_time", refusals)
     container_ms = control_group.processor_time_ms() if control_group else None
     latches = totals("latches", 1)
     file_io = totals("file_io", 3)
-    indexes = _rows(connection, "index_waits", "index_waits", refusals)
+    indexes = _rows(connection, "index_waits", "observe/index_waits", refusals)
     spent, processors = processor[0].values() if processor else (None, 0)
     index_waits = None if indexes is None else _of_indexes(indexes)
     spinlocks = totals("spinlocks", 1)
@@ -96,9 +97,9 @@ def _of_indexes(rows: list[dict[str, Any]]) -> Totals:
 
 
 def _rows(connection: pyodbc.Connection, what: str, file: str, refusals: dict[str, str]) -> list[dict[str, Any]] | None:
-    """Read a file of sql/observe. If the instance refuses it, note why and return None."""
+    """Read a file of sql/. If the instance refuses it, note why and return None."""
     try:
-        return scripts.rows(connection, f"observe/{file}.sql", {})
+        return scripts.rows(connection, f"{file}.sql", {})
     except scripts.ScriptError as error:
         if not is_refusal(error):
             raise
@@ -191,9 +192,9 @@ def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:
         found[key] = rows[0] if rows else None
     for key, file in _LISTS.items():
         found[key] = ask(key, file)
-    options = ask("configuration", "fingerprint_configuration")
+    options = ask("configuration", "observe/fingerprint_configuration")
     found["configuration"] = None if options is None else {row.pop("name"): row for row in options}
-    flags = ask("trace_flags", "fingerprint_trace_flags")
+    flags = ask("trace_flags", "observe/fingerprint_trace_flags")
     found["trace_flags"] = None if flags is None else sorted(row["TraceFlag"] for row in flags if row["Status"])
     found["refused"] = refused
     return found

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from harness import load_model, records
 from harness.failures import MachineFailure, UsageFailure, nearest
 from harness.lab.drivers import Driver
+from harness.lab.placement import scaling_governor
 from harness.places import CHECKOUT, PACKAGE, SQL_ROOT
 from harness.records import MANIFEST
 from harness.settings import RESUME_MAY_DIFFER, RunSettings
@@ -256,6 +257,7 @@ def machine() -> dict[str, Any]:
         "processors": len(os.sched_getaffinity(0)),
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
         "limits": _control_group(),
+        "scaling_governor": scaling_governor(),
     }
 
 

@@ -208,3 +208,20 @@ def test_slow_files_are_found_where_the_instance_shows_them(lab, sides, question
     assert (found.severity, found.instance) == ("information", "target") and words in found.text and found.remedy
     sides[TARGET].answers[question] = [{"virtual_log_files": 1000, "instant_file_initialization_enabled": "Y"}]
     assert not [one for one in doctor.configuration(lab, sides) if one.check in ("log", "files")]
+
+
+@pytest.mark.parametrize(
+    "plan, words",
+    [
+        ("381b4222-f694-41f0-9685-ff5bb260df2e", "power plan is Balanced, not High performance"),
+        ("11111111-f694-41f0-9685-ff5bb260df2e", "power plan is 11111111-f694-41f0-9685-ff5bb260df2e, not"),
+        ("8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c", ""),
+        (None, ""),
+    ],
+)
+def test_a_power_plan_that_slows_processors_down_is_a_warning(lab, sides, plan, words):
+    assert sides[TARGET].answers["power_plan"] == [{"power_plan": None, "refused": None}]
+    sides[TARGET].answers["power_plan"] = [{"power_plan": plan, "refused": None}]
+    found = [one for one in doctor.configuration(lab, sides) if one.check == "power"]
+    assert [(one.severity, one.instance) for one in found] == [("warning", "target")] * bool(words)
+    assert not found or (words in found[0].text and "powercfg /setactive 8c5e7fda" in found[0].remedy)

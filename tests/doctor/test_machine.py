@@ -9,12 +9,13 @@ import pytest
 
 from harness.doctor import machine
 from harness.doctor.facts import Facts
-from harness.lab import link
+from harness.lab import link, placement
 from harness.lab.instances import connections
 from harness.lab.link import FileSizes
 from harness.lab.placement import Placement
 from harness.matrix import Cell, all_cells
 from harness.settings import Settings
+from harness.sweep import run_folder
 from tests.doctor.conftest import ills
 
 SETTINGS = Settings(lab="sqlserver", measure=30.0, settle=10.0)
@@ -191,6 +192,27 @@ def test_what_instances_share_is_a_warning_with_what_it_costs_and_the_remedy():
 def test_separate_machines_are_no_warning():
     [found] = machine.check_placement(placed("servers", Placement()))
     assert (found.severity, found.text) == ("information", "each instance has a machine of its own")
+
+
+@pytest.mark.parametrize(
+    "governors, place, expected",
+    [
+        (["powersave", "performance"], "servers", "warning"),
+        (["powersave"], "embedded", "information"),
+        (["performance", "performance"], "containers", None),
+        ([], "containers", None),  # most virtual machines have none
+    ],
+)
+def test_processors_whose_speed_follows_the_load_are_found(tmp_path, monkeypatch, governors, place, expected):
+    monkeypatch.setattr(placement, "SYSTEM", tmp_path)
+    for number, governor in enumerate(governors):
+        folder = tmp_path / "system" / "cpu" / f"cpu{number}" / "cpufreq"
+        folder.mkdir(parents=True)
+        (folder / "scaling_governor").write_text(f"{governor}\n")
+    found = list(machine.check_governor(placed(place, Placement())))
+    assert [one.severity for one in found] == [expected] * (expected is not None)
+    assert not found or f"governed by {', '.join(sorted(governors))}:" in found[0].text
+    assert run_folder.machine()["scaling_governor"] == ", ".join(sorted(set(governors)))
 
 
 @pytest.mark.parametrize(

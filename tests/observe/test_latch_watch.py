@@ -156,6 +156,7 @@ def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None
         "host",
         "memory",
         "service",
+        "power",
         "log",
         "databases",
         "files",
