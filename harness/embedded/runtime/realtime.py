@@ -32,16 +32,22 @@ class RealTimeDriver:
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._later_due_ns = 0
+        self._runs_next = False  # without a turn of the loop
         self.arrivals = 0  # how often something came from outside
         scheduler.on_ready = scheduler.on_timer = self.run_soon
 
     def run_soon(self) -> None:
-        if self._soon is None:
+        if self._soon is None and not self._runs_next:
             self._soon = self._loop.call_soon(self._run)
 
+    def arrive(self) -> None:
+        """Protocols call it at the beginning of `data_received`, and `run` at its end: it saves a turn of the loop."""
+        self._runs_next = True
+
     def run(self) -> None:
-        """Runs what is ready now; protocols call it at the end of `data_received` to save a turn of the loop."""
+        """Runs what is ready now."""
         self.arrivals += 1
+        self._runs_next = False
         self._run()
 
     def _run(self) -> None:

@@ -144,7 +144,7 @@ class TdsProtocol(asyncio.Protocol):
     def __init__(self, listener: TdsListener) -> None:
         self._listener = listener
         self._scheduler = listener.scheduler
-        self._run = listener.driver.run
+        self._arrive, self._run = listener.driver.arrive, listener.driver.run
         self._name = "a connection"
         self._spid = 0  # until the login, which may be refused because all ids are in use
         self._session: ClientSession | None = None
@@ -178,6 +178,7 @@ class TdsProtocol(asyncio.Protocol):
         if len(data) >= LONG_READ:
             self._transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._transport.resume_reading)
+        self._arrive()
         try:
             for request in self._receive(data):
                 HANDLERS[type(request)](self, request)
@@ -330,7 +331,8 @@ class TdsProtocol(asyncio.Protocol):
             log.exception("%s: the request failed because of a bug", self._name)
             self.close()
             return
-        self._report_transaction(session.tx, response)
+        if session.tx is not self._transaction:
+            self._report_transaction(session.tx, response)
         if self._response is response:
             self._response = None
             self._connection.end_response()
@@ -338,8 +340,6 @@ class TdsProtocol(asyncio.Protocol):
 
     def _report_transaction(self, now: Transaction | None, response: Response) -> None:
         before, self._transaction = self._transaction, now
-        if now is before:
-            return
         if before is not None:
             response.transaction_ended(before.id, committed=before.committed)
         if now is not None:
@@ -357,7 +357,8 @@ class TdsProtocol(asyncio.Protocol):
         session = self._session
         if response is None or session is None or self._connection.state is not ConnectionState.BUSY:
             return
-        self._report_transaction(session.tx, response)
+        if session.tx is not self._transaction:
+            self._report_transaction(session.tx, response)
         self._connection.break_off(response)
         if self._transport.get_write_buffer_size() > 2 * UNREAD_BYTES_MAX:
             log.warning("%s: the client gives up requests and reads no answers", self._name)

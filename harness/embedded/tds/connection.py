@@ -63,6 +63,7 @@ TRANSITIONS: dict[tuple[ConnectionState, PacketType], ConnectionState] = {
 
 # The second is for distributed transactions, which no driver used here has; it resets everything too.
 _RESET_MASK = PacketStatus.RESET_CONNECTION.value | PacketStatus.RESET_CONNECTION_SKIP_TRANSACTION.value
+_IGNORE = PacketStatus.IGNORE.value
 
 LANGUAGE = "us_english"
 PROGRAM = "Microsoft SQL Server"  # drivers branch on this name
@@ -119,7 +120,7 @@ class Connection:
         after = TRANSITIONS.get((before, message.type))
         if after is None:
             raise TdsProtocolError(f"{message.type.name} in state {before.name}")
-        if message.status == PacketStatus.IGNORE.value:
+        if message.status == _IGNORE:
             self._ignore()
             return None
         self.state = after

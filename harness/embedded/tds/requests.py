@@ -162,7 +162,7 @@ def skip_all_headers(payload: bytes) -> int:
     They hold a transaction descriptor and the client's activity id. Neither matters here: without MARS there is one
     request at a time, and it runs in the session's transaction.
     """
-    length = ByteReader(payload).ulong()
+    length = int.from_bytes(payload[:4], "little")
     if not 4 <= length <= len(payload):
         raise TdsProtocolError(f"ALL_HEADERS of {length} bytes in a message of {len(payload)}")
     return length
@@ -179,7 +179,8 @@ def _procedure_call(reader: ByteReader) -> ProcedureCall:
         name = from_utf16(reader.take(2 * length))
     reader.ushort()  # OptionFlags: recompile, no metadata, reuse metadata; none changes a result here
     parameters: list[Parameter] = []
-    while not reader.at_end() and reader.data[reader.position] not in _CALL_SEPARATORS:
+    data, end = reader.data, reader.end
+    while reader.position < end and data[reader.position] not in _CALL_SEPARATORS:
         if len(parameters) == PARAMETERS_MAX:
             raise TdsProtocolError(f"more than {PARAMETERS_MAX} parameters")
         parameter = _parameter(reader)
@@ -192,9 +193,6 @@ def _parameter(reader: ByteReader) -> Parameter | None:
     """A parameter, or None if it asks for the procedure's default, as if it had been left out."""
     name = reader.b_varchar()
     flags = reader.byte()
-    if not flags:
-        type_, value = read_typed_value(reader)
-        return Parameter(name, type_, value, False)
     if flags & ENCRYPTED:
         raise SqlServerError(UNSUPPORTED, "Always Encrypted")
     type_, value = read_typed_value(reader)
@@ -202,7 +200,7 @@ def _parameter(reader: ByteReader) -> Parameter | None:
         if not name and not reader.at_end() and reader.data[reader.position] not in _CALL_SEPARATORS:
             raise SqlServerError(UNSUPPORTED, "DEFAULT for an unnamed parameter before others")
         return None
-    return Parameter(name, type_, value, bool(flags & BY_REFERENCE))
+    return Parameter(name, type_, value, flags & BY_REFERENCE != 0)
 
 
 def _member(enum: type[Member], number: int) -> Member:

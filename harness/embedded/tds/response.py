@@ -199,9 +199,8 @@ class ReturnValue:
         out.byte(TokenType.RETURNVALUE)
         out.ushort(self.ordinal)
         out.b_varchar(self.name)
-        out.byte(0x01)  # Status: an output parameter
-        out.ulong(0)  # UserType
-        out.ushort(0x0001)  # Flags: nullable
+        # Status: an output parameter; UserType; Flags: nullable
+        out += b"\1\0\0\0\0\1\0"
         out += form.type_info
         form.encode(out, self.value)
 

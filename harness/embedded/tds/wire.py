@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from codecs import utf_16_le_decode
+from collections.abc import Callable
 
 _USHORT = struct.Struct("<H")
 _LONG = struct.Struct("<i")
@@ -53,6 +55,24 @@ class ByteWriter(bytearray):
         self += value
 
 
+def _number(layout: struct.Struct) -> Callable[[ByteReader], int]:
+    """The method that reads a number."""
+    unpack, size = layout.unpack_from, layout.size
+
+    def read(reader: ByteReader) -> int:
+        at = reader.position
+        try:
+            number: int = unpack(reader.data, at)[0]
+        except struct.error:
+            raise TdsProtocolError(
+                f"{size} bytes expected at offset {at}, the message has {reader.end - at} more"
+            ) from None
+        reader.position = at + size
+        return number
+
+    return read
+
+
 class ByteReader:
     """Reads wire types from a whole message; reading past its end is a `TdsProtocolError`."""
 
@@ -81,28 +101,10 @@ class ByteReader:
         self.position = at + 1
         return self.data[at]
 
-    def ushort(self) -> int:
-        return self._number(_USHORT)
-
-    def long(self) -> int:
-        return self._number(_LONG)
-
-    def ulong(self) -> int:
-        return self._number(_ULONG)
-
-    def ulonglong(self) -> int:
-        return self._number(_ULONGLONG)
-
-    def _number(self, layout: struct.Struct) -> int:
-        at = self.position
-        try:
-            number: int = layout.unpack_from(self.data, at)[0]
-        except struct.error:
-            raise TdsProtocolError(
-                f"{layout.size} bytes expected at offset {at}, the message has {self.end - at} more"
-            ) from None
-        self.position = at + layout.size
-        return number
+    ushort = _number(_USHORT)
+    long = _number(_LONG)
+    ulong = _number(_ULONG)
+    ulonglong = _number(_ULONGLONG)
 
     def b_varchar(self) -> str:
         characters = self.byte()
@@ -122,4 +124,4 @@ def to_utf16(text: str) -> bytes:
 def from_utf16(encoded: bytes) -> str:
     if len(encoded) % 2:
         raise TdsProtocolError(f"UTF-16 text of an odd length, {len(encoded)} bytes")
-    return encoded.decode("utf-16-le", "replace")
+    return utf_16_le_decode(encoded, "replace", True)[0]  # `decode` would find the same in a registry
