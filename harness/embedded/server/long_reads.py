@@ -95,8 +95,10 @@ class LongReads(Reads):
     ) -> tuple[Rows, Pieces | None]:
         if turns.current is None:
             return read(), None
-        with contextlib.suppress(ReadTooLong):
+        try:
             return self._here(query, read), None
+        except ReadTooLong:
+            pass
         more = self._pieces(query, login, pieces)
         return next(more, []), more
 

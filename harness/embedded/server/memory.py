@@ -60,6 +60,12 @@ def _memory_bytes() -> int:
     return min(memory_bytes, int(text)) if text.isdecimal() else memory_bytes
 
 
+def _is_worth_compacting(sizes_bytes: tuple[int, int]) -> bool:
+    size_bytes, rows_bytes = sizes_bytes
+    free_bytes = size_bytes - rows_bytes
+    return free_bytes > GROWTH_BYTES and rows_bytes < ROWS_LEFT_SHARE * free_bytes
+
+
 class MemoryWatch:
     """Frees memory when the process has grown by much, and refuses growth when there is little left."""
 
@@ -100,18 +106,12 @@ class MemoryWatch:
             self._free_later_s = float("inf")
             used_bytes = self._free()
         self._used_bytes = min(self._used_bytes, used_bytes)
-        self._divide()
-        if self._loop.time() >= self._free_again_s and self._is_worth_compacting():
+        sizes_bytes = self._divide()
+        if self._loop.time() >= self._free_again_s and _is_worth_compacting(sizes_bytes):
             self._free_again_s = self._loop.time() + FREE_AGAIN_S
             self._instance.sqlite.compact()
             self._free()
         self._look_later()
-
-    def _is_worth_compacting(self) -> bool:
-        sizes_bytes = [self._instance.sqlite.sizes_bytes(schema) for schema in ("main", "temp")]
-        rows_bytes = sum(rows for _, rows in sizes_bytes)
-        free_bytes = sum(size for size, _ in sizes_bytes) - rows_bytes
-        return free_bytes > GROWTH_BYTES and rows_bytes < ROWS_LEFT_SHARE * free_bytes
 
     def _free(self) -> int:
         self._instance.forget_compiled()
@@ -120,8 +120,8 @@ class MemoryWatch:
             self._trim(0)
         return resident_bytes()
 
-    def _divide(self) -> None:
-        """Say which shares are used up."""
+    def _divide(self) -> tuple[int, int]:
+        """Say which shares are used up; returns the memory of all tables and table variables, as `sizes_bytes` does."""
         sqlite = self._instance.sqlite
         tables_bytes, table_rows_bytes = sqlite.sizes_bytes("main")
         variables_bytes, variable_rows_bytes = sqlite.sizes_bytes("temp")
@@ -134,6 +134,7 @@ class MemoryWatch:
         sqlite.memory_is_full = is_full
         sqlite.tables_are_full = is_full or table_rows_bytes > TABLES_SHARE * self._memory_bytes
         sqlite.table_variables_are_full = is_full or variable_rows_bytes > TABLE_VARIABLES_SHARE * self._memory_bytes
+        return both_bytes, table_rows_bytes + variable_rows_bytes
 
     def _rest_is_full(self, rows_bytes: int) -> bool:
         address_space, resident = _sizes_bytes()

@@ -81,7 +81,9 @@ class Turns:
             finally:
                 turns.current = None
                 given = error = None  # an exception that refers to itself would keep all of its frames
-                self._charge(account, _now_ns() - began_ns, began_processor_ns)
+                took_ns = _now_ns() - began_ns
+                if took_ns > TURN_NS or account.suspect_turns:
+                    self._charge(account, took_ns, began_processor_ns)
             if inner.is_done:
                 cancelled, inner.cancelled = inner.cancelled, None
                 if len(idle) < GREENLETS_KEPT:
@@ -101,7 +103,7 @@ class Turns:
             if account.is_heavy:
                 self._owed_ns += account.others_share * used_ns
             account.suspect_turns = SUSPECT_TURNS
-        elif account.suspect_turns:
+        else:
             account.suspect_turns -= 1
             account.is_heavy = False
 

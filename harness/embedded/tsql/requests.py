@@ -145,7 +145,7 @@ def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: R
     """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: Microsoft's driver sends it for `{CALL p (?)}`
     each time the parameters are bound anew. A handle that is given is unprepared."""
     session.prepared.drop(handle_at(parameters, "sp_prepexecrpc"))
-    prepared = PreparedCall(_called(text_at(parameters, 1))[0])
+    prepared = _prepared(text_at(parameters, 1))
     handle = session.prepared.keep(prepared, 0)
     return _call_prepared(session, prepared, parameters, 2, sink, {0: (INT, handle)})
 
@@ -160,6 +160,11 @@ def _called(name: str) -> tuple[tuple[str, ...], str]:
     if not tokens.at_end:
         tokens.fail()
     return parts, parts[-1].lower()
+
+
+@lru_cache(maxsize=1000)
+def _prepared(name: str) -> PreparedCall:
+    return PreparedCall(_called(name)[0])
 
 
 # -- activation --------------------------------------------------------------------------------------------------------

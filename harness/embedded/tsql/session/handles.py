@@ -25,14 +25,15 @@ class Handles:
     def keep(self, prepared: Any, length: int) -> int:
         """A new handle; error 701 if the login keeps too much already."""
         holder = self._login, prepared
-        counted = HANDLE_LENGTH + (0 if holder in self._holders else length)
-        if self._lengths[self._login] + counted > PREPARED_LENGTH_MAX:
+        holders = self._holders.get(holder, 0)
+        kept = self._lengths.get(self._login, 0) + HANDLE_LENGTH + (0 if holders else length)
+        if kept > PREPARED_LENGTH_MAX:
             raise SqlServerError(701, "internal")
-        self._lengths[self._login] += counted
-        self._holders[holder] += 1
-        self._last += 1
-        self._prepared[self._last] = prepared, length
-        return self._last
+        self._lengths[self._login] = kept
+        self._holders[holder] = holders + 1
+        self._last = last = self._last + 1
+        self._prepared[last] = prepared, length
+        return last
 
     def get(self, handle: Any) -> Any:
         """What the handle stands for; None if there is no such handle."""
@@ -44,13 +45,17 @@ class Handles:
         found = self._prepared.pop(handle, None)
         if found is None:
             return False
-        holder = self._login, found[0]
-        self._holders[holder] -= 1
-        self._lengths[self._login] -= HANDLE_LENGTH
-        if not self._holders[holder]:
+        prepared, length = found
+        holder = self._login, prepared
+        kept = self._lengths[self._login] - HANDLE_LENGTH
+        if (holders := self._holders[holder] - 1) > 0:
+            self._holders[holder] = holders
+        else:
             del self._holders[holder]
-            self._lengths[self._login] -= found[1]
-        if not self._lengths[self._login]:
+            kept -= length
+        if kept:
+            self._lengths[self._login] = kept
+        else:
             del self._lengths[self._login]
         return True
 

@@ -17,7 +17,8 @@ from harness.embedded.tsql.storage.tables import RowConflict
 from harness.embedded.tsql.text.parser import Statement
 
 if TYPE_CHECKING:
-    from harness.embedded.broker.transactions import Transaction
+    from harness.embedded.broker.transactions import Mark, Transaction
+    from harness.embedded.runtime.locks import ExclusiveLock
 
 
 class Signal(Enum):
@@ -172,16 +173,23 @@ Work = Callable[[Frame, "Transaction"], Waiting[None] | None]  # returns the par
 def writing(work: Work) -> Step:
     """A step that changes data in the open transaction or in its own. If it fails, all its changes are undone."""
 
-    def change(frame: Frame, tx: Transaction) -> Waiting[None]:
+    def change(frame: Frame, tx: Transaction) -> Waiting[None] | None:
         mark = tx.mark()
+        try:
+            return work(frame, tx)
+        except RowConflict as conflict:
+            return again(frame, tx, mark, conflict.lock)
+
+    def again(frame: Frame, tx: Transaction, mark: Mark, lock: ExclusiveLock) -> Waiting[None]:
+        """Another transaction has changed the rows; begin again when it has ended."""
         while True:
+            tx.rollback_to(mark)
+            yield from lock.acquire(tx, frame.instance.engine.waits)
             try:
                 rest = work(frame, tx)
                 break
-            except RowConflict as conflict:  # another transaction has changed the rows; begin again when it has ended
+            except RowConflict as conflict:
                 lock = conflict.lock
-            tx.rollback_to(mark)
-            yield from lock.acquire(tx, frame.instance.engine.waits)
         if rest is not None:
             yield from rest
 
@@ -189,11 +197,12 @@ def writing(work: Work) -> Step:
 
 
 def waiting_work(
-    work: Callable[[Frame, Transaction], Waiting[Result]], take: Callable[[Frame, Result], object] | None = None
+    work: Callable[[Frame, Transaction], Waiting[Result] | None], take: Callable[[Frame, Result], object] | None = None
 ) -> Step:
-    """Like `writing`, for work that can wait; `take` gets its result."""
+    """Like `writing`, for work that can wait; `take` gets its result. Without anything to wait for, there is no
+    generator."""
 
-    def run(frame: Frame) -> Waiting[None]:
+    def run(frame: Frame) -> Waiting[None] | None:
         session = frame.session
         tx = session.writable()
         is_own = tx is None
@@ -201,16 +210,30 @@ def waiting_work(
             tx = session.new_transaction()
         mark = tx.mark()
         try:
-            result = yield from work(frame, tx)
-            if take is not None:
-                take(frame, result)
+            rest = work(frame, tx)
         except BaseException as error:
-            if is_own and tx.active:
-                tx.rollback()
-            elif isinstance(error, Exception | Cancelled) and tx.active:
-                tx.rollback_to(mark)
+            undo(tx, mark, error, is_own=is_own)
+            raise
+        return finish(frame, tx, mark, rest, is_own=is_own) if is_own or rest is not None else None
+
+    def finish(
+        frame: Frame, tx: Transaction, mark: Mark, rest: Waiting[Result] | None, *, is_own: bool
+    ) -> Waiting[None]:
+        try:
+            if rest is not None:
+                result = yield from rest
+                if take is not None:
+                    take(frame, result)
+        except BaseException as error:
+            undo(tx, mark, error, is_own=is_own)
             raise
         if is_own:
             yield from tx.commit()
+
+    def undo(tx: Transaction, mark: Mark, error: BaseException, *, is_own: bool) -> None:
+        if is_own and tx.active:
+            tx.rollback()
+        elif isinstance(error, Exception | Cancelled) and tx.active:
+            tx.rollback_to(mark)
 
     return waiting(run)

@@ -335,7 +335,7 @@ def sp_addextendedproperty(
         properties = frame.instance.extended_properties
         properties.add(tx, frame.database.database_id, values["@name"] or "", values["@value"])
 
-    yield from writing(work).run(Frame(session, session.database, sink, "sp_addextendedproperty", depth))
+    yield from writing(work).run(Frame(session, session.database, sink, "sp_addextendedproperty", depth)) or ()
     return {}
 
 
@@ -350,7 +350,7 @@ def sp_dropextendedproperty(
             raise SqlServerError(15247)
         frame.instance.extended_properties.drop(tx, frame.database.database_id, values["@name"] or "")
 
-    yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth))
+    yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth)) or ()
     return {}
 
 

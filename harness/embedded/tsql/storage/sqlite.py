@@ -129,7 +129,7 @@ class Sqlite:
         self.connection.execute("BEGIN")
         # What takes more of these fails with 701; the server sets them (`server.memory`)
         self.tables_are_full = self.table_variables_are_full = self.memory_is_full = False
-        self.look_again: Callable[[], None] = lambda: None  # and set them as they are now
+        self.look_again: Callable[[], object] = lambda: None  # and set them as they are now
         self.reads = Reads()
         self.is_reading = False  # a query that may be stopped: stopping a change would roll everything back
         self.calls = Calls()

@@ -322,15 +322,15 @@ class Table:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def insert(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
-        """Insert and stage rows with new rowids."""
+        """Insert and stage rows with rowids from `reserve`."""
         self._refuse_locked(tx)
         if self._has_keys and self._changed:
             self._changing(sqlite, tx, lambda: self._insert(sqlite, rows))
         else:
             self._insert(sqlite, rows)
-        rowids = self._count(rows)
+        self.row_count += len(rows)
         if not self._aside:  # after a TRUNCATE no row is committed
-            self._changed_by(tx).update(dict.fromkeys(rowids))
+            self._changed_by(tx).update(dict.fromkeys([row[0] for row in rows]))
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
 
@@ -366,10 +366,11 @@ class Table:
         self.last_rowid = last
         return first
 
-    def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> list[int]:
+    def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         """Insert rows into SQLite with rowids that are not in use; all rows or none."""
         self._insert(sqlite, rows)
-        return self._count(rows)
+        self.row_count += len(rows)
+        self.last_rowid = max([self.last_rowid, *[row[0] for row in rows]])
 
     def _insert(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         try:
@@ -377,12 +378,6 @@ class Table:
         except BaseException:
             self._remove(sqlite, rows)
             raise
-
-    def _count(self, rows: Sequence[Row]) -> list[int]:
-        self.row_count += len(rows)
-        rowids = [row[0] for row in rows]
-        self.last_rowid = max([self.last_rowid, *rowids])
-        return rowids
 
     def _remove(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
