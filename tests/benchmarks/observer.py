@@ -32,10 +32,11 @@ class Size:
     cell: str
     blocks: int
     measure_s: float
+    settle_s: float  # at most
 
 
-FULL = Size("i1-t10-r150-p100-v2008", 10, 5.0)
-SMALLEST = Size("i1-t1-r1-p100-v2008", 1, 0.2)
+FULL = Size("i1-t10-r150-p100-v2008", 10, 5.0, 2.5)
+SMALLEST = Size("i1-t1-r1-p100-v2008", 1, 0.2, 1.0)
 
 
 class WithoutWindow:
@@ -83,7 +84,7 @@ class SwitchedTestbed(LabTestbed):
 def log_ratios(size: Size, folder: Path) -> Iterator[float]:
     """Yield a log ratio per block."""
     cell = Cell.parse(size.cell)
-    selection = select_lab({"lab": "embedded", "measure": size.measure_s, "results": folder})
+    selection = select_lab({"lab": "embedded", "measure": size.measure_s, "settle": size.settle_s, "results": folder})
     results = open_results(selection.settings, [cell])
     reporter = Reporter()
     testbed = SwitchedTestbed(selection.settings, selection.topology, results, [cell], reporter)
