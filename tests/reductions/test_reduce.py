@@ -134,10 +134,18 @@ def measured_from_ns(run, cell):
 
 
 @pytest.fixture(scope="module")
-def incomplete(tmp_path_factory, spark):
-    """A run with a retried cell and without some records, and what its reduction reported."""
+def master():
+    """The URL of a master that is reached, and whose executors are those of the Spark that runs."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"spark://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def incomplete(tmp_path_factory, spark, master):
+    """A run with a retried cell and without some records, what its reduction by a master reported, and what was in the
+    folder of the tables meanwhile."""
     cell = CELLS[0]
-    run = write_raw(tmp_path_factory.mktemp("incomplete") / "run", CELLS[:2], scale=40)
+    run = write_raw(tmp_path_factory.mktemp("incomplete") / "run [1] {a,b}*?", CELLS[:2], scale=40)
     for kind in ("cells", "calls", "receives", "deliveries"):
         for path in (run / "raw" / kind).glob(f"{cell.id}-b1-a1*"):
             path.unlink()
@@ -157,13 +165,18 @@ def incomplete(tmp_path_factory, spark):
     records.write(run, "processed", Visit(CELLS[1]), 1, slots)
     shutil.rmtree(run / "raw" / "dialog_pages")
     shutil.rmtree(run / "raw" / "file_io")
-    reported = []
-    reduce(run, progress=reported.append)
-    return run, reported
+    reported, meanwhile = [], set()
+
+    def tell(line):
+        reported.append(line)
+        meanwhile.update(os.listdir(run / "reduced"))
+
+    harness.Run(run.as_uri()).reduce(master=master, tell=tell)
+    return run, reported, meanwhile
 
 
 def test_missing_records_leave_empty_tables_and_one_line(incomplete):
-    run, reported = incomplete
+    run, reported, _ = incomplete
     assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in reported
     for name in ("page_spread", "file_io"):
         assert table(run, name).empty and "instance" in table(run, name).columns
@@ -172,7 +185,7 @@ def test_missing_records_leave_empty_tables_and_one_line(incomplete):
 
 
 def test_messages_that_were_counted_have_a_rate_and_a_course_but_no_receives_and_no_latency(incomplete):
-    run, _ = incomplete
+    run, *_ = incomplete
     row = table(run, "cells").set_index("cell_id").loc[CELLS[1].id]
     assert row.processed_per_s == pytest.approx(7 / row.measured_s, rel=1e-3)
     assert pd.isna(row.receives_in_window) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.end_to_end_negative)
@@ -183,12 +196,18 @@ def test_messages_that_were_counted_have_a_rate_and_a_course_but_no_receives_and
 
 
 def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(incomplete):
-    run, reported = incomplete
+    run, reported, _ = incomplete
     row = table(run, "cells").set_index("cell_id").loc[CELLS[0].id]
     assert row.attempt == 2
     assert row.sent_per_s > 0
     assert pd.isna(row.target_processor_percent) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.queue_depth_peak)
     assert any("starting Spark" in line for line in reported)
+
+
+def test_executors_elsewhere_read_and_write_in_the_folder_of_the_run(incomplete):
+    run, _, meanwhile = incomplete
+    assert any(name.startswith("harness-reduction-") for name in meanwhile)
+    assert {name.partition(".")[0] for name in os.listdir(run / "reduced")} == set(TABLES)
 
 
 def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
@@ -204,21 +223,6 @@ def test_records_that_are_damaged_behind_a_whole_footer_are_an_error_of_one_line
         file.write(bytes(2000))
     with pytest.raises(ResultsError, match=r"^the raw records 'calls' cannot be gathered: .+$"):
         gather(raw_files.read(run).files, tmp_path / "scratch")
-
-
-@pytest.fixture
-def master():
-    """The URL of a master that is reached, and whose executors are those of the Spark that runs."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"spark://127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_executors_elsewhere_read_and_write_in_the_folder_of_the_run(spark, tmp_path, master):
-    folder = write_raw(tmp_path / "run [1] {a,b}*?", CELLS[:1], scale=40)
-    seen = set()
-    harness.Run(folder.as_uri()).reduce(master=master, tell=lambda line: seen.update(os.listdir(folder / "reduced")))
-    assert any(name.startswith("harness-reduction-") for name in seen)
-    assert {name.partition(".")[0] for name in os.listdir(folder / "reduced")} == set(TABLES)
 
 
 @pytest.mark.parametrize(
