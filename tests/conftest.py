@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import hypothesis
@@ -13,11 +13,13 @@ import pytest
 
 # A test's place is that of the first of these marks that it has. The browser's one long file must not be the last.
 _PLACES = {"browser": 2, "process": 3, "spark": 1}
-# Files of a group run in one worker of `make test`, one after another: they share its warm Spark or JVM, or what they draw
-# or install.
+# Files of a group run in one worker of `make test`, one after another: they share its warm JVM, or what they draw or
+# install.
 _GROUPS = {
-    "warm Spark": ("tests/reductions/", "tests/simulation/test_sensitivity.py", "tests/benchmarks/test_benchmarks.py"),
     "warm JVM": (
+        "tests/reductions/",
+        "tests/benchmarks/test_reduction_benchmark.py",
+        "tests/simulation/test_sensitivity.py",
         "tests/e2e/test_cluster.py",
         "tests/e2e/test_lab.py",
         "tests/e2e/test_matrix.py",
@@ -58,16 +60,33 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first, then Spark, the browser, whole processes."""
+    """The warm JVM first, which is the longest chain, then fast tests, Spark, the browser, whole processes."""
 
     def rank(item: pytest.Item) -> tuple[int, int]:
-        if _group(item.nodeid) == "warm Spark":
-            # After the tests of the Spark job, which need a context of their own: a process has one at a time.
-            place = next(n for n, files in enumerate(_GROUPS["warm Spark"], 1) if item.nodeid.startswith(files))
-            return 1, place
+        if _group(item.nodeid) == "warm JVM":
+            # In the order of the group: reductions in this process warm it for those of commands.
+            return -1, next(n for n, files in enumerate(_GROUPS["warm JVM"]) if item.nodeid.startswith(files))
         return next((place for mark, place in _PLACES.items() if item.get_closest_marker(mark)), 0), 0
 
     items.sort(key=rank)  # stable: the order inside a rank stays
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The JVM of this process and of the commands that it runs."""
+    from tests import warm_jvm  # noqa: PLC0415  most files need no Spark
+
+    with warm_jvm.running(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def warm_spark(gateway: Any) -> Iterator[None]:
+    """The contexts of this module, in its process, run in that JVM."""
+    from tests import warm_jvm  # noqa: PLC0415
+
+    with warm_jvm.contexts_in(gateway):
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -23,11 +23,11 @@ MEASURED = {
     "tds": r"microsoft_exec_max +\d+\.\d µs\n(.*\n)* +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d$",
     "broker": r"^ +2( +[1-9]\d*){4}$",
     "starvation": r"^ +unread( +\d+\.\d){3} +\d+ +\d+\.\d\d +\d+ +\d+\.\d\d +\d+\.\d\d$",
-    "reduction": r"^2 cells, (.*\n)*reduce +\d+\.\d s (.*\n)*draw +\d+\.\d s ",
     "simulation": r"^  1 of 1 cells completed, [1-9](.*\n)*2 seeds in \d+ s: all checks hold;",
 }
 
 
+# `test_reduction_benchmark.py` runs that one.
 OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark is not reduction]
 
 
@@ -41,10 +41,3 @@ def test_a_benchmark_measures_at_its_smallest_size(benchmark):
     )
     assert done.returncode == 0, done.stderr
     assert re.search(MEASURED[benchmark.__name__.rpartition(".")[2]], done.stdout, re.MULTILINE), done.stdout
-
-
-@pytest.mark.spark
-def test_the_benchmark_of_reductions_measures_at_its_smallest_size(capsys):
-    # In this process, whose Spark is warm: a cold one takes most of a minute.
-    reduction.main(reduction.SMALLEST)
-    assert re.search(MEASURED["reduction"], capsys.readouterr().out, re.MULTILINE)

@@ -14,34 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkConf
-from pyspark.java_gateway import launch_gateway
 
 from harness.lab import drivers, embedded_instances, scripts
 from harness.lab.instances import Instance, Lab, connections
 from harness.load.locust_clients import LocustClients
 from harness.places import CHECKOUT
-from harness.reductions import SparkUnavailable
-from harness.reductions.spark_session import jvm_settings, require_java
 from harness.sweep import testbed
 from harness.techniques import technique_testbeds
-
-
-@pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A JVM as spark-submit starts one for Python programs. It ends with this process, whose pipe is its standard input."""
-    try:
-        require_java()
-    except SparkUnavailable as missing:
-        pytest.skip(str(missing))
-    scratch = tmp_path_factory.mktemp("spark")
-    own = SparkConf(loadDefaults=False).setAll(list(jvm_settings(scratch).items()))
-    with (scratch / "spark.log").open("wb") as log, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")  # where the web pages of a master and its workers listen
-        started = launch_gateway(own, {"stdout": log, "stderr": log})
-    yield started
-    started.proc.stdin.close()
-    started.proc.wait(60)
 
 
 @pytest.fixture(scope="module")

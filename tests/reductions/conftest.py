@@ -9,14 +9,16 @@ from harness.records import SCHEMAS
 from harness.reductions import raw_schema
 from harness.reductions.cells import completed_attempts
 from harness.reductions.spark_session import context, session
+from tests import warm_jvm
 
 CELL = Cell.parse("i1-t2-r150-p100-v2008")
 _EMPTY = {"string": "", "bool": True}
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    with context("local[1]"), session(raw_bytes=0) as spark:
+@pytest.fixture(scope="package")
+def spark(gateway: Any) -> Iterator[SparkSession]:
+    """One session for all modules, in the JVM that whole commands use after them."""
+    with warm_jvm.contexts_in(gateway), context("local[1]"), session(raw_bytes=0) as spark:
         yield spark
 
 

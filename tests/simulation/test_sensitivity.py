@@ -94,8 +94,9 @@ def test_a_step_is_a_run_of_its_own_in_which_unsettled_cells_count() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("warm_spark")
 def test_cells_at_other_costs_are_judged_like_any_run() -> None:
-    cells = (Cell(VERSION, 3, 150, 10, 100), Cell(VERSION, 1, 150, 1, 100))
+    cells = (Cell(VERSION, 3, 150, 2, 100), Cell(VERSION, 1, 150, 1, 100))
     slower = PAPER.with_values({"round_trip_us": 1000})
     measured: list[int] = []
     with Bench(PAPER, seed=1) as bench:
