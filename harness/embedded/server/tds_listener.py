@@ -10,6 +10,7 @@ import asyncio
 import logging
 import resource
 import ssl
+import time
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -48,7 +49,7 @@ CONNECTIONS_MAX = len(USER_SPIDS) - LOGINS_PENDING_MAX  # with a login; fewer if
 FILES_RESERVED = 128  # for the store, other instances, reads in other processes, and accept
 CLOSE_TIMEOUT_S = 15
 MARS = "multiple active result sets: connect without MARS_Connection or MultipleActiveResultSets"
-LONG_READ = 128 * 1024  # bytes at once, after which others are read: libuv would read one socket up to 32 times
+LONG_READ = 128 * 1024  # bytes at once, after which others have their turn: libuv would read one socket up to 32 times
 UNREAD_BYTES_MAX = 1024 * 1024  # of a response that wait for the client in this process; more, and the statement waits
 
 
@@ -175,10 +176,10 @@ class TdsProtocol(asyncio.Protocol):
         self._name = f"a connection from {self._address}"
 
     def data_received(self, data: bytes) -> None:
+        self._arrive()
         if len(data) >= LONG_READ:
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._transport.resume_reading)
-        self._arrive()
+            self._scheduler.spawn(self._read_on(time.thread_time_ns()), self._name)
         try:
             for request in self._receive(data):
                 HANDLERS[type(request)](self, request)
@@ -189,6 +190,10 @@ class TdsProtocol(asyncio.Protocol):
             log.exception("%s: the connection is closed because of a bug", self._name)
             self.close()
         self._run()
+
+    def _read_on(self, began_processor_ns: int) -> Waiting[None]:
+        yield from self._listener.turns.after_reading(self._account, began_processor_ns)
+        self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         listener = self._listener

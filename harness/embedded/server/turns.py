@@ -2,9 +2,12 @@
 
 Each request runs in a greenlet. One that has used `TURN_NS` of the processor stops at its next `pause` and stands in a
 queue. Its next turn comes at once if nothing arrived for anybody else meanwhile, and otherwise after nine times what
-the last turn used: so requests that take long share a tenth of the processor while others are busy, and have all of it
-when they are not. Logins take turns, and so do the requests of one: many long requests of a login together get no more
-than one. Activated procedures share equally with the others: while one waits, its queue grows.
+the last turns used: so requests that take long share a tenth of the processor while others are busy, and have all of
+it when they are not. Others who wait for a commit or for their own clients send nothing for a turn or two: so the debt
+of such turns is kept, less their own time, up to `DEBT_NS_MAX`. A request that takes long is nobody else to another
+that does. Parts of a long request are read in turns too. Logins take turns, and so do the requests of one: many long
+requests of a login together get no more than one. Activated procedures share equally with the others: while one waits,
+its queue grows.
 
 To read what a thread has used of the processor takes half a microsecond. So it is read only where so much time has
 passed, and for the next turns of a session in which that happened: time alone would blame who was only interrupted.
@@ -31,6 +34,7 @@ OTHERS_SHARE = 9  # times what a turn used, for everything else
 OTHERS_SHARE_OF_ACTIVATED = 1
 SUSPECT_TURNS = 100  # that are measured after one of a session has lasted long
 PAUSE_NS_MAX = 500_000_000  # between two turns
+DEBT_NS_MAX = 50_000_000  # of turns in which nobody else sent anything
 GREENLETS_KEPT = 64  # a new one costs 10 µs, a used one nearly nothing
 
 _now_ns = time.monotonic_ns
@@ -60,15 +64,19 @@ class Turns:
         self._queues: dict[str, deque[_NextTurn]] = {}  # by login, the one whose turn is next first
         self._is_scheduled = False
         self._owed_ns = 0  # to the others, by requests that take long
+        self._used_ns = 0  # by these since the last look
+        self._own_arrivals = 0  # of the driver's, those of requests that take long
         self._idle: list[_Greenlet] = []
 
     def run(self, generator: Waiting[Result], account: Account) -> Waiting[Result]:
         """Run a generator in a greenlet; `turns.current` pauses and waits in it."""
-        if account.is_heavy:
+        is_long = account.is_heavy
+        if is_long:
+            self._own_arrivals += 1
             yield _NextTurn(self, account.login)
         idle = self._idle
         inner = idle.pop() if idle else _Greenlet(self)
-        inner.is_done, inner.login = False, account.login
+        inner.is_done, inner.login, inner.is_long = False, account.login, is_long
         given: Any = generator
         error: BaseException | None = None
         while True:
@@ -101,11 +109,26 @@ class Turns:
             used_ns = time.thread_time_ns() - began_processor_ns if account.suspect_turns else 0
             account.is_heavy = used_ns > TURN_NS
             if account.is_heavy:
-                self._owed_ns += account.others_share * used_ns
+                self._owe(account, used_ns)
             account.suspect_turns = SUSPECT_TURNS
         else:
             account.suspect_turns -= 1
             account.is_heavy = False
+
+    def _owe(self, account: Account, used_ns: int) -> None:
+        self._used_ns += used_ns
+        self._owed_ns += account.others_share * used_ns
+
+    def after_reading(self, account: Account, began_processor_ns: int) -> Waiting[None]:
+        """Wait for the next turn after a part of a long request was read."""
+        self._own_arrivals += 1
+        self._owe(account, time.thread_time_ns() - began_processor_ns)
+        yield _NextTurn(self, account.login)
+
+    def first_turn_ends(self, login: str) -> _NextTurn:
+        """The wait of a request that turns out to take long."""
+        self._own_arrivals += 1
+        return _NextTurn(self, login)
 
     def stand(self, wait: _NextTurn) -> None:
         self._queues.setdefault(wait.login, deque()).append(wait)
@@ -122,14 +145,19 @@ class Turns:
             return
         self._is_scheduled = True
         # After what has arrived during the last turn: it is read between the two.
-        self._loop.call_soon(self._loop.call_soon, self._look, self._driver.arrivals)
+        self._loop.call_soon(self._loop.call_soon, self._look, self._arrivals_of_others)
+
+    @property
+    def _arrivals_of_others(self) -> int:
+        return self._driver.arrivals - self._own_arrivals
 
     def _look(self, arrivals: int) -> None:
-        are_others_busy = self._driver.arrivals != arrivals
-        owed_ns, self._owed_ns = self._owed_ns, 0
-        if are_others_busy:
+        used_ns, self._used_ns = self._used_ns, 0
+        if self._arrivals_of_others > arrivals:
+            owed_ns, self._owed_ns = self._owed_ns, 0
             self._loop.call_later(min(owed_ns, PAUSE_NS_MAX) / SECOND, self._give)
         else:
+            self._owed_ns = min(self._owed_ns - used_ns, DEBT_NS_MAX)
             self._give()
 
     def _give(self) -> None:
@@ -172,6 +200,7 @@ class _Greenlet(greenlet):  # type: ignore[misc]
 
     cancelled: Cancelled | None = None  # in the middle of a cleanup
     is_done: bool  # with the generator
+    is_long: bool  # the request has stood in the queue
     login: str
     look_ns: int  # when it is time to look what this turn has used
     processor_ns: int  # used by the thread at the beginning of this turn, or at the first look; 0: not read yet
@@ -207,14 +236,20 @@ class _Greenlet(greenlet):  # type: ignore[misc]
 
     def pause(self) -> None:
         if _now_ns() > self.look_ns and self._has_used_its_turn():
-            self.wait(_NextTurn(self._queue, self.login))
+            self.wait(self._next_turn())
 
     def pause_in_cleanup(self) -> None:
         if _now_ns() > self.look_ns and self._has_used_its_turn():
             try:
-                self._leave(_NextTurn(self._queue, self.login))
+                self._leave(self._next_turn())
             except Cancelled as cancelled:
                 self.cancelled = cancelled
+
+    def _next_turn(self) -> _NextTurn:
+        if self.is_long:
+            return _NextTurn(self._queue, self.login)
+        self.is_long = True
+        return self._queue.first_turn_ends(self.login)
 
     def _has_used_its_turn(self) -> bool:
         used_ns = time.thread_time_ns()

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from harness.embedded.runtime import turns as runtime_turns
-from harness.embedded.server.turns import OTHERS_SHARE, OTHERS_SHARE_OF_ACTIVATED, TURN_NS, Account, Turns
+from harness.embedded.server.turns import (
+    DEBT_NS_MAX,
+    OTHERS_SHARE,
+    OTHERS_SHARE_OF_ACTIVATED,
+    TURN_NS,
+    Account,
+    Turns,
+)
 
 
 class TimersOnly:
@@ -115,3 +122,70 @@ def test_who_was_only_interrupted_owes_nothing_and_does_not_pause(loop, driver):
     running = turns.run(work(be_interrupted), account)
     assert [running.send(None) for _ in range(5)] == [None] * 5, "a pause would yield its wait"
     assert not account.is_heavy and turns._owed_ns == 0
+
+
+def stand_and_look(turns: Turns, loop: TimersOnly) -> None:
+    turns.stand(SimpleNamespace(login="ann", end=lambda: None))  # type: ignore[arg-type]
+    assert [loop.run_next(), loop.run_next()] == [0, 0]
+
+
+def test_others_who_send_nothing_for_a_turn_have_their_share_of_it_later(loop, driver):
+    turns = Turns(driver, loop)
+    running = turns.run(work(use_processor), Account("ann"))
+    for _ in range(2):  # the first is not measured
+        running.send(None)
+    stand_and_look(turns, loop)
+    running.send(None)
+    turns.stand(SimpleNamespace(login="ann", end=lambda: None))
+    driver.arrivals += 1
+    delays_s = [loop.run_next() for _ in range(3)]
+    assert delays_s[-1] >= (2 * OTHERS_SHARE - 1) * 3 * TURN_NS / 1e9
+
+
+@pytest.mark.parametrize(("share", "debt_ns"), [(OTHERS_SHARE, DEBT_NS_MAX), (OTHERS_SHARE_OF_ACTIVATED, 0)])
+def test_the_debt_of_turns_in_which_nobody_came_is_bounded(loop, driver, share, debt_ns):
+    turns = Turns(driver, loop)
+    running = turns.run(work(use_processor), Account("ann", share))
+    for _ in range(5):
+        running.send(None)
+        stand_and_look(turns, loop)
+    assert turns._owed_ns == debt_ns
+
+
+def test_requests_that_take_long_are_nobody_else_to_each_other(loop, driver):
+    turns, given = Turns(driver, loop), []
+    for name in ("first", "second"):
+        account = Account(name)
+        account.is_heavy = True
+        driver.arrivals += 1
+        turns.run(iter(()), account).send(None).arm(SimpleNamespace(wake=given.append), name)
+        turns._owed_ns = 10_000_000
+    assert [loop.run_next() for _ in range(4)] == [0] * 4
+    assert given == ["first", "second"]
+
+
+def test_a_request_is_nobody_else_to_itself_when_it_turns_out_to_take_long(loop, driver):
+    turns, before = Turns(driver, loop), driver.arrivals
+
+    def take_long() -> None:
+        use_processor()
+        assert runtime_turns.current is not None
+        runtime_turns.current.pause()
+
+    account = Account("ann")
+    account.suspect_turns = 1
+    driver.arrivals += 1
+    wait = turns.run(work(take_long), account).send(None)
+    assert wait.login == "ann"
+    assert turns._arrivals_of_others == before
+
+
+def test_reading_a_part_of_a_long_request_is_owed_and_waits_for_a_turn(loop, driver):
+    turns, given = Turns(driver, loop), []
+    began_ns = time.thread_time_ns()
+    use_processor()
+    turns.after_reading(Account("ann"), began_ns).send(None).arm(SimpleNamespace(wake=given.append), "reading")
+    driver.arrivals += 1
+    delays_s = [loop.run_next() for _ in range(3)]
+    assert delays_s[-1] >= OTHERS_SHARE * 3 * TURN_NS / 1e9
+    assert given == ["reading"]
