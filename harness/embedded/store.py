@@ -302,6 +302,7 @@ class FileStore(Store):
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         try:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: then no commit locks and unlocks
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.DatabaseError as error:
@@ -309,7 +310,6 @@ class FileStore(Store):
             raise UnreadableStore(str(error)) from None
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute("PRAGMA locking_mode = NORMAL")
         return connection
 
     def _sync_directory(self) -> None:
@@ -398,24 +398,20 @@ class FileStore(Store):
     # In the thread
 
     def _serve(self) -> None:
-        connection = self._connect()
-        try:
-            while (flush := self._requests.get()) is not None:
-                self._serve_one(connection, flush)
-        finally:
-            connection.close()
+        while (flush := self._requests.get()) is not None:
+            self._serve_one(flush)
 
-    def _serve_one(self, connection: sqlite3.Connection, flush: Flush) -> None:
+    def _serve_one(self, flush: Flush) -> None:
         try:
             if not flush.is_written:
                 with self.in_sqlite:
                     self._write(flush)
             os.fdatasync(self._log)
-            if os.fstat(self._log).st_size > CHECKPOINT_BYTES:
+            if os.lseek(self._log, 0, os.SEEK_END) > CHECKPOINT_BYTES:
                 # The waiters go on; the next flush waits until the log is short again.
                 self._call_soon(lambda: flush.finish(None))
                 with self.in_sqlite:
-                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except (OSError, sqlite3.Error) as error:
             reason = StoreFull(str(error))
             self._call_soon(lambda: self._finished(flush, None if flush.is_done else reason))

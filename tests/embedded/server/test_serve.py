@@ -156,7 +156,7 @@ def test_the_data_folder_is_the_owners_alone_before_anything_is_in_it(serve, tmp
     process = serve(umask=0)
     ready(process)
     found = modes(data)
-    assert {"broker.db", "broker.db-wal", "broker.db-shm", "lock", "ERRORLOG"} <= set(found)
+    assert {"broker.db", "broker.db-wal", "lock", "ERRORLOG"} <= set(found)
     assert set(found.values()) == {0o600} and data.stat().st_mode & 0o777 == 0o700
 
 
