@@ -18,14 +18,7 @@ from harness.embedded.broker.delivery import Delivery, Refusal
 from harness.embedded.broker.dialog_security import DialogSecurity, Undeliverable
 from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND
 from harness.embedded.broker.environment import Environment
-from harness.embedded.broker.frames import (
-    AcknowledgementFrame,
-    DialogHeader,
-    ErrorFrame,
-    Frame,
-    MessageFrame,
-    SealedFrame,
-)
+from harness.embedded.broker.frames import AcknowledgementFrame, DialogHeader, ErrorFrame, Frame, MessageFrame
 from harness.embedded.broker.router import Router
 from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.broker.transmission import Transmitter
@@ -56,12 +49,11 @@ class Batch:
 
 
 class Arrival:
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         environment: Environment,
         transactions: Transactions,
         router: Router,
-        security: DialogSecurity,
         acceptance: Acceptance,
         inboxes: Inboxes,
     ) -> None:
@@ -70,7 +62,6 @@ class Arrival:
         self._transactions = transactions
         self._router = router
         self._link = router.link
-        self._security = security
         self._conversations = router.databases.conversations
         self._acceptance = acceptance
         self._inboxes = inboxes
@@ -134,7 +125,9 @@ class Arrival:
                 endpoint.receive_sequence - 1,
                 endpoint.database.catalog.service_broker_guid,
             )
-            outgoing.setdefault(destination.address, []).append(self._security.sealed(endpoint, frame))
+            if endpoint.session is not None:
+                endpoint.session.seal(frame)
+            outgoing.setdefault(destination.address, []).append(frame)
         for address, frames in outgoing.items():
             self._link.send(address, frames)
 
@@ -173,10 +166,9 @@ class Acceptance:
         self._counters.enqueued_transport += 1
         receiver = self._conversations.get((frame.conversation_id, not frame.from_initiator))
         if receiver is None:
-            made = self._new_receiver(batch, frame)
-            if made is None:
+            receiver = self._new_receiver(batch, frame)
+            if receiver is None:
                 return
-            receiver, frame = made
         elif receiver.changing is not None:
             receiver.changing.on_end(partial(self._inboxes.put, [frame]))
             return
@@ -184,9 +176,9 @@ class Acceptance:
             return
         else:
             try:
-                _check_instances(receiver, frame.header)
-                if receiver.terms.is_encrypted or frame.header.is_encrypted:
-                    frame = self._opened(receiver, frame)
+                _check_header(receiver, frame.header)
+                if receiver.terms.is_encrypted:
+                    self._security.open(receiver, frame)
             except ValueError as problem:
                 self._corrupted(frame, problem)
                 return
@@ -233,7 +225,7 @@ class Acceptance:
         if len(receiver.incoming.early) < EARLY_MAX:
             receiver.incoming.early[frame.sequence] = frame
 
-    def _new_receiver(self, batch: Batch, frame: MessageFrame) -> tuple[ConversationEndpoint, MessageFrame] | None:
+    def _new_receiver(self, batch: Batch, frame: MessageFrame) -> ConversationEndpoint | None:
         """Makes the endpoint for the first message of a conversation, and opens the message; None if it is refused or
         dropped."""
         header = frame.header
@@ -250,7 +242,7 @@ class Acceptance:
                 return None
             session, protected = self._security.admit(destination, frame.conversation_id, header)
             if session is not None:
-                frame = session.open(frame)
+                session.open(frame)
             endpoint = self._delivery.create_target(
                 batch.transaction(), destination.database, destination.service, frame.conversation_id, header
             )
@@ -268,17 +260,11 @@ class Acceptance:
             endpoint.session = session
             row = (protected,)
             batch.transaction().write(endpoint.database.session_table, endpoint.terms.conversation_handle, row)
-        return endpoint, frame
+        return endpoint
 
     def _undeliverable(self, header: DialogHeader, reason: str) -> None:
         text = f"Broker:Message Undeliverable. A message for service '{header.to_service}' was dropped: {reason}"
         self._complaints.write(reason, text)
-
-    def _opened(self, receiver: ConversationEndpoint, frame: SealedFrame) -> SealedFrame:
-        """Opens a frame of an encrypted dialog; ValueError if the far side of the dialog has not sealed it."""
-        if isinstance(frame, MessageFrame) and frame.header.is_encrypted != receiver.terms.is_encrypted:
-            raise ValueError("it is not encrypted as its dialog is")
-        return self._security.opened(receiver, frame)
 
     def _corrupted(self, frame: Frame, problem: ValueError) -> None:
         self._counters.corrupted += 1
@@ -302,7 +288,9 @@ class Acceptance:
     def _refuse(self, batch: Batch, frame: MessageFrame, refusal: Refusal) -> None:
         error = ErrorFrame(frame.conversation_id, not frame.from_initiator, refusal.code, refusal.description)
         receiver = self._conversations.get((frame.conversation_id, not frame.from_initiator))
-        self._reply(batch, frame, error if receiver is None else self._security.sealed(receiver, error))
+        if receiver is not None and receiver.session is not None:
+            receiver.session.seal(error)
+        self._reply(batch, frame, error)
 
     def _reply(self, batch: Batch, frame: MessageFrame, reply: Frame) -> None:
         """Answers a message that has no endpoint, or whose endpoint refuses it."""
@@ -320,7 +308,7 @@ class Acceptance:
         try:
             _check_acknowledgement(endpoint, frame)
             if endpoint.terms.is_encrypted and not _is_end(endpoint):
-                frame = self._opened(endpoint, frame)
+                self._security.open(endpoint, frame)
         except ValueError as problem:
             self._corrupted(frame, problem)
             return
@@ -356,18 +344,21 @@ class Acceptance:
         message, which is then still unacknowledged."""
         is_known = not endpoint.terms.is_initiator or endpoint.first_is_acknowledged
         if is_known and (frame.code != -8462 or frame.seal is not None):
-            self._opened(endpoint, frame)
+            self._security.open(endpoint, frame)
         elif not endpoint.outgoing.unacknowledged:
             raise ValueError("it answers no message")
 
 
-def _check_instances(receiver: ConversationEndpoint, header: DialogHeader) -> None:
-    """A message of a conversation comes from the broker instance at its other end, and names this one or none."""
+def _check_header(receiver: ConversationEndpoint, header: DialogHeader) -> None:
+    """A message of a conversation comes from the broker instance at its other end, names this one or none, and is
+    encrypted as its dialog is."""
     here = receiver.database.catalog.service_broker_guid
     if header.to_broker_instance is not None and header.to_broker_instance != here:
         raise ValueError("it is for another broker instance")
     if receiver.far_broker_instance is not None and header.from_broker_instance != receiver.far_broker_instance:
         raise ValueError("it is from another broker instance")
+    if header.is_encrypted != receiver.terms.is_encrypted:
+        raise ValueError("it is not encrypted as its dialog is")
 
 
 def _check_acknowledgement(endpoint: ConversationEndpoint, frame: AcknowledgementFrame) -> None:

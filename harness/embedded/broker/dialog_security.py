@@ -12,7 +12,7 @@ from harness.embedded.broker.database import ConversationEndpoint, Local
 from harness.embedded.broker.definitions import Certificate, Principals
 from harness.embedded.broker.delivery import Refusal
 from harness.embedded.broker.environment import Environment
-from harness.embedded.broker.frames import DialogHeader, SealedFrame
+from harness.embedded.broker.frames import DialogHeader, Frame
 from harness.embedded.broker.keys import Dialog, OwnKey, Session
 from harness.embedded.errors import SqlServerError
 
@@ -82,11 +82,6 @@ class DialogSecurity:
             row = (session.protected(master_key),)
             self._store.commit_lazily([(endpoint.database.session_table, terms.conversation_handle, row)])
 
-    @staticmethod
-    def sealed(endpoint: ConversationEndpoint, frame: SealedFrame) -> SealedFrame:
-        """The frame as it may leave the instance."""
-        return frame if endpoint.session is None else endpoint.session.seal(frame)
-
     # Arriving
 
     def admit(self, destination: Local, conversation_id: str, header: DialogHeader) -> tuple[Session | None, bytes]:
@@ -132,13 +127,13 @@ class DialogSecurity:
         if "public" not in senders and "dbo" not in owners and not owners & senders:
             raise Refusal(8494, service.name)
 
-    def opened(self, endpoint: ConversationEndpoint, frame: SealedFrame) -> SealedFrame:
-        """The frame as it was before it was sealed; ValueError if the far side has not made it so."""
-        if not self._keys.encrypts or not endpoint.terms.is_encrypted:
-            return frame
+    def open(self, endpoint: ConversationEndpoint, frame: Frame) -> None:
+        """Undoes the seal of a frame of an encrypted dialog; ValueError if the far side has not made it so."""
+        if not self._keys.encrypts:
+            return
         if endpoint.session is None:
             raise ValueError("the keys of the dialog are not here")
-        return endpoint.session.open(frame)
+        endpoint.session.open(frame)
 
 
 def _is_usable(certificate: Certificate) -> bool:

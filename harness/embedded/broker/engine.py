@@ -84,13 +84,13 @@ class Engine:
         self.receiving = Receiving(environment)
         self.dialogs = Dialogs(environment, transactions, delivery, dispatchers)
         requests = ConfigurationRequests(transactions, self.dialogs, delivery)
-        self._transmitter = transmitter = Transmitter(environment, router, security, departure, dispatchers, requests)
+        self._transmitter = transmitter = Transmitter(environment, router, departure, dispatchers, requests)
         self.severance = Severance(delivery, transmitter)
         notifier = Notifier(transactions, self.dialogs)
         self.monitors = Monitors(environment, notifier)
         PoisonDetection(environment, databases, transactions, notifier)
         acceptance = Acceptance(environment, router, security, delivery, transmitter, inboxes)
-        Arrival(environment, transactions, router, security, acceptance, inboxes)
+        Arrival(environment, transactions, router, acceptance, inboxes)
         for database_id, database, is_broker_enabled in SYSTEM_DATABASES:
             catalog = databases.add(database, database_id).catalog
             catalog.is_broker_enabled = is_broker_enabled

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from harness.embedded.broker.frames import KeyExchange, SealedFrame
+from harness.embedded.broker.frames import Frame, KeyExchange
 from harness.embedded.runtime.tasks import Entropy
 
 _BLOB_BYTES = 256
@@ -55,11 +55,11 @@ class OwnKey(NamedTuple):
 class Session(Protocol):
     """The keys of one encrypted dialog, at one of its sides."""
 
-    def seal(self, frame: SealedFrame) -> SealedFrame:
-        """Encrypts the body of a message, and lets the far side check everything else."""
+    def seal(self, frame: Frame) -> None:
+        """Encrypts the body of a message in its place, and lets the far side check everything else."""
         ...
 
-    def open(self, frame: SealedFrame) -> SealedFrame:
+    def open(self, frame: Frame) -> None:
         """Undoes `seal`; ValueError if the far side of this dialog has not made the frame so."""
         ...
 

@@ -15,7 +15,6 @@ from itertools import islice
 from harness.embedded.broker.broker_link import Dispatcher, Dispatchers
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow, Unconfigured
 from harness.embedded.broker.departure import Departure
-from harness.embedded.broker.dialog_security import DialogSecurity
 from harness.embedded.broker.dynamic_routing import ConfigurationRequests
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import ErrorFrame, MessageFrame, body_bytes
@@ -29,11 +28,10 @@ WINDOW = 64  # messages of one conversation on the wire: enough for a round trip
 
 
 class Transmitter:
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         environment: Environment,
         router: Router,
-        security: DialogSecurity,
         departure: Departure,
         dispatchers: Dispatchers,
         requests: ConfigurationRequests,
@@ -42,7 +40,6 @@ class Transmitter:
         self._platform = environment.platform
         self._counters = environment.counters
         self._router = router
-        self._security = security
         self._link = router.link
         self._databases = router.databases
         self._departure = departure
@@ -108,7 +105,7 @@ class Transmitter:
     def _add_frames(self, endpoint: ConversationEndpoint, frames: list[MessageFrame]) -> None:
         terms, outgoing = endpoint.terms, endpoint.outgoing
         rows, in_flight = outgoing.unacknowledged, outgoing.in_flight
-        header, sealed = self._router.header(endpoint), self._security.sealed
+        header, session = self._router.header(endpoint), endpoint.session
         for row in islice(rows, in_flight, WINDOW) if in_flight or len(rows) > WINDOW else rows:
             frame = MessageFrame(
                 terms.conversation_id,
@@ -120,7 +117,9 @@ class Transmitter:
                 terms.priority,
                 header,
             )
-            frames.append(sealed(endpoint, frame) if terms.is_encrypted else frame)
+            if session is not None:
+                session.seal(frame)
+            frames.append(frame)
             in_flight += 1
         outgoing.in_flight = in_flight
 
@@ -130,7 +129,9 @@ class Transmitter:
         if isinstance(destination, Remote):
             terms = endpoint.terms
             frame = ErrorFrame(terms.conversation_id, terms.is_initiator, code, description)
-            self._link.send(destination.address, [self._security.sealed(endpoint, frame)])
+            if endpoint.session is not None:
+                endpoint.session.seal(frame)
+            self._link.send(destination.address, [frame])
 
     # Acknowledgement
 

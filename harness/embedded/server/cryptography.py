@@ -23,15 +23,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
-from harness.embedded.broker.frames import (
-    KeyExchange,
-    MessageFrame,
-    SealedFrame,
-    pack_body,
-    pack_unsealed,
-    unpack_body,
-    with_seal,
-)
+from harness.embedded.broker.frames import Frame, KeyExchange, MessageFrame, pack_body, pack_frame, unpack_body
 from harness.embedded.broker.keys import CertificateText, Dialog, KeyPair, OwnKey, Protection
 from harness.embedded.runtime.tasks import SECOND
 from harness.embedded.server import passwords
@@ -217,19 +209,33 @@ class DialogSession:
         self._prefix = os.urandom(NONCE_BYTES - _COUNT_BYTES)
         self._count = 0
 
-    def seal(self, frame: SealedFrame) -> SealedFrame:
+    def seal(self, frame: Frame) -> None:
+        if isinstance(frame, MessageFrame):
+            hidden, frame.body = pack_body(frame.body), None
+            frame.body = self._sealed(frame, hidden)
+        else:
+            frame.seal = self._sealed(frame, b"")
+
+    def open(self, frame: Frame) -> None:
+        if isinstance(frame, MessageFrame):
+            sealed, frame.body = frame.body, None
+            frame.body = unpack_body(self._opened(frame, sealed))
+        else:
+            sealed, frame.seal = frame.seal, None
+            self._opened(frame, sealed)
+
+    def _sealed(self, frame: Frame, hidden: bytes) -> bytes:
+        """A seal, which binds all fields of a frame but itself, and encrypts what is hidden."""
         self._count += 1
         nonce = self._prefix + self._count.to_bytes(_COUNT_BYTES, "big")
-        hidden = pack_body(frame.body) if isinstance(frame, MessageFrame) else b""
-        return with_seal(frame, nonce + self._sending.encrypt(nonce, hidden, pack_unsealed(frame)))
+        return nonce + self._sending.encrypt(nonce, hidden, pack_frame(frame))
 
-    def open(self, frame: SealedFrame) -> SealedFrame:
-        sealed = (frame.body if isinstance(frame, MessageFrame) else frame.seal) or b""
+    def _opened(self, frame: Frame, sealed: bytes | None) -> bytes:
+        sealed = sealed or b""
         try:
-            hidden = self._receiving.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], pack_unsealed(frame))
+            return self._receiving.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], pack_frame(frame))
         except (InvalidTag, ValueError):
             raise ValueError("it was not sealed by the far side of the dialog, or was altered") from None
-        return with_seal(frame, unpack_body(hidden)) if isinstance(frame, MessageFrame) else frame
 
     def protected(self, master_key: bytes) -> bytes:
         return self._server.protect(master_key, self._keys)

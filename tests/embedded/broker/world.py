@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from operator import attrgetter
 from typing import Any
 
@@ -39,7 +40,7 @@ class Network:
             receiver = self.listening.get(address)
             if receiver is not None:
                 for delay_ns in self.deliveries(frame):
-                    receiver.arrive_at(clock_ns + delay_ns, frame)
+                    receiver.arrive_at(clock_ns + delay_ns, copy(frame))  # its seal is undone in place
 
     def times_s(self, kind: type) -> list[float]:
         """Lists when frames of a kind were sent, in seconds."""
