@@ -97,6 +97,7 @@ _TEXTS: dict[int, str] = {
     701: "There is insufficient system memory in resource pool '%s' to run this query.",
     911: "Database '%s' does not exist. Make sure that the name is entered correctly.",
     916: 'The server principal "%s" is not able to access the database "%s" under the current security context.',
+    924: "Database '%s' is already open and can only have one user at a time.",
     1013: (
         "The objects named '%s' in the FROM clause have the same exposed names. Use correlation names to distinguish "
         "them."
@@ -173,6 +174,7 @@ _TEXTS: dict[int, str] = {
     5041: "MODIFY FILE failed. File '%s' does not exist.",
     5061: "ALTER DATABASE failed because a lock could not be placed on database '%s'. Try again later.",
     5069: "ALTER DATABASE statement failed.",
+    5070: "Database state cannot be changed while other users are using the database '%s'",
     5812: "You do not have permission to run the RECONFIGURE statement.",
     6401: "Cannot roll back %s. No transaction or savepoint of that name was found.",
     7202: "Could not find server '%s' in sys.servers.",
@@ -290,6 +292,7 @@ _TEXTS: dict[int, str] = {
     9662: 'Cannot specify BROKER_INSTANCE without SERVICE_NAME in route "%s".',
     9663: "The system object cannot be modified.",
     9692: "The Service Broker endpoint cannot listen on port %s because it is in use by another process.",
+    9693: "The Service Broker endpoint cannot listen for connections due to the following error: '%s'.",
     9717: (
         "Cannot enable stored procedure activation on queue '%s'. Event notification for queue_activation is already "
         "configured on this queue."
@@ -414,7 +417,7 @@ _SEVERITIES: dict[int, tuple[int, ...]] = {
     10: (9724, 9748, 9750, 9754, 9770, 9785, 9791, 9793, 9795),
     11: (3701, 4060, 4064, 7202),
     13: (1205,),
-    14: (229, 262, 300, 916, 2571, 2627, 5011, 5812, 18401, 18456, 18470, 28006),
+    14: (229, 262, 300, 916, 924, 2571, 2627, 5011, 5812, 18401, 18456, 18470, 28006),
     17: (701, 1105, 8632, 9002),
     20: (17809, 17810),
 }

@@ -30,6 +30,7 @@ TEXTS: dict[int, str] = {
         "has been rolled back."
     ),
     8144: "Procedure or function %s has too many arguments specified.",
+    8143: "Parameter '%s' was supplied multiple times.",
     8145: "%s is not a parameter for procedure %s.",
     8162: (
         'The formal parameter "%s" was not declared as an OUTPUT parameter, but the actual parameter passed in '

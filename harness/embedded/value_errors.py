@@ -10,13 +10,21 @@ SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     164: "Each GROUP BY expression must contain at least one column that is not an outer reference.",
     168: "The floating point value '%s' is out of the range of computer representation (8 bytes).",
     192: "The scale must be less than or equal to the precision.",
+    321: (
+        '"%s" is not a recognized table hints option. If it is intended as a parameter to a table-valued function or '
+        "to the CHANGETABLE function, ensure that your database compatibility mode is set to 90."
+    ),
     1001: "Line %s: Length or precision specification %s is invalid.",
     1002: "Line %s: Specified scale %s is invalid.",
     1007: "The number '%s' is out of the range for numeric representation (maximum precision 38).",
+    10741: "A TOP can not be used in the same query or sub-query as a OFFSET.",
+    10742: "The offset specified in a OFFSET clause may not be negative.",
+    10744: "The number of rows provided for a FETCH clause must be greater then zero.",
     1060: ("The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer."),
 }
 
 TEXTS: dict[int, str] = {
+    448: "Invalid collation '%s'.",
     108: "The ORDER BY position number %s is out of range of the number of items in the select list.",
     145: "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.",
     157: "An aggregate may not appear in the set list of an UPDATE statement.",

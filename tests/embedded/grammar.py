@@ -49,6 +49,7 @@ STATEMENTS = {
     "BEGIN TRANSACTION": "«{name}|{variable}|»",
     "BEGIN TRY": "{statement}; {statement}; END TRY BEGIN CATCH {statement}; END CATCH",
     "BREAK": "",
+    "CHECKPOINT": "«{int}|»",
     "CLOSE": "«GLOBAL |»{name}",
     "COMMIT": "«TRAN|TRANSACTION {name}|WORK|TRAN {variable}|»",
     "CONTINUE": "",

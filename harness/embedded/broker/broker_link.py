@@ -6,6 +6,7 @@ The platform sets the number of these tasks; a conversation always has the same 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,7 @@ from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.definitions import BrokerEndpoint, Certificate, Encryption
 from harness.embedded.broker.environment import Counters, Environment
 from harness.embedded.broker.frames import Frame
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Signal
 
 
@@ -69,6 +71,7 @@ class BrokerLink:
     def __init__(self, transport: Transport | None, databases: dict[str, Database], environment: Environment) -> None:
         self.transport = transport
         self.endpoint: BrokerEndpoint | None = None  # CREATE ENDPOINT ... FOR SERVICE_BROKER
+        self.failure: tuple[int, object] | None = None  # why it does not listen: an error's number and argument
         self._databases = databases
         self._counters = environment.counters
         self._error_log = environment.error_log
@@ -92,6 +95,7 @@ class BrokerLink:
 
     def listen(self) -> None:
         """Makes the transport listen if the endpoint is STARTED, or stop."""
+        self.failure = None
         if self.transport is None:
             return
         self.transport.stop_listening()
@@ -101,7 +105,9 @@ class BrokerLink:
         try:
             self.transport.listen(endpoint.ip or "0.0.0.0", endpoint.port)
         except OSError as error:
-            self._error_log.write(f"The Service Broker endpoint cannot listen on port {endpoint.port}: {error}")
+            in_use = error.errno == errno.EADDRINUSE
+            self.failure = (9692, endpoint.port) if in_use else (9693, error)
+            self._error_log.write(SqlServerError(*self.failure).text)
 
     # The transport's handshake
 

@@ -113,6 +113,8 @@ class LoginAuthenticator:
         guard = of_login(instance, login.user)
         if guard is not None and guard.user_in(database) is None:
             raise SqlServerError(4060, database.name)
+        if instance.is_closed_to(database, None):
+            raise SqlServerError(924, database.name)
         if is_administrative:
             if guard is not None:
                 raise SqlServerError(18456, login.user)

@@ -290,6 +290,7 @@ class TdsProtocol(asyncio.Protocol):
             spid = listener.spids.take()
             try:
                 self._session, database = listener.admit(login, spid)
+                self._session.disconnect = self.abort
             except BaseException:
                 listener.spids.give_back(spid)
                 raise

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.lab import drivers, embedded_instances, instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, LabError, Login
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -70,3 +72,35 @@ def test_the_administrator_connection_refuses_logins_outside_sysadmin(instance: 
     with pytest.raises(LabError, match="18456"):
         watcher.connect_admin()
     instance.connect_admin().close()  # the refused login did not take the only connection
+
+
+def test_a_database_with_a_single_user_is_open_to_one_session(instance: Instance) -> None:
+    owner, idle, running = (instance.connect() for _ in range(3))
+    owner.execute("CREATE DATABASE alone;")
+    for session in (idle, running):
+        session.execute("USE alone;")
+    for termination, number in (("", 5061), (" WITH NO_WAIT", 5070)):
+        with pytest.raises(Exception, match=str(number)):
+            owner.execute(f"ALTER DATABASE alone SET SINGLE_USER{termination};")
+    waiting = threading.Thread(target=_fails, args=(running, "WAITFOR DELAY '01:00:00';"))
+    waiting.start()
+    waits = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type = 'WAITFOR';"
+    wait_until(lambda: owner.execute(waits).fetchval() == 1)
+    owner.execute("ALTER DATABASE alone SET SINGLE_USER WITH ROLLBACK IMMEDIATE; USE alone;")
+    waiting.join()
+    _fails(idle, "SELECT 1;")
+    with instance.connect() as other:
+        with pytest.raises(Exception, match="924"):
+            other.execute("USE alone;")
+        with pytest.raises(Exception, match="924"):
+            replace(instance, database="alone").connect()
+        owner.execute("USE master;")
+        other.execute("USE alone; USE master; DROP DATABASE alone;")
+        other.close()
+    for session in (owner, idle, running):
+        session.close()
+
+
+def _fails(connection: Any, text: str) -> None:
+    with pytest.raises(Exception, match=r"08S01|01000|HY000"):
+        connection.execute(text)

@@ -97,6 +97,7 @@ REFUSED = {
     "ALTER SERVER ROLE sysadmin ADD MEMBER ann;": (15151, "Cannot alter the server role 'sysadmin'"),
     "SELECT * FROM sys.dm_os_wait_stats;": (300, "VIEW SERVER STATE permission was denied on object 'server'"),
     "EXECUTE sp_configure 'show advanced options', 1;": (15247, "User does not have permission"),
+    "CHECKPOINT;": (262, "CHECKPOINT permission denied in database 'shop'."),
     "RECONFIGURE;": (5812, "You do not have permission to run the RECONFIGURE statement."),
     "DBCC TRACEON (3604);": (2571, "User 'ann' does not have permission to run DBCC TRACEON."),
 }
@@ -392,3 +393,9 @@ def test_the_minimal_rights_are_needed_and_enough_to_build_a_lab():
     assert side.value("SELECT USER_NAME();") == "dbo"
     rows = side.rows("SELECT name, principal_id FROM sys.service_broker_endpoints;", sa)
     assert rows[0][0] == "lab_Endpoint_SRPerf_1"
+
+
+def test_an_operator_of_backups_may_checkpoint(side):
+    side.run("ALTER ROLE db_backupoperator ADD MEMBER ann;")
+    assert side.rows("CHECKPOINT CHECKPOINT 10 SELECT 1 AS a", as_login(side, "ann")) == [(1,)]
+    assert number(side, "CHECKPOINT 0", as_login(side, "ann")) == 1080

@@ -241,6 +241,12 @@ def test_the_order_of_a_union_may_name_the_table_of_its_first_query(side):
         *("SELECT a.n FROM dbo.t AS a JOIN dbo.t AS b", "SELECT a.n FROM dbo.t AS a LEFT JOIN dbo.t AS b"),
         *("SELECT a.n FROM dbo.t AS a JOIN dbo.t AS b ON", "SELECT a.n FROM dbo.t AS a CROSS JOIN dbo.t AS b ON 1 = 1"),
         "SELECT a.n FROM dbo.t AS a LEFT SEMI JOIN dbo.t AS b ON a.n = b.n",
+        *(f"WITH c AS {word} (SELECT 1 AS n) SELECT n FROM c" for word in ("MATERIALIZED", "NOT MATERIALIZED")),
+        *(f"SELECT n FROM dbo.t ORDER BY n OFFSET 0 {rest}" for rest in ("", "ROWS FETCH 1 ROWS ONLY")),
+        *(
+            f"SELECT n FROM dbo.t ORDER BY n OFFSET 0 ROWS FETCH NEXT {rest}"
+            for rest in ("1 ROWS", "ROWS ONLY", "1 ONLY")
+        ),
     ],
 )
 def test_clauses_of_other_dialects_are_wrong_syntax(side, query):
@@ -255,7 +261,44 @@ def test_clauses_of_other_dialects_are_wrong_syntax(side, query):
         "SELECT a.n FROM dbo.t AS a, dbo.t AS b CROSS JOIN dbo.t AS c",
         "SELECT a.n FROM dbo.t AS a JOIN dbo.t AS b ON b.n = a.n LEFT OUTER JOIN dbo.t AS c ON c.n = b.n",
         "SELECT n FROM dbo.t ORDER BY n OFFSET 0 ROWS FETCH NEXT 1 ROWS ONLY",
+        "SELECT n FROM dbo.t ORDER BY n OFFSET 1 ROW FETCH FIRST (1 + 1) ROW ONLY",
+        "SELECT n AS materialized FROM dbo.t AS a (NOLOCK) WHERE EXISTS (SELECT 1 FROM dbo.t WITH (UPDLOCK, ROWLOCK))",
+        "WITH c (m) AS (SELECT n FROM dbo.t) SELECT m FROM c UNION ALL SELECT TOP 1 1 FROM c ORDER BY m OFFSET 1 ROWS",
+        "SELECT x FROM (SELECT n FROM dbo.t) AS a (x) CROSS JOIN (VALUES (1)) AS b (y)",
     ],
 )
 def test_clauses_like_those_of_other_dialects_are_right(side, query):
     side.run(query)
+
+
+@pytest.mark.parametrize(
+    ("statement", "number", "words"),
+    [
+        ("SELECT x FROM dbo.t AS a (x, y)", 321, '"x" is not a recognized table hints option.'),
+        ("SELECT 1 FROM dbo.t WITH (NOLOCK, faster)", 321, '"faster" is not'),
+        ("UPDATE dbo.t WITH (faster) SET n = 1", 321, '"faster" is not'),
+        ("SELECT TOP 1 n FROM dbo.t ORDER BY n OFFSET 1 ROWS", 10741, "same query or sub-query as a OFFSET"),
+        ("SELECT TOP 1 n FROM dbo.t ORDER BY n OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY", 10741, "A TOP can not be used"),
+        ("SELECT n FROM dbo.t ORDER BY n OFFSET -1 ROWS", 10742, "may not be negative"),
+        ("SELECT n FROM dbo.t ORDER BY n OFFSET 0 ROWS FETCH NEXT 0 ROWS ONLY", 10744, "greater then zero"),
+        ("UPDATE dbo.t SET n = 1, N = 2", 264, "'N' is specified more than once"),
+        (
+            "CREATE TABLE dbo.v (a varchar(9) COLLATE Latin1_General_CI_AI)",
+            50001,
+            "with the collation Latin1_General_CI_AI",
+        ),
+        ("SELECT 'a' COLLATE Nowhere", 448, "Invalid collation 'Nowhere'."),
+        ("SELECT 'a' COLLATE Latin1_General_CI_AI", 50001, "no regard to accents"),
+    ],
+)
+def test_no_clause_is_taken_in_silence(side, statement, number, words):
+    error = side.error(statement)
+    assert (error.number, words in error.text) == (number, True), error
+
+
+def test_columns_show_the_collation_they_have(side):
+    side.run(
+        "CREATE TABLE dbo.c (a varchar(9) COLLATE DATABASE_DEFAULT, b nchar(9) COLLATE SQL_Latin1_General_CP1_CI_AS)"
+    )
+    shown = side.rows("SELECT collation_name FROM sys.columns WHERE object_id = OBJECT_ID('dbo.c')")
+    assert shown == [("SQL_Latin1_General_CP1_CI_AS",)] * 2

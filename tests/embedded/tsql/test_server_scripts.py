@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 import pytest
@@ -110,3 +111,18 @@ def test_rights_that_are_held_are_said_to_be(side: Side) -> None:
     assert permissions[0] == "CREATE ANY DATABASE"
     run(side, "create_database")
     assert run(side, "rights")[0]["permission"] == "CONTROL on the database ssbh_SSBTarget"
+
+
+@pytest.mark.parametrize("reason, number", [(errno.EADDRINUSE, 9692), (errno.EADDRNOTAVAIL, 9693)])
+def test_an_endpoint_that_cannot_listen_is_changed_and_says_so(side: Side, reason: int, number: int) -> None:
+    def listen(host: str, port: int) -> None:
+        raise OSError(reason, "no")
+
+    side.engine.link.transport.listen = listen
+    started = "STATE = STARTED AS TCP (LISTENER_PORT = 4022) FOR SERVICE_BROKER (AUTHENTICATION = WINDOWS)"
+    assert side.error(f"CREATE ENDPOINT e {started}").number == number
+    assert side.value("SELECT state_desc FROM sys.service_broker_endpoints") == "STARTED"
+    side.run("ALTER ENDPOINT e STATE = STOPPED")
+    error = side.error("ALTER ENDPOINT e STATE = STARTED")
+    assert error.number == number
+    assert error.text in [entry.text for entry in side.engine.error_log.entries]

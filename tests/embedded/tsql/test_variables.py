@@ -75,3 +75,28 @@ def test_what_a_request_held_in_memory_is_free_after_it(side):
             f"SELECT LEN(@v) + {number}; SELECT 1 / (LEN(@v) - 40000000);"
         )
     assert psutil.Process().memory_info().rss - before < 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        ("DECLARE @Foo int; DECLARE @FOO int", "'@FOO' has already been declared"),
+        ("SET @Foo = 1", 'the scalar variable "@Foo"'),
+        ("DELETE @Foo", 'the table variable "@Foo"'),
+        ("INSERT @Foo VALUES (1)", 'the table variable "@Foo"'),
+        ("DECLARE @Tab TABLE (A int NOT NULL); INSERT @tab VALUES (NULL)", "column 'A', table '@Tab'"),
+        ("DECLARE @Tab TABLE (a int PRIMARY KEY); INSERT @tab VALUES (1), (1)", "in object 'dbo.@Tab'"),
+        ("DECLARE @Tab TABLE (a int IDENTITY); INSERT @tab (a) VALUES (1)", "in table '@Tab'"),
+        ("DECLARE @Tab TABLE (Ab int, AB int)", "Column name 'AB' in table '@Tab'"),
+        ("CREATE TABLE dbo.Tab (Ab int, AB int)", "Column name 'AB' in table 'Tab'"),
+        ("EXEC dbo.P @Beta = 1", "@Beta is not a parameter for procedure P."),
+        ("DECLARE @x int; EXEC dbo.P @x OUTPUT", 'The formal parameter "@Alpha"'),
+        ("EXEC dbo.P @Alpha = 1, @alpha = 2", "Parameter '@Alpha' was supplied multiple times."),
+        ("EXEC sp_executesql N'', N'@Alpha int', @Beta = 1", "@Beta is not a parameter"),
+        ("OPEN Cur", "'Cur' does not exist"),
+        ("DECLARE @Cur CURSOR; OPEN @Cur", "'@Cur' does not currently have a cursor"),
+    ],
+)
+def test_errors_show_names_as_they_are_written(side, batch, words):
+    side.run("CREATE PROCEDURE dbo.P @Alpha int AS RETURN")
+    assert words in side.error(batch).text

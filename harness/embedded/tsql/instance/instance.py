@@ -68,11 +68,14 @@ class ConnectedSession(Protocol):
     is_running: bool
     task: Task | None  # that runs its request
     tx: Transaction | None  # the open one
+    disconnect: Callable[[], None] | None
 
     @property
     def wait_type(self) -> str | None: ...
 
     def rollback(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Instance:
@@ -327,6 +330,16 @@ class Instance:
         self.sqlite.forget_statements()
 
     # -- sessions ----------------------------------------------------------------------------------------------------
+
+    def others_in(self, database: Database, session: ConnectedSession | None) -> list[ConnectedSession]:
+        """The sessions in a database but for one."""
+        return [one for one in self.sessions.values() if one.database is database and one is not session]
+
+    def is_closed_to(self, database: Database, session: ConnectedSession | None) -> bool:
+        """Whether another client is in a database that is SINGLE_USER."""
+        if database.catalog.shown_options["USER_ACCESS"] != "SINGLE_USER":
+            return False
+        return any(one.is_user_process for one in self.others_in(database, session))
 
     def system_spid(self) -> int:
         """An unused id for a system session; error 17300 if all are in use."""

@@ -118,6 +118,7 @@ class Session:
         self.is_running = False
         self.task: Task | None = None  # that runs the request
         self.trace_flags: set[int] = set()
+        self.disconnect: Callable[[], None] | None = None  # ends the client's connection and cancels its request
         self.instance.sessions[spid] = self
 
     def reset(self) -> None:
@@ -136,6 +137,7 @@ class Session:
     def close(self) -> None:
         """End the session; its open transaction is rolled back."""
         self.rollback()
+        self.disconnect = None
         self.prepared.clear()
         if self.instance.sessions.get(self.spid) is self:
             del self.instance.sessions[self.spid]
@@ -233,6 +235,8 @@ class Session:
         found = self.instance.database(name)
         if self.guard is not None:
             self.guard.enter(found)
+        if found is not self.database and self.instance.is_closed_to(found, self):
+            raise SqlServerError(924, found.name)
         old, self.database = self.database, found
         self.row_count = 0
         sink.database_changed(old.name, found.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -100,7 +101,12 @@ class Scope:
         try:
             return self.types[variable]
         except KeyError:
-            raise SqlServerError(137, variable, line=line) from None
+            raise SqlServerError(137, self.written(variable), line=line) from None
+
+    def written(self, variable: str) -> str:
+        """A variable as the text has it first: errors show names as they are written."""
+        found = re.search(rf"{re.escape(variable)}(?![\w@#$])", self.text, re.IGNORECASE)
+        return variable if found is None else found.group()
 
 
 STEPS_A_PAUSE = 64  # in a sequence; a statement without rows takes about 10 µs

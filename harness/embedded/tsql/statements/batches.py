@@ -301,7 +301,7 @@ def _argument(parser: Parser) -> Argument:
     tokens = parser.tokens
     name = ""
     if tokens.at_variable() and tokens.word(2) == "=":
-        name = tokens.variable()
+        name = tokens.written_variable()
         tokens.expect("=")
     if tokens.accept("DEFAULT"):
         return Argument(name, None, False)
@@ -385,9 +385,9 @@ def _take_variables(
     outputs: dict[int, tuple[SqlType, Any]] = {}
     for place, argument in enumerate(node.arguments):
         if argument.output:
-            name = argument.name or program.names[place]
+            name = argument.name.lower() or program.names[place]
             if name not in program.outputs:
-                raise SqlServerError(8162, name)
+                raise SqlServerError(8162, program.written[program.names.index(name)])
             outputs[place] = program.types[program.names.index(name)], variables[name]
     _take_outputs(frame, node, scope, outputs)
 

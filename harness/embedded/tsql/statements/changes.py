@@ -27,6 +27,7 @@ from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
 from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
 from harness.embedded.tsql.translation.binding import Binding, Plan
+from harness.embedded.tsql.translation.selects import check_hint
 
 TargetName = tuple[str, ...] | str  # an object name, or a table variable with its @
 
@@ -44,6 +45,7 @@ class Target(NamedTuple):
     columns: Sequence[Column]
     defaults: Sequence[str | None]
     name: str
+    written: str  # the name as errors show it
     keys: Sequence[str]  # the columns of a table variable's primary key
     identity: int | None  # the place of the IDENTITY column
     seed: int = 1  # of a table variable's
@@ -59,7 +61,7 @@ class Target(NamedTuple):
         """SQL Server's error for a constraint that a row with these values violates."""
         if self.table is not None:
             return self.table.violation(error, verb, values)
-        return variable_violation(error, self.name, self.keys, verb, self.columns, values)
+        return variable_violation(error, self.written, self.keys, verb, self.columns, values)
 
 
 class Prepared(NamedTuple):
@@ -103,8 +105,9 @@ def parse_target(parser: Parser) -> TargetName:
     target: TargetName = tokens.variable() if tokens.at_variable() else tokens.object_name()
     if tokens.accept("WITH"):
         tokens.expect("(")
-        while not tokens.accept(")"):
-            tokens.advance()
+        for hint in tokens.comma_separated(tokens.name):
+            check_hint(hint)
+        tokens.expect(")")
     return target
 
 
@@ -134,10 +137,11 @@ def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
         scope = binding.scope
         identity, seed = scope.identities.get(target, (None, 1))
         keys = scope.keys[target]
-        return Target(None, source.sql, source.columns, scope.defaults[target], target, keys, identity, seed)
+        defaults, written = scope.defaults[target], scope.written(target)
+        return Target(None, source.sql, source.columns, defaults, target, written, keys, identity, seed)
     table = binding.user_table(target, *permissions)
     defaults = [definition.default for definition in table.definitions]
-    return Target(table, table.sql, table.columns, defaults, table.name, (), table.identity)
+    return Target(table, table.sql, table.columns, defaults, table.name, table.name, (), table.identity)
 
 
 def reserve(frame: Frame, target: Target, count: int) -> int:
@@ -312,7 +316,7 @@ def places_of(target: Target, names: list[str]) -> list[int]:
         if not found:
             raise SqlServerError(207, name)
         if found[0] == identity:
-            raise SqlServerError(544, target.name)
+            raise SqlServerError(544, target.written)
         if found[0] in places:
             raise SqlServerError(264, name)
         places.append(found[0])
@@ -357,4 +361,5 @@ def send_output(  # noqa: PLR0917
         by_name = {column.name.lower(): column for column in all_columns}
         given = [by_name[name.lower()] for name in output.columns] or all_columns
         refused = frame.sqlite.first_refused(sql, made)
-        raise variable_violation(error, output.into, scope.keys[output.into], "INSERT", given, refused) from error
+        name, keys = scope.written(output.into), scope.keys[output.into]
+        raise variable_violation(error, name, keys, "INSERT", given, refused) from error

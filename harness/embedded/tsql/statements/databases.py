@@ -134,7 +134,7 @@ def alter_database(parser: Parser) -> Definition:
     return Definition(parser.line, check, lambda frame, tx: change(frame, tx, named(frame)))
 
 
-Change = Callable[[Frame, Transaction, Database], None]
+Change = Callable[[Frame, Transaction, Database], Waiting[None] | None]
 
 
 def _option(tokens: Tokens) -> tuple[str, str]:
@@ -149,18 +149,22 @@ def _option(tokens: Tokens) -> tuple[str, str]:
 
 def _set_options(tokens: Tokens) -> Change:
     given = tokens.comma_separated(lambda: _option(tokens))
-    rollback_immediate = False
+    single = ("USER_ACCESS", "SINGLE_USER") in given
+    rollback_immediate = no_wait = False
     if tokens.accept("WITH"):
         rollback_immediate = tokens.accept("ROLLBACK", "IMMEDIATE")
         if tokens.at("ROLLBACK", "AFTER"):
             tokens.unsupported("ALTER DATABASE SET ... WITH ROLLBACK AFTER")
         if not rollback_immediate:
             tokens.expect("NO_WAIT")
+            no_wait = True
 
-    def change(frame: Frame, tx: Transaction, database: Database) -> None:
+    def change(frame: Frame, tx: Transaction, database: Database) -> Waiting[None]:
         engine = frame.instance.engine
         if rollback_immediate:
-            _roll_back_others(frame, database)
+            yield from _roll_back_others(frame, database, disconnect=single)
+        elif single and any(one.is_user_process for one in frame.instance.others_in(database, frame.session)):
+            raise SqlServerError(5070 if no_wait else 5061, database.name)
         for option, value in given:
             if option in BROKER_OPTIONS:
                 ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, option)
@@ -189,12 +193,17 @@ def _set_option(frame: Frame, tx: Transaction, database: Database, option: str, 
     ddl_databases.set_option(tx, database.catalog, option, value == "ON")
 
 
-def _roll_back_others(frame: Frame, database: Database) -> None:
-    """WITH ROLLBACK IMMEDIATE. SQL Server disconnects the other sessions of the database. Here idle sessions lose their
-    transaction, and running statements finish."""
-    for session in frame.instance.sessions.values():
-        if session.database is database and session is not frame.session and not session.is_running:
+def _roll_back_others(frame: Frame, database: Database, *, disconnect: bool) -> Waiting[None]:
+    """WITH ROLLBACK IMMEDIATE. SQL Server disconnects the other sessions of the database. Here SINGLE_USER does; with
+    other options idle sessions lose their transaction, and running statements finish."""
+    for session in frame.instance.others_in(database, frame.session):
+        if not session.is_running:
             session.rollback()
+        if disconnect and session.disconnect is not None:
+            session.disconnect()
+            if session.is_running and session.task is not None:
+                yield from session.task.join()
+            session.close()
 
 
 # Factors from units to pages of 8 KB; a bare number means megabytes.

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
@@ -46,10 +47,11 @@ def define(words: str) -> Callable[[Callable[[Parser], Definition]], Callable[[P
 def definition_step(check: Check, work: Work) -> Step:
     """The step of a definition. It invalidates all plans, because names may mean something else afterwards."""
 
-    def change(frame: Frame, tx: Transaction) -> None:
-        work(frame, tx)
+    def change(frame: Frame, tx: Transaction) -> Waiting[None] | None:
+        rest = work(frame, tx)
         frame.instance.version += 1
         frame.session.row_count = 0
+        return rest
 
     return checked(check, writing(change))
 

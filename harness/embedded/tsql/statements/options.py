@@ -13,7 +13,7 @@ from harness.embedded.tsql.instance.properties import OPTIONS, Setting
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import DEFAULTS, Frame, Options, Session
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain
-from harness.embedded.tsql.statements.definitions import Definition, define, outside_transactions
+from harness.embedded.tsql.statements.definitions import Definition, checked, define, outside_transactions
 from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter
 from harness.embedded.tsql.text.parser import Parser, Statement
@@ -164,6 +164,26 @@ def reconfigure(parser: Parser) -> Definition:
         frame.instance.configuration.reconfigure()
 
     return Definition(parser.line, check, work)
+
+
+class Checkpoint(Statement):
+    """There is nothing to do: a commit is on disk before the client gets its answer."""
+
+
+def parse_checkpoint(parser: Parser) -> Statement:
+    """`CHECKPOINT [ seconds ]`"""
+    if parser.tokens.at_number():
+        parser.tokens.integer_between(1, INTEGER_RANGES["int"][1])
+    return Checkpoint(parser.line)
+
+
+@register("CHECKPOINT", parse_checkpoint, Checkpoint)
+def compile_checkpoint(node: Checkpoint, scope: Scope) -> Step:
+    def check(frame: Frame, guard: Guard) -> None:
+        if not guard.allows(frame.database, "DATABASE", 0, "CHECKPOINT"):
+            raise SqlServerError(262, "CHECKPOINT", frame.database.name)
+
+    return checked(check, plain(lambda frame: None))
 
 
 _COLUMNS = (

@@ -247,6 +247,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
     """Bind parameters to arguments or defaults for a shape of call; the procedure keeps the result."""
     program = compiled(procedure)
     arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
+    supplied: set[int] = set()
     for place, (name, type_) in enumerate(zip(*shape, strict=True)):
         if name:
             if name.lower() not in program.names:
@@ -256,6 +257,9 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
             raise SqlServerError(8144, procedure.name)
         else:
             number = place
+        if number in supplied:
+            raise SqlServerError(8143, program.written[number])
+        supplied.add(number)
         target = program.types[number]
         if type_ is not DEFAULT:
             convert = None if fits(type_, target) else argument_converter(type_, target)

@@ -139,14 +139,14 @@ CURSOR_OPTIONS = ("LOCAL", "GLOBAL", "FORWARD_ONLY", "SCROLL", "STATIC", "FAST_F
 
 @dataclass(frozen=True, slots=True)
 class DeclareCursor(Statement):
-    name: str  # with its @ if it is a variable
+    name: str  # as it is written, with its @ if it is a variable
     query: Query
     local: bool
 
 
 def parse_declare_cursor(parser: Parser) -> Statement:
     """`DECLARE name CURSOR [ LOCAL | FAST_FORWARD | ... ] FOR select [ FOR READ ONLY ]`"""
-    return cursor_definition(parser, parser.tokens.name().lower())
+    return cursor_definition(parser, parser.tokens.name())
 
 
 def cursor_definition(parser: Parser, name: str) -> Statement:
@@ -182,10 +182,10 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
 
     def run(frame: Frame) -> None:
         cursors = frame.cursors if node.local else frame.session.cursors
-        if node.name in cursors and not is_variable:
+        if node.name.lower() in cursors and not is_variable:
             raise SqlServerError(16915, node.name)
         # "Cursor variable values don't change after a cursor is declared." Another batch may open it.
-        cursors[node.name] = Cursor(partial(fetch, frame.variables.copy(), frame.declared))
+        cursors[node.name.lower()] = Cursor(partial(fetch, frame.variables.copy(), frame.declared))
 
     return plain(run)
 
@@ -206,18 +206,19 @@ def parse_cursor_operation(parser: Parser) -> Statement:
 
 def _cursor_name(tokens: Tokens) -> str:
     tokens.accept("GLOBAL")
-    return tokens.variable() if tokens.at_variable() else tokens.name().lower()
+    return tokens.written_variable() if tokens.at_variable() else tokens.name()
 
 
 def _is_variable(name: str, scope: Scope, line: int) -> bool:
     """Whether a name is that of a cursor variable; 137 if it is not declared."""
-    if name.startswith("@") and name not in scope.cursors:
+    if name.startswith("@") and name.lower() not in scope.cursors:
         raise SqlServerError(137, name, line=line)
     return name.startswith("@")
 
 
 def _find(frame: Frame, name: str) -> Cursor:
-    cursor = frame.cursors.get(name) or frame.session.cursors.get(name)
+    key = name.lower()
+    cursor = frame.cursors.get(key) or frame.session.cursors.get(key)
     if cursor is None:
         raise SqlServerError(16950 if name.startswith("@") else 16916, name)
     return cursor
@@ -244,8 +245,8 @@ def _close(frame: Frame, name: str) -> None:
 
 def _deallocate(frame: Frame, name: str) -> None:
     _find(frame, name)
-    if frame.cursors.pop(name, None) is None:
-        del frame.session.cursors[name]
+    if frame.cursors.pop(name.lower(), None) is None:
+        del frame.session.cursors[name.lower()]
     frame.session.row_count = 0
 
 

@@ -217,7 +217,7 @@ def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> 
 def _into(name: str, scope: Scope, read: Read) -> Deliver:
     columns = scope.tables.get(name)
     if columns is None:
-        raise SqlServerError(1087, name)
+        raise SqlServerError(1087, scope.written(name))
     if name in scope.identities:
         raise UnsupportedSyntax("RECEIVE INTO a table variable with IDENTITY", 0)
     marks = ", ".join("?" for _ in columns)
@@ -236,7 +236,8 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
             except sqlite3.IntegrityError as error:
                 sql = f"INSERT INTO temp.{frame.table(name)} VALUES ({marks})"
                 refused = frame.sqlite.first_refused(sql, converted)
-                raise variable_violation(error, name, scope.keys[name], "RECEIVE", columns, refused) from error
+                keys = scope.keys[name]
+                raise variable_violation(error, scope.written(name), keys, "RECEIVE", columns, refused) from error
 
     return insert
 

@@ -8,8 +8,10 @@ from typing import Any
 from harness.embedded.broker import ddl_network
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.permissions.rights import SERVER, Securable
 from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, waiting
 from harness.embedded.tsql.statements.definitions import (
     Definition,
     ObjectName,
@@ -17,6 +19,7 @@ from harness.embedded.tsql.statements.definitions import (
     authorization,
     creating,
     define,
+    definition_step,
     on_object,
     on_server,
     options,
@@ -24,7 +27,8 @@ from harness.embedded.tsql.statements.definitions import (
     owner_of,
     register_drop,
 )
-from harness.embedded.tsql.text.parser import Parser
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 
 ROUTE_OPTIONS: Options = {
@@ -186,8 +190,11 @@ def _endpoint_settings(tokens: Tokens, verb: str) -> dict[str, Any]:
     return settings
 
 
-@define("CREATE ENDPOINT|ALTER ENDPOINT")
-def endpoint(parser: Parser) -> Definition:
+class EndpointDefinition(Definition):
+    """CREATE or ALTER ENDPOINT: once it is committed, the instance listens or cannot."""
+
+
+def parse_endpoint(parser: Parser) -> Statement:
     """
     CREATE ENDPOINT name [ AUTHORIZATION login ] [ STATE = { STARTED | STOPPED | DISABLED } ]
         AS TCP ( LISTENER_PORT = n [ , LISTENER_IP = { ALL | ( a.b.c.d ) | ( 'ip' ) } ] )
@@ -212,7 +219,21 @@ def endpoint(parser: Parser) -> Definition:
             frame.instance.grants.set_owner(tx, Securable(SERVER, "ENDPOINT", created.endpoint_id), owner)
 
     check = on_server("CREATE ENDPOINT") if verb == "CREATE" else on_object("alter", "ENDPOINT", (name,))
-    return Definition(parser.line, check, work)
+    return EndpointDefinition(parser.line, check, work)
+
+
+@register("CREATE ENDPOINT|ALTER ENDPOINT", parse_endpoint, EndpointDefinition)
+def compile_endpoint(node: EndpointDefinition, scope: Scope) -> Step:
+    """The endpoint is changed also where the instance cannot listen: the statement then fails with 9692 or 9693."""
+    change = definition_step(node.check, node.work)
+
+    def run(frame: Frame) -> Waiting[None]:
+        yield from change.run(frame)
+        failure = frame.instance.engine.link.failure
+        if failure is not None:
+            raise SqlServerError(*failure)
+
+    return waiting(run)
 
 
 def _drop_endpoint(frame: Frame, tx: Transaction, name: ObjectName) -> None:

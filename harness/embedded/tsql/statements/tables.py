@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.catalog.data_types import COLLATION
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
@@ -198,10 +199,10 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
 
 
 def collation(parser: Parser) -> None:
-    """Parse the name of a collation of columns, which has no effect here, so that others are refused."""
-    name = parser.tokens.name().upper()
-    if name.endswith(("_BIN", "_BIN2")) or "_CS" in name:
-        parser.tokens.unsupported(f"columns with the collation {name}, which has regard to case")
+    """Parse the name of the collation of columns; others than the one of this server are refused."""
+    name = parser.tokens.name()
+    if name.upper() not in (COLLATION.upper(), "DATABASE_DEFAULT"):
+        parser.tokens.unsupported(f"columns with the collation {name}, only with {COLLATION}")
 
 
 def _identity(parser: Parser) -> tuple[int, int]:

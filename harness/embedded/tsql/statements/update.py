@@ -106,6 +106,8 @@ def compile_update(node: Update, scope: Scope) -> Step:
         values = []
         for name, expression in node.assignments:
             places.append(changes.place_to_update(target, name))
+            if places[-1] in places[:-1]:
+                raise SqlServerError(264, name)
             value = renderer.assigned(renderer.value(expression.tree, names), target.columns[places[-1]].type)
             values.append(value.sql)
         sql = f"SELECT {', '.join([*_all_columns(target, alias), *values])} {rows}{_top(renderer, node)}"
@@ -203,6 +205,8 @@ def parse_delete(parser: Parser) -> Statement:
 @register("DELETE", parse_delete, Delete)
 def compile_delete(node: Delete, scope: Scope) -> Step:
     actual = _actual_target(node)
+    if isinstance(actual, str) and actual not in scope.tables:
+        raise SqlServerError(1087, scope.written(actual), line=node.line)
     if isinstance(actual, str) and node.source is None and node.top is None and node.output is None:
         return plain(lambda frame: frame.count(frame.empty_table(actual)))
     _check(node, scope)

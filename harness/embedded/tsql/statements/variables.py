@@ -31,11 +31,15 @@ PAUSE_LENGTH = 1024 * 1024  # characters or bytes of a value, after which others
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    variable: str
+    written: str  # the variable with its @, as errors show it
     type: SqlType | None
     table: TableBody | None  # of a table variable
     value: Expression | None
     is_cursor: bool = False
+
+    @property
+    def variable(self) -> str:
+        return self.written.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def parse_declare(parser: Parser) -> Statement:
 
 def _declaration(parser: Parser) -> Declaration:
     tokens = parser.tokens
-    variable = tokens.variable()
+    variable = tokens.written_variable()
     tokens.accept("AS")
     if tokens.accept("TABLE"):
         return Declaration(variable, None, table_body(parser), None)
@@ -80,7 +84,7 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Fr
     """Declare a variable; return the assignment of its initial value, if it has one."""
     name = declaration.variable
     if name in scope.types or name in scope.tables or name in scope.cursors:
-        raise SqlServerError(134, name, line=line)
+        raise SqlServerError(134, declaration.written, line=line)
     if declaration.is_cursor:
         scope.cursors.add(name)
         return None
@@ -127,12 +131,12 @@ def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:
-            raise SqlServerError(2705, name, column.name)
+            raise SqlServerError(2705, column.name, declaration.written)
         seen.add(column.name.lower())
     scope.tables[name] = columns
     scope.defaults[name] = [column.default for column in body.columns]
     scope.keys[name] = body.primary_key
-    check_identities(name, body.columns)
+    check_identities(declaration.written, body.columns)
     for place, definition in enumerate(body.columns):
         if definition.identity is not None:
             scope.identities[name] = place, definition.identity[0]
@@ -176,7 +180,7 @@ def parse_set_variable(parser: Parser) -> Statement:
 def compile_set_variable(node: SetVariable, scope: Scope) -> Step:
     name = node.variable
     if name in scope.tables:
-        raise SqlServerError(137, name, line=node.line)
+        raise SqlServerError(137, scope.written(name), line=node.line)
     type_ = scope.type_of(name, node.line)
     value = bounded(scalar(node.value, scope, type_), type_)
 

@@ -196,7 +196,7 @@ class Table:
         seen: set[str] = set()
         for definition in definitions:
             if definition.name.lower() in seen:
-                raise SqlServerError(2705, name, definition.name)
+                raise SqlServerError(2705, definition.name, name)
             seen.add(definition.name.lower())
         key_name = body.primary_key_name or f"PK_{name}"
         keys = body.primary_key, key_name, body.unique

@@ -172,6 +172,7 @@ _NO_ITEM = frozenset(
 _BEFORE_ITEM = frozenset({TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT})
 _SUSPECT = frozenset({",", "AS", "SELECT", "==", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)})
 
+ROWS = ("ROW", "ROWS")  # after a number of rows
 CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
 
 
@@ -208,6 +209,44 @@ class _QueryParser(TSQLParser):
         if has_on == (join.kind == "CROSS") or join.kind not in ("", "INNER", "OUTER", "CROSS"):
             self.raise_error("Expected a JOIN of T-SQL")
         return join
+
+    def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
+        """TOP and OFFSET exclude each other in a query, but not in an operand and the whole of a UNION."""
+        query = super()._parse_set_operations(this)
+        clauses = query.args if isinstance(query, exp.Select) else {}
+        limit = clauses.get("limit")
+        if limit is not None and limit.meta.get("top") and clauses.get("offset") is not None:
+            raise SqlServerError(10741, line=self._prev.line)
+        return query
+
+    def _parse_offset(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """`OFFSET n { ROW | ROWS }`"""
+        offset = super()._parse_offset(this)
+        if offset is not this and self._prev.text.upper() not in ROWS:
+            self.raise_error("Expected ROWS")
+        return offset
+
+    def _parse_limit(
+        self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False
+    ) -> exp.Expr | None:
+        """`TOP ...`, or `FETCH { FIRST | NEXT } n { ROW | ROWS } ONLY`"""
+        is_fetch = self._curr.token_type is TokenType.FETCH
+        if is_fetch and self._next.token_type not in (TokenType.FIRST, TokenType.NEXT):
+            self.raise_error("Expected NEXT")
+        limit = super()._parse_limit(this, top, skip_limit_token)
+        if is_fetch and limit is not None:
+            rows, only = (token.text.upper() for token in self._tokens[self._index - 2 : self._index])
+            if limit.args["count"] is None or rows not in ROWS or only != "ONLY":
+                self.raise_error("Expected ROWS ONLY")
+        return limit
+
+    def _parse_cte(self) -> exp.CTE | exp.FunctionSpecification | None:
+        """`name [ ( columns ) ] AS ( query )`, without the MATERIALIZED and USING KEY of others"""
+        table = super()._parse_cte()
+        for clause, word in (("materialized", "MATERIALIZED"), ("key_expressions", "KEY")):
+            if table is not None and table.args.get(clause) is not None:
+                raise SqlServerError(102, word, line=self._prev.line)
+        return table
 
     def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
         """`CAST ( expression AS type )`"""

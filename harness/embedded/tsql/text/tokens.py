@@ -302,10 +302,14 @@ class Tokens:
 
     def variable(self) -> str:
         """A variable, with its @, in lower case."""
+        return self.written_variable().lower()
+
+    def written_variable(self) -> str:
+        """A variable, with its @, as it is written."""
         if not self.at_variable():
             self.fail()
         self.advance()
-        return "@" + str(self.advance().text.lower())
+        return "@" + str(self.advance().text)
 
     def string(self) -> str:
         token = self.peek()
@@ -321,6 +325,10 @@ class Tokens:
     def at_string(self) -> bool:
         token = self.peek()
         return token is not None and token.token_type in TEXT
+
+    def at_number(self) -> bool:
+        token = self.peek()
+        return token is not None and token.token_type == TokenType.NUMBER
 
     def integer(self) -> int:
         sign = -1 if self.accept("-") else 1

@@ -99,7 +99,7 @@ class Binding:
     def table_variable(self, name: str, alias: str) -> Source:
         columns = self.scope.tables.get(name)
         if columns is None:
-            raise SqlServerError(1087, name)
+            raise SqlServerError(1087, self.scope.written(name))
         self.tables[name] = None
         return Source(alias, f"temp.{MARK}{name}{MARK}", columns)
 

@@ -435,9 +435,16 @@ def _refuse_second_row(frame: Any) -> None:
     raise SqlServerError(512)
 
 
+COLLATIONS = re.compile(r"\w+_(BIN2?|C[IS]_A[IS](_KS)?(_WS)?(_VSS)?(_SC)?(_UTF8)?)|DATABASE_DEFAULT")
+
+
 def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
     inner = renderer.value(node.this, names)
     collation = node.expression.name.upper()
+    if not COLLATIONS.fullmatch(collation):
+        raise SqlServerError(448, node.expression.name)
+    if "_AI" in collation:
+        raise UnsupportedSyntax(f"the collation {node.expression.name}, which has no regard to accents", renderer.line)
     kind = "BIN" if collation.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in collation else ""
     return inner._replace(collation=kind, constant=NOT_CONSTANT)
 

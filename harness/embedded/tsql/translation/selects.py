@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 
 from sqlglot import exp
 
@@ -218,22 +219,27 @@ def _position(term: exp.Expr, place: int, columns: Sequence[Column] | None) -> s
     return text
 
 
-def row_limit(renderer: Renderer, node: exp.Expr) -> str:
+def row_limit(renderer: Renderer, node: exp.Expr, clause: str = "TOP") -> str:
     """The SQL of a number of rows: of TOP, FETCH or OFFSET."""
     value = renderer.value(node, Names())
     if isinstance(value.constant, Decimal) and value.type is not None and not value.type.scale:
         value = renderer.cast(value, BIGINT)
     if value.type is not None and family(value.type) != "integer":
         raise SqlServerError(1060)
-    renderer.function("row_limit", 1, _row_limit)
-    return f"row_limit({value.sql})"
+    name = f"row_limit_{clause.lower()}"
+    renderer.function(name, 1, partial(_row_limit, *LEAST_ROWS[clause]))
+    return f"{name}({value.sql})"
 
 
-def _row_limit(count: int | None) -> int:
+# The least number of rows of each clause, and the error for less
+LEAST_ROWS = {"TOP": (0, 127), "OFFSET": (0, 10742), "FETCH": (1, 10744)}
+
+
+def _row_limit(least: int, error: int, count: int | None) -> int:
     if count is None:
         raise SqlServerError(1014)
-    if count < 0:
-        raise SqlServerError(127)
+    if count < least:
+        raise SqlServerError(error)
     return count
 
 
@@ -247,8 +253,9 @@ def _limit(renderer: Renderer, node: exp.Query) -> str:
         count = limit.args.get("expression") or limit.args.get("count")
     if count is None and offset is None:
         return ""
-    sql = f"LIMIT {row_limit(renderer, count)}" if count is not None else "LIMIT -1"
-    return sql if offset is None else f"{sql} OFFSET {row_limit(renderer, offset.expression)}"
+    clause = "FETCH" if isinstance(limit, exp.Fetch) else "TOP"
+    sql = f"LIMIT {row_limit(renderer, count, clause)}" if count is not None else "LIMIT -1"
+    return sql if offset is None else f"{sql} OFFSET {row_limit(renderer, offset.expression, 'OFFSET')}"
 
 
 def from_where(renderer: Renderer, node: exp.Select, names: Names) -> str:
@@ -323,6 +330,7 @@ def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:
 
 def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
     alias = node.alias
+    hints = _hints(node)
     if isinstance(node.this, exp.Parameter):
         found = renderer.environment.table_variable("@" + node.this.name.lower(), alias or "@" + node.this.name)
     elif isinstance(node.this, exp.Identifier):
@@ -331,7 +339,7 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         if common is not None:
             found = Source(alias or common.alias, common.sql, common.columns)
         else:
-            uncommitted = not UNCOMMITTED.isdisjoint(_hints(node))
+            uncommitted = not UNCOMMITTED.isdisjoint(hints)
             found = renderer.environment.table(_with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
     elif isinstance(node.this, exp.Anonymous):
         found = _table_function(renderer, node, alias or str(node.this.this))
@@ -344,11 +352,28 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
 
 
 UNCOMMITTED = frozenset({"NOLOCK", "READUNCOMMITTED"})
+# The others have no effect.
+HINTS = UNCOMMITTED | frozenset(
+    """
+    FORCESCAN FORCESEEK HOLDLOCK NOWAIT PAGLOCK READCOMMITTED READCOMMITTEDLOCK READPAST REPEATABLEREAD ROWLOCK
+    SERIALIZABLE TABLOCK TABLOCKX UPDLOCK XLOCK
+    """.split()  # noqa: SIM905
+)
 
 
 def _hints(node: exp.Table) -> set[str]:
-    """The table hints; those that are not in `UNCOMMITTED` have no effect."""
-    return {one.name.upper() for hint in node.args.get("hints") or () for one in hint.expressions}
+    """The table hints. In `t AS a (NOLOCK)` they look like names of columns, which a table cannot get there."""
+    alias = node.args.get("alias")
+    written = [one.name for hint in node.args.get("hints") or () for one in hint.expressions]
+    written += [column.name for column in alias.columns] if alias is not None else []
+    for name in written:
+        check_hint(name)
+    return {name.upper() for name in written}
+
+
+def check_hint(name: str) -> None:
+    if name.upper() not in HINTS:
+        raise SqlServerError(321, name)
 
 
 def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
