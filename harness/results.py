@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ class Run:
 
     `results/README.md` describes the tables. The unit is the end of a column's name: `_per_s`, `_us`, `_ns`, `_bytes`,
     `_percent`; a missing number is null. The folder may be a `file:` URI. Raises NoRun, a UsageFailure, for a folder
-    that is not a run's, and for URIs of other schemes.
+    that is not a run's, and for URIs of other schemes, which `fetched` reads.
     """
 
     THRESHOLD = 0.05  # of `compare`: a change that matters, as a part
@@ -40,7 +41,27 @@ class Run:
         from harness.sweep import run_folder
 
         self.folder = run_folder.require_run(run_folder.named(folder))
+        self.place = str(self.folder)
         self._outcome = outcome
+
+    @classmethod
+    @contextmanager
+    def fetched(cls, place: Path | str) -> Iterator[Run]:
+        """The run of a folder, or of a URI that pyarrow reads (`s3:`, `s3a:`, `gs:`, `abfs:`, `hdfs:`), for a block.
+
+        A run with a URI is a copy of its manifest, journal and raw records in a temporary folder. When the block ends,
+        its reduced tables are written to the store; `place` is the URI, without secrets. Raises NoRun, and
+        StoreFailure, a MachineFailure, if the store cannot be read or written.
+        """
+        from harness.sweep import run_store
+
+        if not run_store.is_store(place):
+            yield cls(place)
+            return
+        with run_store.fetched(str(place)) as folder:
+            run = cls(folder)
+            run.place = run_store.public(str(place))
+            yield run
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
@@ -144,15 +165,19 @@ class Run:
         """Make the tables of `reduced/` from the raw records, with Spark; return the files.
 
         `master` is by default this machine. On a cluster, `spark://host:7077`, the run's folder must be the same folder
-        everywhere. `tell` gets a line for each step and for all that is left out. Raises ResultsError, SettingsError
-        for what is no master, or SparkUnavailable if Java is missing or the cluster does not answer.
+        everywhere, which that of a fetched run is not. `tell` gets a line for each step and for all that is left out.
+        Raises ResultsError, SettingsError for what is no master, or SparkUnavailable if Java is missing or the cluster
+        does not answer.
         """
         from harness import reductions, settings
+        from harness.records import ResultsError
 
         try:
             where = {} if master is None else {"master": settings.spark_master(master)}
         except ValueError as error:
             raise settings.SettingsError(f"--master: {error}") from None
+        if where and self.place != str(self.folder):
+            raise ResultsError(f"{self.place} is reduced on this machine, to which it was copied: leave out --master")
         return reductions.reduce(self._of_cells(), **where, progress=tell)
 
     def draw(self, *, tell: Tell = silent) -> list[Path]:

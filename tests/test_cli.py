@@ -105,10 +105,11 @@ BAD_INPUT = [
     (["support-bundle", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
     (["reduce", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
     (
-        ["reduce", "s3a://runs/x"],
+        ["figures", "s3a://runs/x"],
         2,
-        "s3a://runs/x is no folder: runs are not read from s3a; copy the run here, or mount",
+        "s3a://runs/x is no folder: copy the run here, or mount its folder; `harness reduce` alone reads stores",
     ),
+    (["reduce", "ftp://runs/x"], 2, "ftp://runs/x is no folder: copy the run here"),
     (["reduce", "file:///nowhere/a%20b"], 2, "/nowhere/a b is not a result folder: it does not exist"),
     (["figures", "."], 2, "is not a result folder: it has no manifest.json"),
     (["claims", "."], 2, "is not a result folder: it has no manifest.json"),

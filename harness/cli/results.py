@@ -45,16 +45,20 @@ def show(run: harness.Run) -> None:
 def reduce(results: str, master: str | None) -> None:
     """Reduce the raw records of a run to tables (Parquet and CSV), with PySpark.
 
-    On a cluster the folder must be the same folder everywhere.
+    On a cluster the folder must be the same folder everywhere. A run in a store that pyarrow reads (s3, s3a, gs, abfs,
+    hdfs) is copied here, reduced on this machine, and its tables are written back.
 
     \b
     Examples:
       harness reduce results/20260101-120000-embedded
       harness reduce /shared/20260101-120000-sqlserver --master spark://host:7077
+      harness reduce s3://bucket/20260101-120000-sqlserver
     """
     with one_line_errors():
-        for path in harness.Run(results).reduce(master=master, tell=say):
-            say(f"table: {path}")
+        with harness.Run.fetched(results) as run:
+            tables = run.reduce(master=master, tell=say)
+        for path in tables:
+            say(f"table: {run.place}/{path.relative_to(run.folder)}")
 
 
 @click.command(name="figures", epilog=EXIT_CODES, short_help="Draw the figures of a run.")

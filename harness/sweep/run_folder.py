@@ -126,7 +126,9 @@ def named(folder: Path | str) -> Path:
     if isinstance(folder, Path) or not (uri := re.match(r"([a-z][a-z0-9+.-]*):/", folder)):
         return Path(folder)
     if uri[1] != "file":
-        raise NoRun(f"{folder} is no folder: runs are not read from {uri[1]}; copy the run here, or mount its folder")
+        raise NoRun(
+            f"{folder} is no folder: copy the run here, or mount its folder; `harness reduce` alone reads stores"
+        )
     return Path(unquote(urlsplit(folder).path))
 
 

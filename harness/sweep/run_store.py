@@ -1,0 +1,91 @@
+"""A run that lies where pyarrow reaches it: in S3 (`s3:`, `s3a:`), Google Cloud Storage (`gs:`), Azure (`abfs:`), HDFS.
+
+Spark does not read it there: for S3 the package pyspark lacks the jars of hadoop-aws. What a reduction reads is
+gathered in a few files before Spark begins anyway. So the run is copied to this machine, and its tables go back.
+
+How to sign in, and to which server, is pyarrow's: a URI's query (`?endpoint_override=host:9000&scheme=http`), and the
+environment and files of each store's own tools (AWS_ACCESS_KEY_ID, ~/.aws; HADOOP_HOME with libhdfs). Source:
+https://arrow.apache.org/docs/python/filesystems.html
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
+
+from harness.failures import MachineFailure
+from harness.records import MANIFEST
+from harness.sweep import journal
+from harness.sweep.run_folder import NoRun
+
+SCHEMES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+_READ, _MADE = (MANIFEST, journal.NAME, "raw"), "reduced"
+_HERE = LocalFileSystem()
+
+
+class StoreFailure(MachineFailure):
+    """A store cannot be read or written."""
+
+
+def is_store(place: Path | str) -> bool:
+    """Whether a run is named by the URI of a store, and not by a path or a `file:` URI."""
+    scheme = re.match(r"([a-z][a-z0-9+.-]*):/", place) if isinstance(place, str) else None
+    return scheme is not None and scheme[1] in SCHEMES
+
+
+def public(uri: str) -> str:
+    """The URI without what may be secret in it: a key before `@`, and its query."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+
+@contextmanager
+def fetched(uri: str) -> Iterator[Path]:
+    """Yield a folder with the raw records of a run; when the block ends, its reduced tables are written to the store.
+
+    Raises NoRun where the URI names no run, and StoreFailure.
+    """
+    try:
+        store, path = FileSystem.from_uri(re.sub(r"^s3a:", "s3:", uri))
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise StoreFailure(f"{public(uri)} cannot be reached: {_reason(error)}") from None
+    with copied(store, path.rstrip("/"), public(uri)) as folder:
+        yield folder
+
+
+@contextmanager
+def copied(store: FileSystem, path: str, name: str) -> Iterator[Path]:
+    """Do what `fetched` does, for a path of a file system of pyarrow's; `name` is for errors."""
+    with tempfile.TemporaryDirectory(prefix="harness-run-") as scratch:
+        folder = Path(scratch) / PurePosixPath(path).name
+        try:
+            found = store.get_file_info([f"{path}/{part}" for part in _READ])
+            if found[0].type != FileType.File:
+                raise NoRun(f"{name} is not a result folder: it has no {MANIFEST}")
+            folder.mkdir()
+            for info in found:
+                if info.type != FileType.NotFound:
+                    _copy(store, info.path, _HERE, str(folder / PurePosixPath(info.path).name))
+        except (OSError, pa.ArrowException) as error:
+            raise StoreFailure(f"{name} cannot be read: {_reason(error)}") from None
+        yield folder
+        try:
+            store.create_dir(f"{path}/{_MADE}")
+            _copy(_HERE, str(folder / _MADE), store, f"{path}/{_MADE}")
+        except (OSError, pa.ArrowException) as error:
+            raise StoreFailure(f"{name} cannot be written: {_reason(error)}") from None
+
+
+def _copy(source: FileSystem, path: str, destination: FileSystem, to: str) -> None:
+    copy_files(path, to, source_filesystem=source, destination_filesystem=destination)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

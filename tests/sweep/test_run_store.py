@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
+
+from harness import reductions
+from harness.matrix import Cell
+from harness.sweep import run_store
+from harness.sweep.run_folder import NoRun
+from harness.sweep.run_store import StoreFailure, copied, is_store, public
+from tests import commands
+from tests.results_fixture import write_raw
+
+NAME = "s3://bucket/runs/x"
+CELLS = [Cell.parse("i1-t2-r1-p100-v2008")]
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    """What stands in for a bucket; it holds a run."""
+    write_raw(tmp_path / "bucket" / "runs" / "x", CELLS, scale=40, measure_s=0.3, settle_s=0.1)
+    return tmp_path / "bucket"
+
+
+@pytest.fixture
+def store(bucket: Path) -> FileSystem:
+    return SubTreeFileSystem(str(bucket), LocalFileSystem())
+
+
+@pytest.mark.parametrize(
+    "place, expected",
+    [
+        *((f"{scheme}://bucket/run", True) for scheme in ("s3", "s3a", "gs", "abfs", "hdfs")),
+        *((place, False) for place in ("results/x", "file:///x", "ftp://host/x", Path("s3:/x"))),
+    ],
+)
+def test_stores_are_known_by_their_schemes(place: Path | str, expected: bool) -> None:
+    assert is_store(place) == expected
+
+
+def test_a_uri_is_shown_without_its_secrets() -> None:
+    assert public("s3://key:secret@bucket/runs/x/?session_token=abc&scheme=http") == NAME
+
+
+def test_a_run_is_copied_and_its_tables_are_written_back(bucket: Path, store: FileSystem) -> None:
+    with copied(store, "runs/x", NAME) as folder:
+        names = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+        run = bucket / "runs" / "x"
+        assert names == {path.relative_to(run) for path in run.rglob("*") if path.is_file()}
+        assert folder.name == "x"
+        (folder / "reduced").mkdir()
+        (folder / "reduced" / "cells.csv").write_text("cell_id\n")
+    assert not folder.exists()
+    assert (run / "reduced" / "cells.csv").read_text() == "cell_id\n"
+
+
+def test_what_fails_in_between_writes_nothing_back(bucket: Path, store: FileSystem) -> None:
+    with pytest.raises(KeyError), copied(store, "runs/x", NAME) as folder:
+        (folder / "reduced").mkdir()
+        raise KeyError
+    assert not (bucket / "runs" / "x" / "reduced").exists() and not folder.exists()
+
+
+def test_a_path_without_a_run_is_named(store: FileSystem) -> None:
+    with pytest.raises(NoRun, match=f"^{NAME} is not a result folder: it has no manifest.json$"):
+        copied(store, "runs", NAME).__enter__()
+
+
+def test_a_store_that_cannot_be_written_is_one_line(bucket: Path, store: FileSystem) -> None:
+    (bucket / "runs" / "x" / "reduced").write_text("no folder")
+    with pytest.raises(StoreFailure, match=f"^{NAME} cannot be written: "), copied(store, "runs/x", NAME) as folder:
+        (folder / "reduced").mkdir()
+        (folder / "reduced" / "cells.csv").write_text("")
+
+
+def test_the_command_names_the_tables_where_they_stay(
+    store: FileSystem, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def reduce(folder: Path, **_: object) -> list[Path]:
+        (folder / "reduced").mkdir()
+        path = folder / "reduced" / "cells.csv"
+        path.write_text("")
+        return [path]
+
+    monkeypatch.setattr(run_store, "fetched", lambda uri: copied(store, "runs/x", public(uri)))
+    monkeypatch.setattr(reductions, "reduce", reduce)
+    done = commands.harness(tmp_path, "reduce", "s3a://key:secret@bucket/runs/x")
+    assert (done.code, done.out) == (0, "table: s3a://bucket/runs/x/reduced/cells.csv\n")
+    done = commands.harness(tmp_path, "reduce", "s3://bucket/runs/x", "--master", "local[1]")
+    told = "s3://bucket/runs/x is reduced on this machine, to which it was copied: leave out --master"
+    assert (done.code, done.line) == (2, told)
