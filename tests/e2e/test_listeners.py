@@ -147,7 +147,7 @@ def test_locust_and_its_web_page_listen_on_this_machine_alone():
     free = next(
         port for port in range(18089, 19089) if port not in {one.laddr.port for one in psutil.net_connections()}
     )
-    with harness("ui", "--lab", "embedded", "--port", str(free), until=f":{free}") as (process, _):
+    with harness("ui", "--lab", "embedded", "--initiators", "1", "--port", str(free), until=f":{free}") as (process, _):
         found = listening(process.pid, *(child.pid for child in children_of(process.pid)))
         assert {address for address, _ in found} == {"127.0.0.1"}
         assert ("127.0.0.1", free) in found
