@@ -2,17 +2,21 @@
 
 Each hog is a batch that another process runs, again and again, with a login of its own; `unread` does not read its answer.
 Beside it, one connection selects 1 every few milliseconds, and then ten threads send messages on dialogs of their own. The
-goal is 100 ms at the 99th percentile, and nine tenths of the calls where each of the three processes has a processor of
-its own. So it also prints how many processors the server and the hog (its client, and the forks that read for it) used
-during the calls: what the hog takes of the machine beside the server, no server can give to others.
+goal is 100 ms at the 99th percentile, and nine tenths of the calls where the processor allows it.
+
+A hog's own processes, its client and the fork that reads for it, take processors that no server can give to others. So each
+turn also measures the calls beside a burner: processes that take as much processor time as those, with the same priority,
+and have nothing to do with the server. Calls beside the hog divided by calls beside the burner are what the server leaves;
+the 95 % interval is over the turns. The last columns are processors used during the calls: by the server, of it for the hog
+(what is left when each call costs as much as beside the burner), and by the hog's own processes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,17 +25,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import psutil
-import pyodbc
 
-from harness.lab import drivers
-from tests.embedded.server.bare_client import batch, log_in
+from harness.inference import interval_of_ratio
+from tests.benchmarks.burner import burner
+from tests.benchmarks.hogs import PASSWORD, batches, connect, hog
+from tests.waiting import wait_until
 
-PASSWORD = "Starvation!1"
 THREADS = 10
 PAUSE_S = 0.002  # between two SELECT 1
-ROWS = "DECLARE @t TABLE (n int); DECLARE @i int = 0; WHILE @i < {0} BEGIN INSERT @t VALUES (@i); SET @i += 1; END; "
 SET_UP = f"""
 CREATE LOGIN hog WITH PASSWORD = '{PASSWORD}'
 GO
@@ -53,30 +57,22 @@ SEND ON CONVERSATION @h (@body);
 @dataclass(frozen=True)
 class Size:
     seconds: float  # of each measurement
+    turns: int
     scale: int  # divides the sizes of the hogs
 
 
-FULL = Size(10, 1)
-SMALLEST = Size(0.2, 100)
+FULL = Size(3, 5, 1)
+SMALLEST = Size(0.1, 1, 100)
 
 
-def hogs(scale: int) -> dict[str, str]:
-    """Batches, by name."""
-    count = 500 // scale or 5
-    return {
-        "200,000 statements": "SELECT 1; " * (200_000 // scale),
-        "100 MB of (": "SELECT " + "(" * (50_000_000 // scale),
-        "100 MB of /*": "SELECT 1 " + "/*" * (25_000_000 // scale),
-        "cross join of 500³": ROWS.format(count) + "SELECT COUNT(*) FROM @t a CROSS JOIN @t b CROSS JOIN @t c "
-        "WHERE a.n + b.n + c.n < 0",
-        "WHILE with SELECT of 500": ROWS.format(count)
-        + f"SET @i = 0; WHILE @i < {20_000 // scale} BEGIN SELECT n FROM "
-        "@t; SET @i += 1; END",
-        "changes of many rows": ROWS.format(count)
-        + f"WHILE @i < {200_000 // scale} BEGIN INSERT @t SELECT n FROM @t; SET @i *= 2; END; "
-        "UPDATE @t SET n += 1; DELETE @t WHERE n % 2 = 0",
-        "unread": "WHILE 1 = 1 SELECT * FROM sys.objects",
-    }
+@dataclass(frozen=True)
+class Calls:
+    """Calls a second, and processors used meanwhile."""
+
+    rate: float
+    server: float
+    client: float  # of the hog
+    fork: float  # of the server
 
 
 @contextlib.contextmanager
@@ -95,45 +91,6 @@ def instance() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
             process.terminate()
             process.wait()
             process.stdout.close()
-
-
-def connect(port: int, database: str = "master", user: str = "sa") -> pyodbc.Connection:
-    pyodbc.pooling = False
-    text = drivers.choose("microsoft").connection_string(
-        host="127.0.0.1", port=port, user=user, password=PASSWORD, database=database, program="benchmark"
-    )
-    return pyodbc.connect(text, autocommit=True, timeout=60)
-
-
-def run_hog(port: int, name: str, scale: int) -> None:
-    """In a process of its own, until it is killed."""
-    text = hogs(scale)[name]
-    print("ready", flush=True)
-    if name == "unread":
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            log_in(client, "hog", PASSWORD)
-            client.sendall(batch(text))
-            threading.Event().wait()
-    connection = connect(port, user="hog")
-    while True:
-        with contextlib.suppress(pyodbc.Error):
-            cursor = connection.execute(text)
-            while cursor.nextset():
-                pass
-
-
-@contextlib.contextmanager
-def hog(port: int, name: str, scale: int) -> Iterator[psutil.Process]:
-    command = [sys.executable, "-m", "tests.benchmarks.starvation", "--hog", str(port), name, str(scale)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def select_latencies_ms(port: int, seconds: float) -> list[float]:
@@ -157,7 +114,7 @@ def calls_a_second(port: int, seconds: float) -> float:
         cursor = connect(port, "lab").cursor()
         handle = cursor.execute("EXEC dbo.begin_dialog").fetchval()
         barrier.wait()
-        while time.perf_counter() < end[0]:
+        while not counts[number] or time.perf_counter() < end[0]:
             cursor.execute("{CALL dbo.send_message (?, ?)}", handle, bytes(100))
             counts[number] += 1
 
@@ -193,43 +150,61 @@ def forks_s(server: psutil.Process) -> float:
     return ended
 
 
+def measure_calls(port: int, server: psutil.Process, seconds: float, *hogs: psutil.Process) -> Calls:
+    def read() -> tuple[float, float, float, float]:
+        return processor_s(server), processor_s(*hogs), forks_s(server), time.perf_counter()
+
+    before = read()
+    rate = calls_a_second(port, seconds)
+    *used_s, took_s = (end - begin for begin, end in zip(before, read(), strict=True))
+    return Calls(rate, *(used / took_s for used in used_s))
+
+
 def main(size: Size = FULL) -> None:
-    print("starvation: SELECT 1 beside a hog, calls a second of 10 threads, and the server's memory afterwards")
-    print(f"of {os.cpu_count()} processors the server and the hog used during the calls:")
     print(
-        f"{'hog':>26}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}{'calls/s':>9}{'share':>7}{'MiB':>7}{'server':>8}{'hog':>6}"
+        f"starvation: SELECT 1 beside a hog, calls a second of {THREADS} threads, the server's memory, processors used "
+        f"of {os.cpu_count()} ({size.turns} turns)"
+    )
+    print(
+        f"{'hog':>26}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}{'calls/s':>9}{'of alone':>10}{'of burner':>11}{'95 %':>14}"
+        f"{'MiB':>6}{'server':>8}{'for hog':>9}{'hog':>6}"
     )
     with instance() as (process, port):
         set_up = connect(port)
         for text in SET_UP.split("GO\n"):
             set_up.execute(text)
-        alone = 0.0
-
         server = psutil.Process(process.pid)
 
-        def row(name: str, *hogs: psutil.Process) -> float:
-            latencies = select_latencies_ms(port, size.seconds)
-            before = processor_s(server), processor_s(*hogs) + forks_s(server), time.perf_counter()
-            calls = calls_a_second(port, size.seconds)
-            after = processor_s(server), processor_s(*hogs) + forks_s(server), time.perf_counter()
-            of_server, of_hog, seconds = (end - begin for begin, end in zip(before, after, strict=True))
+        def is_gone() -> bool:
+            sessions = "SELECT COUNT(*) FROM sys.dm_exec_sessions WHERE login_name = 'hog'"
+            return not set_up.execute(sessions).fetchval() and not server.children()
+
+        for name in batches(size.scale):
+            latencies: list[float] = []
+            turns: list[tuple[Calls, Calls, Calls]] = []
+            for _ in range(size.turns):
+                alone = measure_calls(port, server, size.seconds)
+                with hog(port, name, size.scale) as client:
+                    latencies += select_latencies_ms(port, size.seconds)
+                    beside = measure_calls(port, server, size.seconds, client)
+                    resident = resident_mib(process)
+                wait_until(is_gone)
+                with burner(beside.client, beside.fork):
+                    turns.append((alone, beside, measure_calls(port, server, size.seconds)))
+            latencies.sort()
             p50, p99 = (latencies[int(len(latencies) * part)] for part in (0.5, 0.99))
-            share = calls / (alone or calls)
+            of_alone = math.exp(fmean(math.log(beside.rate / alone.rate) for alone, beside, _ in turns))
+            of_burner = interval_of_ratio([math.log(beside.rate / burned.rate) for _, beside, burned in turns])
+            known = f"{of_burner.low:.2f} to {of_burner.high:.2f}" if of_burner.is_known else "none"
+            for_hog = fmean(beside.server - beside.rate * burned.server / burned.rate for _, beside, burned in turns)
             print(
-                f"{name:>26}{p50:>9.1f}{p99:>9.1f}{latencies[-1]:>9.1f}{calls:>9.0f}{share:>7.2f}"
-                f"{resident_mib(process):>7}{of_server / seconds:>8.2f}{of_hog / seconds:>6.2f}",
+                f"{name:>26}{p50:>8.1f}{p99:>8.1f}{latencies[-1]:>8.1f}{fmean(beside.rate for _, beside, _ in turns):>9.0f}"
+                f"{of_alone:>10.2f}{of_burner.ratio:>11.2f}{known:>14}{resident:>6}"
+                f"{fmean(beside.server for _, beside, _ in turns):>8.2f}{for_hog:>9.2f}"
+                f"{fmean(beside.client + beside.fork for _, beside, _ in turns):>6.2f}",
                 flush=True,
             )
-            return calls
-
-        alone = row("none")
-        for name in hogs(size.scale):
-            with hog(port, name, size.scale) as client:
-                row(name, client)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--hog"]:
-        run_hog(int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
-    else:
-        main()
+    main()

@@ -22,7 +22,7 @@ MEASURED = {
     "stall": r"^stall of 200 ms in 1 s, open loop: p99 \d+\.\d ms without, \d+\.\d ms with it \(goal \d+ ms ± 10 %\)\n.*closed",
     "tds": r"microsoft_exec_max +\d+\.\d µs\n(.*\n)* +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d$",
     "broker": r"^ +2( +[1-9]\d*){4}$",
-    "starvation": r"^ +unread( +\d+\.\d){3} +\d+ +\d+\.\d\d +\d+ +\d+\.\d\d +\d+\.\d\d$",
+    "starvation": r"^ +unread( +\d+\.\d){3} +\d+( +\d+\.\d\d){2} +none +\d+ +\d+\.\d\d +-?\d+\.\d\d +\d+\.\d\d$",
     "simulation": r"^  1 of 1 cells completed, [1-9](.*\n)*2 seeds in \d+ s: all checks hold;",
 }
 
