@@ -192,6 +192,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("row_lock_waits", pa.int64()),
         ("row_lock_wait_ms", pa.int64()),
     ),
+    # One row per event that an instance's session kept after the measured window. Only with --events.
+    "events": _kind(
+        ("instance", pa.string()),
+        ("occurred_at_ns", pa.int64()),  # instance's clock
+        ("event", pa.string()),  # latch_suspend_end, broker_activation_task_started ...
+        ("fields", pa.string()),  # JSON: the event's own, by the names and in the units of sys.dm_xe_object_columns
+        ("events_seen", pa.int64()),  # of all kinds while the session ran; the buffer keeps the last ones
+    ),
     # One row per latch class: difference over the measured window.
     "latches": _kind(
         ("instance", pa.string()),

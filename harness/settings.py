@@ -109,6 +109,12 @@ def _without_payloads(workload: Workload, info: ValidationInfo) -> Workload:
     return workload
 
 
+def _of_sqlserver(events: bool, info: ValidationInfo) -> bool:
+    if events and info.data.get("lab") == "embedded":
+        raise ValueError("the embedded server has no Extended Events: leave it out, or measure on SQL Server")
+    return events
+
+
 def _percent(value: object) -> float | None:
     return None if value is None else parse_percent(value)
 
@@ -184,6 +190,9 @@ class Settings(RunSettings):
     master_bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(MASTER_PORT, description="the same: its port")
     workers_per_initiator: Annotated[int, Field(ge=1, le=64)] = Field(
         1, description="processes among which the threads of an initiator are divided"
+    )
+    events: Annotated[bool, AfterValidator(_of_sqlserver)] = Field(
+        False, description="events of latches and broker are recorded after the window of each cell's first block"
     )
     drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
         60.0, description="longest wait until everything sent has been processed"

@@ -96,6 +96,11 @@ BAD_INPUT = [
     (["matrix", "--matrix", "mine.toml"], 2, "there is no matrix file mine.toml"),
     (["plan", "--threads", "0"], 2, "--threads: '0': input should be greater than or equal to 1"),
     (["simulate", "--payloads", "8"], 2, "--payloads: '8' is less than the 32 bytes of a message's header"),
+    (
+        ["run", "--lab", "embedded", "--events"],
+        2,
+        "--events: True: the embedded server has no Extended Events: leave it out",
+    ),
     (["run", "--threads", "0"], 2, "threads '0' is not valid: 1 to 1,000"),
     (["run", "--payload", "big"], 2, "payload bytes 'big' is not valid: 32 to 1,048,576"),
     (["run", "i1-t2000-r1-p100-v2008"], 2, "i1-t2000-r1-p100-v2008: threads: 1 to 1,000 are valid"),

@@ -91,6 +91,12 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
     "arrivals": _option(
         "--arrivals", "NAME", "Intended starts with --rate: constant intervals (constant, default) or poisson."
     ),
+    "events": click.option(
+        "--events/--no-events",
+        default=None,
+        help="Record Extended Events of each cell (waits for latches, activation), in its first block, for three "
+        "seconds after the measured window. Only on SQL Server (default: no).",
+    ),
     "seed": _option("--seed", "NUMBER", "Seed for the order of the cells (default 1)."),
     "results": _option("--results", "DIR", "Folder in which the run gets its own folder (default results).", type=PATH),
     "cells": _option(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     "measure",
     "settle",
     "drain",
+    "events",
     "seed",
     "results",
     "settings",
@@ -88,7 +89,8 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 @click.command(epilog=EXIT_CODES)
 @click.argument("cell", required=False)
 @settings_options(
-    *LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS, "measure", "settle", "drain", "results", "settings"
+    *(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS),
+    *("measure", "settle", "drain", "events", "results", "settings"),
 )
 @click.option("--initiators", metavar="N", help="How many send (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")

@@ -22,7 +22,8 @@ from harness.lab.instances import Instance, Lab, LabError
 from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
-from harness.observe import dialog_pages
+from harness.observe import dialog_pages, event_sessions
+from harness.observe.event_sessions import EventSessions
 from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
 from harness.observe.observers import Observed, TargetProgress
 from harness.records import State
@@ -152,6 +153,7 @@ class Attempt:
     phases: Phases
     settles_in_full: bool = False  # measuring begins after the longest settling, even if the cell is steady before
     on_stopped: Callable[[], None] = lambda: None  # called when clients have stopped and messages are still processed
+    events: EventSessions | None = None  # None: none are recorded
     sending: Sending | None = None  # None: that of the lab's workload
     moments: Moments = field(default_factory=Moments)
     unsteady: Sequence[str] = ()  # what had not settled when the window began
@@ -167,6 +169,7 @@ class Attempt:
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's dialogs, where they are known
     changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of changes over the window
     clock_rows: Sequence[ClockRow] = ()  # of the record `clocks`
+    event_columns: Columns | None = None  # of the record `events`
 
     @property
     def cell(self) -> Cell:
@@ -209,6 +212,9 @@ class Attempt:
                 self._settle()
             with self.phases.phase("measure"):
                 self._measure()
+            if self.events is not None:
+                with self.phases.phase("events"):
+                    self._collect(self.events)
         finally:
             with self.phases.phase("stop"):
                 report = self.report = self._stop()
@@ -301,6 +307,18 @@ class Attempt:
             instances_s = _processor_s_elsewhere(parts.lab, self.changes)
             self.machine = machine_use(machine_before, machine_after, instances_s=instances_s)
 
+    def _collect(self, events: EventSessions) -> None:
+        """Record events while the clients still send, after the window, which they would disturb."""
+        clock = self.equipment.lab.clock
+        try:
+            runs = events.begin([self.equipment.lab.target, *self._taking_part()])
+            until = clock.now_s() + event_sessions.COLLECT_S * runs
+            while (left := until - clock.now_s()) > 0:
+                clock.sleep(min(WATCH_S, left))
+                self.equipment.lab.check()
+        finally:
+            self.event_columns = events.end()
+
     def _stop(self) -> LoadReport | None:
         """Stops the clients, after a failure too. The first failure is the one to report."""
         if not self.moments.measured_to_ns:
@@ -351,6 +369,8 @@ class Attempt:
             found["dialog_pages"] = dialog_pages.columns(
                 dialog_pages.used(self.pages, self.cell.dialog_ratio, self.cell.threads)
             )
+        if self.event_columns:
+            found["events"] = self.event_columns
         if self.clock_rows:
             found["clocks"] = records.columns("clocks", self.clock_rows)
         found["health"] = _health_columns(self.report.health if self.report else ())

@@ -21,6 +21,7 @@ from harness.lab.scripts import ScriptError
 from harness.load.plan import LoadError
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
+from harness.observe.event_sessions import EventSessions
 from harness.observe.queue_sizes import QueueSizes
 from harness.reporting import Reporter
 from harness.settings import Settings
@@ -101,6 +102,7 @@ class LabTestbed:
             self._results,
             phases,
             pages=stage.pages,
+            events=EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None,
         ).run()
 
     def write_to(self, results: Path, settings: Settings) -> None:

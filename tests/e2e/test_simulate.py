@@ -71,6 +71,7 @@ def test_a_run_in_virtual_time_ends_with_tables_figures_and_a_report_of_a_model(
         "processed",
         "clocks",
         "containers",
+        "events",
     }
     assert (results / "figures" / "figure-2-throughput-1-initiator.png").is_file()
     page = (results / "report.html").read_text()

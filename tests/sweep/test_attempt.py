@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from harness.lab import dialog_pool
 from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending, WorkerClock
 from harness.matrix import Cell, Visit
+from harness.observe import event_sessions
 from harness.observe.dialog_pages import DialogPage
 from harness.observe.machine_use import MachineTotals
 from harness.records import State
@@ -332,6 +334,36 @@ def test_instances_in_containers_of_this_machine_are_no_other_processes(
     [file] = (bench.results / "raw" / "machine").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
     assert row["others_percent"] == 0
+
+
+class FakeEvents:
+    """One event, while the clients send."""
+
+    def __init__(self, tell: Any = None) -> None:
+        self.began_at_ns = 0
+
+    def begin(self, instances: Sequence[Any]) -> bool:
+        assert [one.name for one in instances] == ["target", "initiator-1", "initiator-2"]
+        self.began_at_ns = time.time_ns()
+        return True
+
+    def end(self) -> dict[str, list[Any]]:
+        assert self.began_at_ns
+        return records.columns("events", [("target", 5, "latch_suspend_end", '{"page_id": "367"}', 8)])
+
+
+def test_events_are_recorded_behind_the_window(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_sessions, "COLLECT_S", 0.01)
+    attempt = bench.attempt()
+    events = FakeEvents()
+    attempt.events = events  # type: ignore[assignment]
+    attempt.run()
+    assert list(bench.phases.seconds)[2:5] == ["measure", "events", "stop"]
+    row = cell_row(bench.results)
+    assert row["measured_to_ns"] <= events.began_at_ns <= row["stopped_at_ns"]
+    [file] = (bench.results / "raw" / "events").glob("*.parquet")
+    [event] = pq.read_table(file).to_pylist()
+    assert (event["event"], event["fields"], event["events_seen"]) == ("latch_suspend_end", '{"page_id": "367"}', 8)
 
 
 def test_clocks_of_client_machines_are_recorded_and_a_wrong_one_is_noted(
