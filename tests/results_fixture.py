@@ -374,7 +374,6 @@ def _reduced_cell(visit: Visit, shape: str, factor: float, run_id: str, lab: str
         "load_average_1m": 1.5,
         "steal_percent": 0.2,
         "others_percent": 3.0,
-        "processor_time_difference_percent": None,
         "growth_bytes": 0,
         "settle_s": 2.2,
         "measured_s": 1.0,

@@ -268,7 +268,7 @@ class Observers:
         for name in snapshots.at_odds(found["containers"]) if "containers" in found else ():
             self._tell(
                 f"{name} does not count the processor time that the kernel counts for its container: more than "
-                f"{snapshots.PROCESSOR_TIME_TOLERANCE:.0%} apart in a cell; reduced/cells has the difference of each"
+                f"{snapshots.PROCESSOR_TIME_TOLERANCE:.0%} apart in a cell; raw/containers has both of each"
             )
         return found
 

@@ -229,7 +229,6 @@ def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
             top_waits=instance_activity.top_waits(waits),
             health=circumstances.workers(rows["health"]),
             machine=circumstances.machine(rows["machine"]),
-            containers=circumstances.containers(rows["containers"]),
             growth=circumstances.growth(rows["file_io"]),
         ),
     )

@@ -20,8 +20,6 @@ NS_PER_S = 1_000_000_000
 CIRCUMSTANCES = ("state", "state_reason", "settled", "readers_at_begin", "readers_at_end", "late_samples")
 OF_A_WORKER = ("processor_percent", "run_delay_percent", "hub_lag_ms", "between_calls_percent")
 WORKERS = tuple(f"worker_{name}_max" for name in OF_A_WORKER)
-# Of the container's.
-CONTAINERS = "processor_time_difference_percent"
 MACHINE = ("load_average_1m", "steal_percent", "others_percent")
 
 PAIR = ("block", "server_version", "initiators", "threads", "payload_bytes")
@@ -88,11 +86,10 @@ def cells(
     top_waits: DataFrame,
     health: DataFrame,
     machine: DataFrame,
-    containers: DataFrame,
     growth: DataFrame,
 ) -> DataFrame:
     """Return one row per cell and block: axes, rates of the measured window, latencies, depths, waits, durations."""
-    parts = (calls, processed, end_to_end, processors, peaks, top_waits, health, machine, containers, growth)
+    parts = (calls, processed, end_to_end, processors, peaks, top_waits, health, machine, growth)
     window_s = elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s")
     known = beside(ATTEMPT, attempts, *parts).select("*", window_s)
     until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")
@@ -114,7 +111,6 @@ def cells(
         *WORKERS,
         "late_samples",
         *MACHINE,
-        CONTAINERS,
         "growth_bytes",
         _seconds("started_at_ns", "measured_from_ns").alias("settle_s"),
         F.round("window_s", 3).alias("measured_s"),

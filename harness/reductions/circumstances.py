@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, CONTAINERS, MACHINE, OF_A_WORKER, WORKERS
+from harness.reductions.cells import ATTEMPT, MACHINE, OF_A_WORKER, WORKERS
 
 
 def workers(health: DataFrame) -> DataFrame:
@@ -21,13 +21,6 @@ def workers(health: DataFrame) -> DataFrame:
 def machine(use: DataFrame) -> DataFrame:
     """Return one row per attempt: what else its machine did; no row in virtual time."""
     return use.select(*ATTEMPT, *(F.round(name, 2).alias(name) for name in MACHINE))
-
-
-def containers(times: DataFrame) -> DataFrame:
-    """Return one row per attempt: the largest difference between an instance's processor time and its container's."""
-    beyond = F.col("processor_time_ms") - F.col("container_time_ms")
-    percent = 100 * beyond / F.nullif("container_time_ms", F.lit(0))
-    return times.groupBy(*ATTEMPT).agg(F.round(F.max_by(percent, F.abs(percent)), 2).alias(CONTAINERS))
 
 
 def growth(file_io: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.cells import CONTAINERS, MACHINE, WORKERS, cells, completed_attempts, gain
+from harness.reductions.cells import MACHINE, WORKERS, cells, completed_attempts, gain
 from tests.reductions.conftest import CELL, COMPLETED, S
 
 pytestmark = pytest.mark.spark
@@ -64,7 +64,6 @@ def cell(spark, raw):
             top_waits=part("initiator_top_waits string, target_top_waits string", None),
             health=part(", ".join(f"{name} double" for name in WORKERS), None),
             machine=part(", ".join(f"{name} double" for name in MACHINE), None),
-            containers=part(f"{CONTAINERS} double", -7.5),
             growth=part("growth_bytes long", None),
         ).collect()
         return found
@@ -84,7 +83,6 @@ def test_a_cell_keeps_the_state_and_the_figures_of_its_record(cell):
     assert (row.state, row.state_reason, row.settled) == ("behind", "why", True)
     assert (row.readers_at_begin, row.readers_at_end, row.late_samples) == (1, 2, 0)
     assert (row.worker_processor_percent_max, row.steal_percent, row.growth_bytes) == (None, None, None)
-    assert row.processor_time_difference_percent == -7.5
 
 
 def test_a_cell_without_calls_in_the_window_sent_nothing(cell):

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from harness.reductions.circumstances import containers, growth, machine, workers
+from harness.reductions.circumstances import growth, machine, workers
 
 pytestmark = pytest.mark.spark
 
@@ -17,13 +17,6 @@ def test_a_delay_that_no_worker_knows_is_null(raw):
     figures = {"processor_percent": 40.0, "hub_lag_ms_max": 2.0, "between_calls_percent": 1.0}
     (row,) = workers(raw("health", [figures | {"run_delay_percent": math.nan}])).collect()
     assert row.worker_run_delay_percent_max is None
-
-
-def test_a_cell_has_the_largest_difference_between_an_instance_and_its_container(raw):
-    times = [(1000, 1100), (1000, 850), (0, 5)]
-    rows = [{"container_time_ms": container, "processor_time_ms": own} for container, own in times]
-    (row,) = containers(raw("containers", rows)).collect()
-    assert row.processor_time_difference_percent == -15.0
 
 
 def test_the_machines_figures_are_kept_and_the_growth_of_files_added_up(raw):
