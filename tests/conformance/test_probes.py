@@ -12,6 +12,7 @@ import pyodbc
 import pytest
 
 from harness.lab import scripts
+from harness.observe import event_sessions
 from tests.conformance.servers import ON_SQLSERVER
 from tests.conformance.test_dialogs import BEGIN, arrived, begin, receive, send
 from tests.conformance.test_queues import ENABLED, MONITOR, STUB, activate, stored
@@ -435,6 +436,37 @@ def test_extended_events_of_the_broker(connection):
         connection,
         "SELECT name FROM sys.dm_xe_objects WHERE object_type = 'event' AND name LIKE '%broker%' ORDER BY name;",
     )
+
+
+@sqlserver_alone
+def test_fields_of_a_wait_for_a_latch(connection):
+    text = "SELECT name, type_name, description FROM sys.dm_xe_object_columns WHERE object_name = 'latch_suspend_end' AND column_type = 'data' ORDER BY column_id;"
+    assert {"database_id", "file_id", "page_id", "duration", "mode", "class"} <= {
+        row[0] for row in rows(connection, text)
+    }
+
+
+@sqlserver_alone
+def test_an_event_session_of_a_cell_is_created_read_and_dropped(services):
+    """The manual lists no events: whether an instance has all those of the script shows when it creates the session."""
+    variables = {"Session": "harness_probe", "DatabaseId": str(services.execute("SELECT DB_ID();").fetchval())}
+    steps = {
+        step: scripts.single(f"observe/events_{step}.sql", variables) for step in ("drop", "create", "start", "read")
+    }
+    try:
+        for step in ("drop", "create", "start"):
+            services.execute(steps[step])
+        [(target_data,)] = rows(services, steps["read"])
+        assert event_sessions.read(target_data)[0] >= 0
+    finally:
+        services.execute(steps["drop"])
+    assert not rows(services, steps["read"])
+
+
+@sqlserver_alone
+def test_the_power_plan_is_read_without_an_error(connection):
+    [(_, refused)] = rows(connection, scripts.single("doctor/power_plan.sql", {}))
+    assert refused is None
 
 
 @sqlserver_alone

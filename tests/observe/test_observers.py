@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.observe import observers
 from harness.observe.observers import FAILURE, Observer, Sample
+from harness.observe.snapshots import Snapshot
 
 
 class FakeInstance:
@@ -100,3 +103,27 @@ def test_a_snapshot_of_a_dead_instance_raises_its_error(observing: Any) -> None:
     instance.broken = True
     with pytest.raises(ConnectionError, match="gone"):
         observing(instance, interval_s=1).snapshot().result(timeout=120)
+
+
+def test_an_instance_whose_container_used_other_processor_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = iter([Snapshot(0, processor_time_ms=0, container_time_ms=0)])
+
+    def fake(instance: Any) -> Any:
+        def snapshot() -> Future[Snapshot]:
+            future: Future[Snapshot] = Future()
+            future.set_result(next(taken, Snapshot(1, processor_time_ms=1200, container_time_ms=1000)))
+            return future
+
+        nothing = dict.fromkeys(("begin", "prepare", "end", "close"), lambda: None)
+        return SimpleNamespace(instance=instance, snapshot=snapshot, **nothing)
+
+    monkeypatch.setattr(observers, "Observer", fake)
+    monkeypatch.setattr(observers, "LatchWatch", fake)
+    told: list[str] = []
+    watching = observers.Observers([FakeInstance()], told.append)  # type: ignore[list-item]
+    watching.begin(1)
+    watching.window_begins()
+    watching.window_ends()
+    assert watching.changes(timeout_s=1)["containers"]["container_time_ms"] == [1000]
+    [line] = told
+    assert line.startswith("target does not count the processor time that the kernel counts for its container")
