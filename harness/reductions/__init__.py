@@ -47,12 +47,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyarrow import dataset
+from pyarrow.fs import LocalFileSystem
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from harness.records import SCHEMAS, ResultsError, write_table
-from harness.reductions import bins, cells, circumstances, instance_activity, messages, raw_files
+from harness.records import KEY, SCHEMAS, ResultsError, write_table
+from harness.reductions import bins, cells, circumstances, instance_activity, latencies, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_session import LOCAL, is_local, reach, session
 from harness.reporting import to_standard_error
@@ -137,19 +138,26 @@ def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path
     """Make one folder per kind, with the columns that tables read of all files that count, in a few large files.
 
     To open a file costs Spark 4 ms of a processor, as much as 10,000 rows. A sweep has thousands of files, and some
-    are read four times.
+    are read three times. A row has the number of its attempt, and only that of a cell has id and axes.
     """
+    keys = {raw_files.attempt_of(path): key for key, path in enumerate(files["cells"])}
     folders = {}
     for kind, paths in files.items():
         folders[kind] = scratch / "raw" / kind
         folders[kind].mkdir(parents=True)
-        columns = [SCHEMAS[kind].field(name) for name in _columns_read(kind)]
-        strings = [field.name for field in columns if field.type == pa.string()]
+        schema = gathered_schema(kind)
+        strings = [field.name for field in schema if field.type == pa.string()]
         options = dataset.ParquetFileFormat().make_write_options(use_dictionary=strings, compression="lz4")
         try:
             if paths:
                 dataset.write_dataset(
-                    dataset.dataset([str(path) for path in paths], pa.schema(columns), format="parquet"),
+                    dataset.FileSystemDataset.from_paths(
+                        [str(path) for path in paths],
+                        schema,
+                        dataset.ParquetFileFormat(),
+                        LocalFileSystem(),
+                        [dataset.field(cells.ATTEMPT_KEY) == keys[raw_files.attempt_of(path)] for path in paths],
+                    ),
                     folders[kind],
                     format="parquet",
                     file_options=options,
@@ -162,8 +170,11 @@ def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path
     return folders
 
 
-def _columns_read(kind: str) -> list[str]:
-    return list(messages.COLUMNS_READ.get(kind, SCHEMAS[kind].names))
+def gathered_schema(kind: str) -> pa.Schema:
+    """Return the columns of gathered records: the number of the attempt, and what tables read of the others."""
+    own = [field.name for field in SCHEMAS[kind] if field not in KEY or kind == "cells"]
+    read = messages.COLUMNS_READ.get(kind, own)
+    return pa.schema([pa.field(cells.ATTEMPT_KEY, pa.int32()), *(SCHEMAS[kind].field(name) for name in read)])
 
 
 class Tables:
@@ -205,31 +216,25 @@ def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
     counting = tables.compute(cells.completed_attempts(rows["cells"]), "attempts")
     if counting.isEmpty():
         raise ResultsError("no cell was completed: nothing to reduce")
-    receives = messages.with_counted(rows["receives"], rows["processed"])
-    seconds = tables.write(
-        "seconds",
-        messages.seconds(
-            counting,
-            messages.sent_by_second(rows["calls"], counting),
-            messages.processed_by_second(receives, counting),
-            messages.depth_by_second(rows["samples"], counting),
-        ),
-    )
-    tables.write("bins", bins.bins(counting, messages.returned_calls(rows["calls"]), receives))
+    course = tables.compute(messages.course(counting, rows["calls"], rows["receives"], rows["processed"]), "course")
+    depths = messages.depth_by_second(rows["samples"], counting)
+    seconds = tables.write("seconds", messages.seconds(counting, course, depths))
+    tables.write("bins", bins.bins(counting, course))
     waits = tables.write("waits", instance_activity.waits(rows["waits"], counting))
+    timed = latencies.timed(counting, rows["calls"], rows["deliveries"])
+    ranges = tables.compute(latencies.ranges(timed), "ranges")
     by_cell = tables.write(
         "cells",
         cells.cells(
             counting,
-            calls=messages.calls_in_window(rows["calls"], counting),
-            processed=messages.processed_in_window(receives, counting),
-            end_to_end=messages.end_to_end(rows["deliveries"], counting),
+            counts=messages.counts(course),
+            latencies=latencies.latencies(counting, timed, ranges),
             processors=instance_activity.processor_use(rows["processors"], counting),
             peaks=messages.peaks(seconds),
             top_waits=instance_activity.top_waits(waits),
-            health=circumstances.workers(rows["health"]),
-            machine=circumstances.machine(rows["machine"]),
-            growth=circumstances.growth(rows["file_io"]),
+            health=circumstances.workers(rows["health"], counting),
+            machine=circumstances.machine(rows["machine"], counting),
+            growth=circumstances.growth(rows["file_io"], counting),
         ),
     )
     tables.write("gain", cells.gain(by_cell))
@@ -244,7 +249,7 @@ def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
     """Read the gathered records of one kind in a folder, with the types of `harness.records`."""
-    return spark.read.schema(raw_schema(kind)).parquet(readable(folder)).select(*_columns_read(kind))
+    return spark.read.schema(spark_schema(gathered_schema(kind))).parquet(readable(folder))
 
 
 def readable(path: Path) -> str:
@@ -253,7 +258,11 @@ def readable(path: Path) -> str:
 
 
 def raw_schema(kind: str) -> T.StructType:
-    return T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
+    return spark_schema(SCHEMAS[kind])
+
+
+def spark_schema(schema: pa.Schema) -> T.StructType:
+    return T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in schema])
 
 
 def _first_line(error: Exception) -> str:

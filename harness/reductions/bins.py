@@ -12,7 +12,7 @@ import itertools
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, beside
+from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, AXES, NS_PER_S, beside
 
 # The phases of a cell, each from one moment to the next.
 EDGES = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
@@ -32,8 +32,7 @@ def phases(attempts: DataFrame) -> DataFrame:
         for phase, (begin, end) in zip(PHASES, itertools.pairwise(EDGES), strict=True)
     }
     known = attempts.select(
-        *AXES,
-        "attempt",
+        *(ATTEMPT_KEY, *AXES, "attempt"),
         *EDGES,
         *(length.alias(f"{phase}_ns") for phase, length in lengths.items()),
         *(
@@ -61,11 +60,10 @@ def bin_of(moment: str) -> Column:
     return F.greatest(F.lit(0), F.least(F.col("no_first") - 1, phase_bin)).cast("int")
 
 
-def bins(attempts: DataFrame, calls: DataFrame, receives: DataFrame) -> DataFrame:
+def bins(attempts: DataFrame, course: DataFrame) -> DataFrame:
     """Return one row per bin of a cell in a block: its phase, begin and length in seconds, messages sent and processed.
 
-    A message is sent when its call returns, and processed when the target counts its RECEIVE. `calls` are those that
-    succeeded, with `returned_at_ns`.
+    `course` is that of `harness.reductions.messages`.
     """
     by_phase = phases(attempts)
     grid = by_phase.select(
@@ -96,16 +94,7 @@ def bins(attempts: DataFrame, calls: DataFrame, receives: DataFrame) -> DataFram
             for step, name in ((0, "from_ns"), (1, "to_ns"))
         ),
     )
-    marks = calls.select(*ATTEMPT, F.col("returned_at_ns").alias("at_ns"), F.lit(1).alias("sent")).unionByName(
-        receives.select(*ATTEMPT, F.col("received_at_ns").alias("at_ns"), F.col("messages").alias("processed")),
-        allowMissingColumns=True,
-    )
-    moments = F.broadcast(by_phase.drop(*(name for name in AXES if name not in ATTEMPT)))
-    counted = (
-        marks.join(moments, on=list(ATTEMPT), how="inner")
-        .groupBy(*ATTEMPT, bin_of("at_ns").alias("bin"))
-        .agg(F.sum("sent").alias("sent"), F.sum("processed").alias("processed"))
-    )
+    counted = course.groupBy(*ATTEMPT, "bin").agg(F.sum("sent").alias("sent"), F.sum("processed").alias("processed"))
     return beside((*ATTEMPT, "bin"), cut, counted).select(
         *(*AXES, "attempt", "bin", "phase"),
         F.round(F.col("from_ns") / NS_PER_S, 6).alias("from_s"),

@@ -12,7 +12,8 @@ from harness.whitepaper import BASE_DIALOG_RATIO
 
 AXES = ("cell_id", "block", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
 ATTEMPT = ("cell_id", "block", "attempt")
-KEY = (*AXES, "attempt")  # of every raw record
+ATTEMPT_KEY = "attempt_key"  # the number of an attempt in one reduction, which gathered records have instead of KEY
+KEY = (*AXES, "attempt")  # of every raw record, and of every table but `cells` and `gain`
 OPEN_LOOP = ("rate_per_s", "due_calls", "late_calls", "missed_calls")
 MOMENTS = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
 NS_PER_S = 1_000_000_000
@@ -33,7 +34,7 @@ def completed_attempts(cells: DataFrame) -> DataFrame:
         .orderBy(F.col("attempt").desc())
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    promised = (*AXES, "attempt", *MOMENTS, *CIRCUMSTANCES, "sent_messages", "processed_messages", *OPEN_LOOP)
+    promised = (ATTEMPT_KEY, *KEY, *MOMENTS, *CIRCUMSTANCES, "sent_messages", "processed_messages", *OPEN_LOOP)
     needed = cells.select(*promised, "outcome")
     completed = needed.where((F.col("outcome") == "completed") & (F.col("measured_to_ns") > F.col("measured_from_ns")))
     return completed.withColumn("place", F.row_number().over(latest_first)).where(F.col("place") == 1).select(*promised)
@@ -54,11 +55,9 @@ def beside(keys: Sequence[str], table: DataFrame, *others: DataFrame) -> DataFra
 
 
 def with_moments(rows: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Return the rows of attempts that count, with the moments of their attempt."""
-    moments = attempts.select(
-        *ATTEMPT, "started_at_ns", "measured_from_ns", "measured_to_ns", "drained_at_ns", "rate_per_s"
-    )
-    return rows.join(F.broadcast(moments), on=list(ATTEMPT), how="inner")
+    """Return the rows of attempts that count, with the axes and moments of their attempt instead of its number."""
+    moments = attempts.select(ATTEMPT_KEY, *KEY, "started_at_ns", "measured_from_ns", "measured_to_ns")
+    return rows.join(F.broadcast(moments), on=ATTEMPT_KEY, how="inner").drop(ATTEMPT_KEY)
 
 
 def in_window(moment: str) -> Column:
@@ -78,9 +77,8 @@ def elapsed_s(start: str, end: str) -> Column:
 def cells(
     attempts: DataFrame,
     *,
-    calls: DataFrame,
-    processed: DataFrame,
-    end_to_end: DataFrame,
+    counts: DataFrame,
+    latencies: DataFrame,
     processors: DataFrame,
     peaks: DataFrame,
     top_waits: DataFrame,
@@ -89,7 +87,7 @@ def cells(
     growth: DataFrame,
 ) -> DataFrame:
     """Return one row per cell and block: axes, rates of the measured window, latencies, depths, waits, durations."""
-    parts = (calls, processed, end_to_end, processors, peaks, top_waits, health, machine, growth)
+    parts = (counts, latencies, processors, peaks, top_waits, health, machine, growth)
     window_s = elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s")
     known = beside(ATTEMPT, attempts, *parts).select("*", window_s)
     until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, KEY, NS_PER_S, elapsed_s, in_window, with_moments
+from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, KEY, NS_PER_S, elapsed_s, in_window, with_moments
 
 MIB = 1024 * 1024
 FILE_COUNTS = (
@@ -30,7 +30,7 @@ def processor_use(processors: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return one row per attempt: processor time of the target and of all initiators, in percent of the available."""
     used = with_moments(
         processors.select(
-            *ATTEMPT,
+            ATTEMPT_KEY,
             "instance",
             F.col("processor_time_ms").alias("used_ms"),
             (F.col("window_ns") / 1e6 * F.col("processors")).alias("available_ms"),
@@ -59,7 +59,7 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """
     is_idle = F.col("wait_type").isin(*IDLE_WAITS) | F.col("wait_type").startswith("SLEEP_")
     needed = raw.where(~is_idle).select(
-        *KEY,
+        ATTEMPT_KEY,
         F.when(F.col("instance") == "target", "target").otherwise("initiator").alias("role"),
         "wait_type",
         "waiting_tasks",
@@ -112,7 +112,7 @@ def _listed(role: str) -> Column:
 def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return one row per cell, instance and latch class for which a task waited."""
     needed = raw.where((F.col("waiting_requests") > 0) | (F.col("wait_time_ms") > 0)).select(
-        *KEY, "instance", "latch_class", "waiting_requests", "wait_time_ms"
+        ATTEMPT_KEY, "instance", "latch_class", "waiting_requests", "wait_time_ms"
     )
     return with_moments(needed, attempts).select(
         *(*KEY, "instance", "latch_class", "waiting_requests", "wait_time_ms"),
@@ -129,7 +129,7 @@ def index_waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """
     counts = ("page_latch_waits", "page_latch_wait_ms", "page_io_latch_waits", "page_io_latch_wait_ms")
     locks = ("row_locks", "row_lock_waits", "row_lock_wait_ms")
-    needed = raw.select(*KEY, "instance", "object_name", "index_id", *counts, *locks)
+    needed = raw.select(ATTEMPT_KEY, "instance", "object_name", "index_id", *counts, *locks)
     of_instance = Window.partitionBy(*ATTEMPT, "instance").rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
     )
@@ -148,7 +148,7 @@ def spinlocks(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return the spinlocks with the most spins of each cell and instance, with their rates."""
     counts = ("collisions", "spins", "backoffs", "sleep_ms")
     most_first = Window.partitionBy(*ATTEMPT, "instance").orderBy(F.col("spins").desc(), "spinlock")
-    placed = with_moments(raw.select(*KEY, "instance", "spinlock", *counts), attempts).withColumn(
+    placed = with_moments(raw.select(ATTEMPT_KEY, "instance", "spinlock", *counts), attempts).withColumn(
         "place", F.row_number().over(most_first.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     )
     return placed.where(F.col("place") <= SPINLOCKS_KEPT).select(
@@ -164,7 +164,7 @@ def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
 
     A file that was not read, or not written, has no mean stall.
     """
-    needed = raw.select(*KEY, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS)
+    needed = raw.select(ATTEMPT_KEY, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS)
     return with_moments(needed, attempts).select(
         *(*KEY, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS),
         _per_second("reads").alias("reads_per_s"),
@@ -183,7 +183,7 @@ def counters(samples: DataFrame, attempts: DataFrame) -> DataFrame:
     The change is null for a single sample; a window of a second hardly has more.
     """
     needed = samples.where(F.col("metric") == "counter").select(
-        *KEY, "instance", "sampled_at_ns", F.col("label").alias("counter"), "value"
+        ATTEMPT_KEY, "instance", "sampled_at_ns", F.col("label").alias("counter"), "value"
     )
     seen = with_moments(needed, attempts).where(in_window("sampled_at_ns"))
     between_s = (F.max("sampled_at_ns") - F.min("sampled_at_ns")) / NS_PER_S
@@ -211,7 +211,7 @@ def page_spread(dialog_pages: DataFrame, attempts: DataFrame) -> DataFrame:
     each other's latch. `handles_sequential` says whether handles ascend in the order in which the dialogs were begun,
     on which the 150 trick depends; null for a single dialog.
     """
-    needed = dialog_pages.select(*KEY, "instance", "dialog_id", "file_id", "page_id", "handle_rank")
+    needed = dialog_pages.select(ATTEMPT_KEY, "instance", "dialog_id", "file_id", "page_id", "handle_rank")
     of_instance = Window.partitionBy(*ATTEMPT, "instance")
     of_page = Window.partitionBy(*ATTEMPT, "instance", "file_id", "page_id").rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
@@ -240,10 +240,10 @@ def latch_share(latch_waits: DataFrame, samples: DataFrame, attempts: DataFrame)
     """
     object_name = F.when(F.col("object_name") == "", UNRESOLVED).otherwise(F.col("object_name"))
     waiting = latch_waits.select(
-        *(*KEY, "instance", "sampled_at_ns", object_name.alias("object_name"), "wait_type", "wait_duration_ms")
+        *(ATTEMPT_KEY, "instance", "sampled_at_ns", object_name.alias("object_name"), "wait_type", "wait_duration_ms")
     )
     looks = samples.where(F.col("metric") == "latch_looks").select(
-        *(*KEY, "instance", "sampled_at_ns"), F.col("value").cast("long").alias("looks")
+        *(ATTEMPT_KEY, "instance", "sampled_at_ns"), F.col("value").cast("long").alias("looks")
     )
     of_instance = Window.partitionBy(*ATTEMPT, "instance").rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing

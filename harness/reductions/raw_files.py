@@ -69,6 +69,12 @@ def read(results: Path) -> RawRecords:
     return RawRecords(manifest, files, tuple(notes))
 
 
+def attempt_of(path: Path) -> Attempt | None:
+    """Return the attempt of a raw file by its name; None if it is no raw file."""
+    match = RAW_FILE.fullmatch(path.name)
+    return (match["cell"], int(match["block"]), int(match["attempt"])) if match else None
+
+
 def _sort_files(raw: Path, notes: list[str]) -> tuple[dict[str, dict[Attempt, list[Path]]], dict[Attempt, str]]:
     """Return all readable files by kind and attempt, and the name of a damaged file by attempt."""
     readable: dict[str, dict[Attempt, list[Path]]] = {kind: defaultdict(list) for kind in SCHEMAS}
@@ -76,13 +82,12 @@ def _sort_files(raw: Path, notes: list[str]) -> tuple[dict[str, dict[Attempt, li
     for kind, schema in SCHEMAS.items():
         folder = raw / kind
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-            match = RAW_FILE.fullmatch(path.name)
-            if match is None:
+            attempt = attempt_of(path)
+            if attempt is None:
                 # A killed writer leaves temporary files; they need no note.
                 if path.suffix != ".tmp":
                     notes.append(f"raw/{kind}/{path.name} is not a raw record and is ignored")
                 continue
-            attempt = (match["cell"], int(match["block"]), int(match["attempt"]))
             if _has_columns(path, schema):
                 readable[kind][attempt].append(path)
             else:
@@ -102,7 +107,7 @@ def _is_of_another_version(raw: Path) -> bool:
 
 def _has_columns(path: Path, schema: pa.Schema) -> bool:
     try:
-        found = pq.read_schema(path)
+        found = pq.ParquetFile(path).schema_arrow  # in half the time of pq.read_schema
     except (OSError, pa.ArrowException):
         return False
     return all(field.name in found.names and found.field(field.name).type == field.type for field in schema)

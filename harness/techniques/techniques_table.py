@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from harness import records
 from harness.load_model import CLOSED_LOOP
 from harness.observe.observers import INTERVAL_S
-from harness.reductions.messages import QUANTILES, values_needed
+from harness.reductions.latencies import QUANTILES, values_needed
 from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"

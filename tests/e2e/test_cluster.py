@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from harness.matrix import Cell, Visit
 from harness.reductions import gather, raw_files, read_raw
 from harness.reductions.cells import completed_attempts
-from harness.reductions.messages import calls_in_window
+from harness.reductions.latencies import latencies, ranges, timed
 from harness.reductions.spark_session import context, session
 from harness.simulation import packages, parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
@@ -85,11 +85,12 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
         spark_job.run(experiment, turns, master="local", open_world=worlds(), on_entry=entries.append)
         # One table: all of them would cost three times the processor time.
         with session(raw_bytes=0, master=master) as spark:
-            calls, cells = (read_raw(spark, kind, folders[kind]) for kind in ("calls", "cells"))
-            [row] = calls_in_window(calls, completed_attempts(cells)).collect()
+            cells, *rows = (read_raw(spark, kind, folders[kind]) for kind in ("cells", "calls", "deliveries"))
+            attempts = completed_attempts(cells)
+            values = timed(attempts, *rows)
+            [row] = latencies(attempts, values, ranges(values)).collect()
     assert len(entries) == 2
     assert all(entry.reason.endswith(f"/{packages.NAME}/harness/__init__.py") for entry in entries)
     expected = oracle.cell_numbers(run, CELLS[0])
-    assert row.calls_in_window == expected["sent_per_s"]  # in a window of a second
-    for name in ("latency_us_p50", "latency_us_p95"):
+    for name in ("latency_us_p50", "latency_us_p95", "end_to_end_us_p50", "end_to_end_us_p95"):
         assert row[name] == pytest.approx(expected[name], abs=0.006), name

@@ -1,13 +1,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.matrix import Cell
 from harness.records import SCHEMAS
-from harness.reductions import raw_schema
-from harness.reductions.cells import completed_attempts
+from harness.reductions import gathered_schema, spark_schema
+from harness.reductions.cells import ATTEMPT_KEY, completed_attempts
 from harness.reductions.spark_session import context, session
 from tests import warm_jvm
 
@@ -24,7 +25,7 @@ def spark(gateway: Any) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def raw(spark):
-    """Raw records of a kind from the columns that matter: `raw("calls", [{"latency_ns": 5}, ...])`."""
+    """Gathered records of a kind from the columns that matter: `raw("calls", [{"latency_ns": 5}, ...])`."""
 
     def make(kind: str, rows: list[dict[str, Any]], cell: Cell = CELL) -> DataFrame:
         key = {
@@ -45,12 +46,14 @@ def raw(spark):
             | row
             for row in rows
         ]
+        schema = gathered_schema(kind)
+        numbered = [row | {ATTEMPT_KEY: row["block"] * 10 + row["attempt"]} for row in known]
         return spark.createDataFrame(
-            [tuple(_typed(kind, row, name) for name in names) for row in known], raw_schema(kind)
+            [tuple(_typed(schema, row, name) for name in schema.names) for row in numbered], spark_schema(schema)
         )
 
-    def _typed(kind: str, row: dict[str, Any], name: str) -> Any:
-        return float(row[name]) if str(SCHEMAS[kind].field(name).type) == "double" else row[name]
+    def _typed(schema: pa.Schema, row: dict[str, Any], name: str) -> Any:
+        return float(row[name]) if str(schema.field(name).type) == "double" else row[name]
 
     return make
 

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.spark
 
 
 def table(raw, attempts, *, calls=(), receives=()):
-    rows = bins.bins(attempts, messages.returned_calls(raw("calls", list(calls))), raw("receives", list(receives)))
-    return rows.orderBy("bin").toPandas()
+    course = messages.course(attempts, raw("calls", list(calls)), raw("receives", list(receives)), raw("processed", []))
+    return bins.bins(attempts, course).orderBy("bin").toPandas()
 
 
 def call_that_returns_at(ns):

@@ -48,17 +48,13 @@ def cell(spark, raw):
             schema = "cell_id string, block int, attempt int, " + columns
             return spark.createDataFrame([] if values == (None,) else [(*keys, *values)], schema)
 
+        counted = "calls_in_window long, processed_in_window long, receives_in_window long"
         latencies = ", ".join(f"latency_us_{name} double" for name in ("p50", "p95", "p99", "max"))
         ends = "end_to_end_us_p50 double, end_to_end_us_p95 double, end_to_end_us_p99 double, end_to_end_negative long"
         (found,) = cells(
             attempts,
-            calls=part(
-                f"calls_in_window long, {latencies}", *([None] if calls is None else [calls, 1.0, 2.0, 3.0, 4.0])
-            ),
-            processed=part(
-                "processed_in_window long, receives_in_window long", *([None] if processed is None else [processed, 2])
-            ),
-            end_to_end=part(ends, None),
+            counts=part(counted, calls, processed, 2),
+            latencies=part(f"{latencies}, {ends}", None),
             processors=part("initiator_processor_percent double, target_processor_percent double", None),
             peaks=part("queue_depth_peak long, transmission_queue_depth_peak long", None),
             top_waits=part("initiator_top_waits string, target_top_waits string", None),

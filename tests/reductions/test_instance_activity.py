@@ -1,6 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
+from harness.reductions.cells import completed_attempts
 from harness.reductions.instance_activity import (
     counters,
     file_io,
@@ -13,7 +14,7 @@ from harness.reductions.instance_activity import (
     top_waits,
     waits,
 )
-from tests.reductions.conftest import CELL, S
+from tests.reductions.conftest import CELL, COMPLETED, S
 
 pytestmark = pytest.mark.spark
 
@@ -261,11 +262,11 @@ def test_waits_are_summed_by_role_and_ranked_and_idle_ones_left_out(spark, raw, 
     assertDataFrameEqual(actual, expected)
 
 
-def test_a_wait_has_its_rates_its_mean_and_how_many_tasks_of_an_instance_wait_at_a_time(spark, raw, attempts):
+def test_a_wait_has_its_rates_its_mean_and_how_many_tasks_of_an_instance_wait_at_a_time(spark, raw):
     # The window is two seconds; two initiators have 50 threads each, the target 16 readers.
     rows = [wait(f"initiator-{number}", "PAGELATCH_EX", 20_000, waiting_tasks=4000) for number in (1, 2)]
     rows.append(wait("target", "WRITELOG", 3000, waiting_tasks=1000))
-    actual = waits(raw("waits", [row | {"initiators": 2} for row in rows]), attempts)
+    actual = waits(raw("waits", rows), completed_attempts(raw("cells", [COMPLETED | {"initiators": 2}])))
     expected = spark.createDataFrame(
         [("PAGELATCH_EX", 4000.0, 20_000.0, 5.0, 10.0), ("WRITELOG", 500.0, 1500.0, 3.0, 1.5)],
         "wait_type string, waits_per_s double, wait_ms_per_s double, wait_ms_mean double, waiting_tasks_mean double",
