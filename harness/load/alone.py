@@ -24,7 +24,7 @@ from harness.lab.opening import select_lab
 from harness.load.messages import BadScenario, WebScenario
 from harness.load.own_options import SCENARIO, SETTINGS
 from harness.load.plan import CellPlan
-from harness.load.recorder import METHOD, CallFailed, Recorder
+from harness.load.recorder import METHOD, CallFailed, NewCalls, Recorder
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
 from harness.load.ui import LabStage
 
@@ -207,20 +207,17 @@ class Alone:
     def _collect(self) -> None:
         """Tells Locust of new calls, and ends threads whose users have left."""
         has_returned = [seat.thread.state is not ThreadState.RUNNING for seat in self._leaving]
+        new = []
         for seat in self._known():
             log, failures = seat.thread.log, seat.thread.log.failures
             calls, failed = log.count, len(failures)
-            assert self._plan is not None
-            self._recorder.record(
-                log,
-                range(seat.calls, calls),
-                failures[seat.failures : failed],
-                name=self._plan.client.procedure,
-                payload_bytes=seat.run.payload_bytes,
-                clock_offset_ns=seat.run.clock_offset_ns,
-                context={"initiator": seat.run.initiator, "thread": seat.thread.number},
-            )
+            context = {"initiator": seat.run.initiator, "thread": seat.thread.number}
+            fresh = failures[seat.failures : failed]
+            new.append(NewCalls(log, range(seat.calls, calls), fresh, seat.run.clock_offset_ns, context))
             seat.calls, seat.failures = calls, failed
+        if new:
+            assert self._plan is not None
+            self._recorder.record(new, name=self._plan.client.procedure, payload_bytes=self._plan.cell.payload_bytes)
         for seat, returned in zip(list(self._leaving), has_returned, strict=True):
             if returned:
                 seat.thread.retire()

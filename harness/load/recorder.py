@@ -2,8 +2,8 @@
 
 Where a listener or a plugin has subscribed, the event fires once for each call, as Locust defines it, and Locust's own
 listener counts it. That costs 7 us a call, where a call costs the client 17 to 38. Where nobody else listens, the
-statistics take a batch at once, in the way in which Locust's master adds a worker's report: 0.3 us a call. Both were
-measured in batches of 300 calls.
+statistics take the new calls of all threads at once, in the way in which Locust's master adds a worker's report:
+0.06 us a call of 50 threads with 150 calls each, where a batch for each thread would cost 0.47.
 
 Either way percentiles keep two significant digits: Locust rounds to whole milliseconds, longer than most calls.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,21 @@ def many_two_digits_ms(latencies_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.fl
     return rounded
 
 
+class NewCalls(NamedTuple):
+    """Calls of a thread that Locust does not know yet, and failures that are new: a commit that fails makes failures of
+    earlier calls."""
+
+    log: CallLog
+    calls: range
+    failures: Sequence[tuple[int, str]]
+    clock_offset_ns: int
+    context: Mapping[str, int]
+
+    @property
+    def latencies_ns(self) -> npt.NDArray[np.int64]:
+        return self.log.latencies_ns(self.calls.start, self.calls.stop)
+
+
 class Recorder:
     """Reports the calls of one Locust process."""
 
@@ -52,27 +67,21 @@ class Recorder:
         self._stats = environment.stats
         stats.bucket_response_time = two_digits_ms  # type: ignore[assignment]
 
-    def record(
-        self,
-        log: CallLog,
-        calls: range,
-        failures: Sequence[tuple[int, str]],
-        *,
-        name: str,
-        payload_bytes: int,
-        clock_offset_ns: int,
-        context: Mapping[str, int],
-    ) -> None:
-        """Reports calls of a thread, and failures that are new; a commit that fails makes failures of earlier calls."""
-        latencies_ns = log.latencies_ns(calls.start, calls.stop)
-        if not self.has_listeners:
-            self._add(name, payload_bytes, latencies_ns)
-            for _, text in failures:
-                self._stats.log_error(METHOD, name, text)
+    def record(self, threads: Sequence[NewCalls], *, name: str, payload_bytes: int) -> None:
+        if self.has_listeners:
+            for new in threads:
+                self._fire(new, name, payload_bytes)
             return
-        texts = dict(failures)
-        starts_s = (log.intended_ns(calls.start, calls.stop) + clock_offset_ns) / 1e9
-        for number, start_s, latency_ns in zip(calls, starts_s.tolist(), latencies_ns.tolist(), strict=True):
+        latencies_ns = [new.latencies_ns for new in threads if new.calls]
+        if latencies_ns:
+            self._add(name, payload_bytes, np.concatenate(latencies_ns))
+        for _, text in (failure for new in threads for failure in new.failures):
+            self._stats.log_error(METHOD, name, text)
+
+    def _fire(self, new: NewCalls, name: str, payload_bytes: int) -> None:
+        calls, texts = new.calls, dict(new.failures)
+        starts_s = (new.log.intended_ns(calls.start, calls.stop) + new.clock_offset_ns) / 1e9
+        for number, start_s, latency_ns in zip(calls, starts_s.tolist(), new.latencies_ns.tolist(), strict=True):
             text = texts.pop(number, "")
             self._events.request.fire(
                 request_type=METHOD,
@@ -80,7 +89,7 @@ class Recorder:
                 response_time=latency_ns / 1e6,
                 response_length=payload_bytes,
                 exception=CallFailed(text) if text else None,
-                context=context,
+                context=new.context,
                 start_time=start_s,
                 url=None,
                 response=None,
@@ -95,8 +104,6 @@ class Recorder:
 
     def _add(self, name: str, payload_bytes: int, latencies_ns: npt.NDArray[np.int64]) -> None:
         count = len(latencies_ns)
-        if not count:
-            return
         values, counts = np.unique(many_two_digits_ms(latencies_ns), return_counts=True)
         now_s = time.time()
         report: Any = {

@@ -93,9 +93,9 @@ class CallLog:
     def starts_ns(self) -> npt.NDArray[np.int64]:
         return self._joined(self.starts, 0, self.count)
 
-    def lateness_ns(self, first: int, last: int) -> npt.NDArray[np.int64]:
-        """Return the time from the intended start of calls to their start."""
-        return self._joined(self.starts, first, last) - self._joined(self.intended, first, last)
+    def time_in_calls_ns(self) -> int:
+        """Return the sum of the times from the calls' starts, not the intended ones, to their returns."""
+        return int((self.intended_ns() + self.latencies_ns() - self.starts_ns()).sum())
 
     def latencies_ns(self, first: int = 0, last: int | None = None) -> npt.NDArray[np.int64]:
         return self._joined(self.latencies, first, self.count if last is None else last)

@@ -38,7 +38,7 @@ from harness.load.messages import (
     encode,
 )
 from harness.load.plan import GeneratorHealth
-from harness.load.recorder import Recorder
+from harness.load.recorder import NewCalls, Recorder
 from harness.load.seats import Seats
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
 from harness.matrix import Cell, Visit
@@ -47,7 +47,6 @@ from harness.records import calls_file
 # The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
 COUNT_EVERY_S = 0.1
 COUNTS_PER_COLLECTION = 5  # Locust's statistics and the rate
-HUB_LAG_SLEEP_S = 0.05
 POLL_S = 0.002  # while the hub waits for its threads; nothing is being measured then
 SEATS_TIMEOUT_S = 10.0
 ERROR_TEXTS_MAX = 20  # distinct ones kept in a report; the rest count as "other errors"
@@ -120,7 +119,6 @@ class Worker:
         self._meter: HealthMeter | None = None
         self._started_ns = 0
         self._collected: list[tuple[int, int]] = []  # calls and failures of each thread already in the statistics
-        self._in_calls_ns = 0  # sum of their durations
         self._calls: bytes | memoryview = b""  # the file of the last cell's
         self._handlers: Handlers = {
             Prepare: self.prepare,
@@ -138,7 +136,6 @@ class Worker:
         introduction = Introduction(version=version(), host=socket.gethostname(), process=os.getpid())
         self._runner.send_message(JOIN, introduction)
         gevent.spawn(self._report_for_ever)
-        gevent.spawn(self._watch_the_hub)
 
     def _on_line(self, msg: Any, **_: Any) -> None:
         number, message = decode(msg.data)
@@ -186,7 +183,6 @@ class Worker:
                 raise RuntimeError(f"thread {thread.number} was not connected after {order.timeout_s:g} s")
         self._environment.stats.clear_all()
         self._collected = [(0, 0)] * len(self._threads)
-        self._in_calls_ns = 0
         return Done()
 
     def start(self, _: Start) -> Done:
@@ -212,7 +208,7 @@ class Worker:
             self._seats.replace(thread)
         stopped_ns = self._last_return_ns()
         self._collect()
-        health = meter.read(self._in_calls_ns, until_ns=stopped_ns)
+        health = meter.read(sum(thread.log.time_in_calls_ns() for thread in self._threads), until_ns=stopped_ns)
         self._meter = None
         self._calls = gevent.get_hub().threadpool.apply(self._calls_file)
         errors = Counter(text for thread in self._threads for _, text in thread.log.failures)
@@ -282,9 +278,11 @@ class Worker:
         rounds, last_ns, last_calls = 0, 0, 0
         calls_per_s = 0.0
         while True:
+            began_ns = time.perf_counter_ns()
             gevent.sleep(COUNT_EVERY_S)
             if self._meter is None:
                 continue
+            self._meter.hub_woke(time.perf_counter_ns() - began_ns - int(COUNT_EVERY_S * 1e9))
             if self._meter is not meter:
                 meter, rounds, last_ns, last_calls = self._meter, 0, self._started_ns, 0
                 calls_per_s = 0.0
@@ -308,26 +306,12 @@ class Worker:
     def _collect(self) -> int:
         """Tells Locust of new calls; calls so far."""
         assert self._order is not None and self._run is not None
+        order, new = self._order, []
         for place, thread in enumerate(self._threads):
             known_calls, known_failures = self._collected[place]
-            count, failed = thread.log.count, len(thread.log.failures)
-            latencies_ns = thread.log.latencies_ns(known_calls, count)
-            self._in_calls_ns += int((latencies_ns - thread.log.lateness_ns(known_calls, count)).sum())
-            self._recorder.record(
-                thread.log,
-                range(known_calls, count),
-                thread.log.failures[known_failures:failed],
-                name=self._order.client.procedure,
-                payload_bytes=self._order.payload_bytes,
-                clock_offset_ns=self._run.clock_offset_ns,
-                context={"initiator": self._order.share.initiator, "thread": thread.number},
-            )
-            self._collected[place] = (count, failed)
+            count, failed = self._collected[place] = thread.log.count, len(thread.log.failures)
+            context = {"initiator": order.share.initiator, "thread": thread.number}
+            failures = thread.log.failures[known_failures:failed]
+            new.append(NewCalls(thread.log, range(known_calls, count), failures, self._run.clock_offset_ns, context))
+        self._recorder.record(new, name=order.client.procedure, payload_bytes=order.payload_bytes)
         return sum(calls for calls, _ in self._collected)
-
-    def _watch_the_hub(self) -> None:
-        while True:
-            before = time.perf_counter_ns()
-            gevent.sleep(HUB_LAG_SLEEP_S)
-            if self._meter is not None:
-                self._meter.hub_woke(time.perf_counter_ns() - before - int(HUB_LAG_SLEEP_S * 1e9))

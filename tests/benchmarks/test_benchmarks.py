@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 MEASURED = {
     "attack": r"^     3 batches: 0 succeeded, \d+ s\n     3 packets: 0 succeeded, \d+ s$",
     "inference": r"^  equal sides, 5 blocks: excluded in \d+\.\d % \(at most 7 %: kept\)\n(.*\n)*compare --fail-over 5%, ",
-    "client": r"^ +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d +\d+ ms$",
+    "client": r"^ +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d +one run, no interval +\d+ ms$",
     "workload_layer": r"^workload layer: \d\.\d{4} times the rate of a constant call, by the processor time of a call \(one run, no",
     "sweep": r"^path: [1-9][\d,]* sent/s, [\d,]+ stored/s .*\n(.*\n)*sweep: overhead per cell median .* 1 cells ",
     "observer": r"^observers: \d+\.\d\d\d times the rate without them \(one run, no interval; 1 block of i1-t1-",

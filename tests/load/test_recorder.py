@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from locust.env import Environment
 
-from harness.load.recorder import METHOD, CallFailed, Recorder, many_two_digits_ms, two_digits_ms
+from harness.load.recorder import METHOD, CallFailed, NewCalls, Recorder, many_two_digits_ms, two_digits_ms
 from harness.load.threads import CallLog
 
 LATENCIES_NS = [150_000_000, 250_000_000, 250_000_000, 98_000_000]
@@ -25,15 +25,11 @@ def environment_after(*listeners):
     environment.create_local_runner()
     for listener in listeners:
         environment.events.request.add_listener(listener)
-    Recorder(environment).record(
-        a_log(),
-        range(4),
-        [(1, "no")],
-        name=PROCEDURE,
-        payload_bytes=100,
-        clock_offset_ns=5_000_000_000,
-        context={"initiator": 1, "thread": 2},
-    )
+    threads = [
+        NewCalls(a_log(), range(first, last), failures, 5_000_000_000, {"initiator": 1, "thread": 2})
+        for first, last, failures in ((0, 3, [(1, "no")]), (3, 4, []), (4, 4, []))
+    ]
+    Recorder(environment).record(threads, name=PROCEDURE, payload_bytes=100)
     return environment
 
 

@@ -250,7 +250,7 @@ def test_in_the_open_loop_threads_share_the_schedule_and_latency_counts_from_it(
     intended = np.concatenate([log.intended_ns() for log in logs])
     assert sorted(intended) == [turns.began_ns + number * gap_ns for number in range(len(intended))]
     for log in logs:
-        lateness = log.lateness_ns(0, log.count)
+        lateness = log.starts_ns() - log.intended_ns()
         assert (lateness >= 0).all()
         assert (log.latencies_ns() > lateness).all()
 

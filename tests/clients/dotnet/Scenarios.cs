@@ -42,7 +42,7 @@ static class Scenarios
     {
         var connection = new SqlConnection(
             $"Server=127.0.0.1,{port};Database={database};User ID=sa;Password={secret ?? password};" +
-            $"Encrypt={encrypt == "TLS"};TrustServerCertificate=true;" + more);
+            $"Encrypt={encrypt == "TLS"};TrustServerCertificate=true;Connect Timeout=120;" + more);
         connection.Open();
         return connection;
     }
