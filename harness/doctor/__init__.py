@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.doctor import commits, dialog_security, instance_settings, machine, probe, services, transport
-from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, worst_first
+from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, read_files, worst_first
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.link import FileSizes, local_name
 from harness.lab.placement import DISK
@@ -64,7 +64,8 @@ def file_sizes(
 ) -> dict[str, FileSizes]:
     """Return the sizes that files of the lab should get before these cells, by instance, and tell them."""
     with connections(lab.instances) as opened:
-        sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
+        names = [local_name(instance) for instance in lab.instances]
+        sides = in_parallel(read_files, lab.instances, names, opened)
     needs = _needs(lab, cells, settings)
     return machine.file_sizes(sides, needs, on_one_disk=DISK in lab.placement.shared, tell=tell)
 

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
+ABOUT_FILES = ("files", "log_space")
 QUESTIONS = (
     *("rights", "edition", "configuration", "tempdb_files", "database", "brokers", "master_keys"),
     *("power_plan", "service", "contract", "routes", "arriving_routes"),
     *("endpoint", "endpoint_grants", "endpoint_certificates"),
-    *("dialog_certificates", "service_grants", "bindings", "files", "log_space"),
+    *("dialog_certificates", "service_grants", "bindings", *ABOUT_FILES),
 )
 RIGHTS = {
     "sees_server_definitions": "VIEW ANY DEFINITION",
@@ -132,12 +133,25 @@ def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> 
             _ask(facts, connection, question, folder="observe")
     if facts.major_version >= _ACCELERATED_RECOVERY_SINCE:
         _ask(facts, connection, "accelerated_recovery")
+    _ask_of_volumes(facts, connection)
+    return facts
+
+
+def read_files(instance: Instance, local_name: str, connection: pyodbc.Connection) -> Facts:
+    """Run only the queries about files and their room."""
+    facts = Facts(instance, local_name)
+    for question in ABOUT_FILES:
+        _ask(facts, connection, question)
+    _ask_of_volumes(facts, connection)
+    return facts
+
+
+def _ask_of_volumes(facts: Facts, connection: pyodbc.Connection) -> None:
     volumes: list[dict[str, Any]] = []
     for file in facts.rows("files"):
         _ask(facts, connection, "volume", FileId=str(file["file_id"]))
         volumes += [{"file_id": file["file_id"], **row} for row in facts.answers.pop("volume", [])]
     facts.answers["volumes"] = volumes
-    return facts
 
 
 def _ask(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.doctor import machine
-from harness.doctor.facts import Facts
+from harness.doctor.facts import Facts, read_files
 from harness.lab import link, placement
 from harness.lab.instances import connections
 from harness.lab.link import FileSizes
@@ -234,3 +234,11 @@ def test_an_instance_that_counts_other_processors_than_it_has_is_told_which(coun
     if severity == "warning":
         assert found.remedy == "ALTER SERVER CONFIGURATION SET PROCESS AFFINITY CPU = 0 TO 3, 8 TO 11;"
     assert not list(machine.check_processors(facts, Placement()))
+
+
+def test_what_a_run_asks_before_it_enlarges_files_suffices(lab, sides):
+    """Not all questions of the doctor, which asks them again afterwards."""
+    with connections(lab.instances) as opened:
+        files = [read_files(side.instance, side.local_name, opened[n]) for n, side in enumerate(sides)]
+    assert enlarged(*files) == enlarged(*sides)
+    assert [set(side.answers) for side in files] == [{"files", "log_space", "volumes"}] * len(sides)
