@@ -105,33 +105,6 @@ def select_latencies_ms(port: int, seconds: float) -> list[float]:
     return sorted(latencies)
 
 
-def calls_a_second(port: int, seconds: float) -> float:
-    counts = [0] * THREADS
-    end: list[float] = []
-    barrier = threading.Barrier(THREADS + 1)
-
-    def drive(number: int) -> None:
-        cursor = connect(port, "lab").cursor()
-        handle = cursor.execute("EXEC dbo.begin_dialog").fetchval()
-        barrier.wait()
-        while not counts[number] or time.perf_counter() < end[0]:
-            cursor.execute("{CALL dbo.send_message (?, ?)}", handle, bytes(100))
-            counts[number] += 1
-
-    workers = [threading.Thread(target=drive, args=(number,)) for number in range(THREADS)]
-    for worker in workers:
-        worker.start()
-    end.append(time.perf_counter() + 60)  # nobody is ready yet
-    while barrier.n_waiting < THREADS:
-        time.sleep(0.001)
-    began = time.perf_counter()
-    end[0] = began + seconds
-    barrier.wait()
-    for worker in workers:
-        worker.join()
-    return sum(counts) / (time.perf_counter() - began)
-
-
 def resident_mib(process: subprocess.Popen[bytes]) -> int:
     pages = int(Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 2**20
@@ -151,13 +124,34 @@ def forks_s(server: psutil.Process) -> float:
 
 
 def measure_calls(port: int, server: psutil.Process, seconds: float, *hogs: psutil.Process) -> Calls:
+    counts = [0] * THREADS
+    end: list[float] = []
+    barrier = threading.Barrier(THREADS + 1)
+
+    def drive(number: int) -> None:
+        cursor = connect(port, "lab").cursor()
+        handle = cursor.execute("EXEC dbo.begin_dialog").fetchval()
+        barrier.wait()
+        while not counts[number] or time.perf_counter() < end[0]:
+            cursor.execute("{CALL dbo.send_message (?, ?)}", handle, bytes(100))
+            counts[number] += 1
+
     def read() -> tuple[float, float, float, float]:
         return processor_s(server), processor_s(*hogs), forks_s(server), time.perf_counter()
 
+    workers = [threading.Thread(target=drive, args=(number,)) for number in range(THREADS)]
+    for worker in workers:
+        worker.start()
+    end.append(time.perf_counter() + 60)  # nobody is ready yet
+    while barrier.n_waiting < THREADS:
+        time.sleep(0.001)
     before = read()
-    rate = calls_a_second(port, seconds)
+    end[0] = time.perf_counter() + seconds
+    barrier.wait()
+    for worker in workers:
+        worker.join()
     *used_s, took_s = (end - begin for begin, end in zip(before, read(), strict=True))
-    return Calls(rate, *(used / took_s for used in used_s))
+    return Calls(sum(counts) / took_s, *(used / took_s for used in used_s))
 
 
 def main(size: Size = FULL) -> None:
