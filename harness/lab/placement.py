@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -129,6 +130,15 @@ def _dealt(by_node: Mapping[int, list[Core]], instances: int, each: int) -> list
         found.append(frozenset[int]().union(*(core.processors for core in cores[:each])))
         del cores[:each]
     return found
+
+
+def is_here(host: str) -> bool:
+    """Return whether a host is this machine, named by one of its addresses or by a name of one."""
+    own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    try:
+        return any(str(found[4][0]) in own for found in socket.getaddrinfo(host, None))
+    except OSError:  # nobody knows the name
+        return False
 
 
 def scaling_governor() -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from harness import records
-from harness.lab import dialog_pool
+from harness.lab import dialog_pool, placement
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError
 from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
@@ -44,7 +44,6 @@ POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
 SNAPSHOT_TIMEOUT_S = 20.0
 PERCENTILES = (50, 95, 99)
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
@@ -477,5 +476,5 @@ def _processor_s_elsewhere(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]
     for record, column in (("processors", "processor_time_ms"), ("containers", "container_time_ms")):
         used = changes.get(record, {"instance": [], column: []})
         spent_ms |= zip(used["instance"], used[column], strict=True)
-    here = [one.name for one in lab.instances if one.host in LOOPBACK or one.control_group is not None]
+    here = [one.name for one in lab.instances if one.control_group is not None or placement.is_here(one.host)]
     return sum(spent_ms.get(name, 0) for name in here) / 1000

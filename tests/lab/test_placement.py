@@ -7,12 +7,25 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from harness.lab import placement
 from harness.lab.placement import Core, Machine, Placement, listed, parse
+
+
+@pytest.mark.parametrize(
+    "host, expected",
+    [("localhost", True), ("127.0.0.1", True), ("192.0.2.7", True), ("192.0.2.8", False), ("nobody.invalid", False)],
+)
+def test_a_host_is_this_machine_by_any_of_its_addresses(
+    monkeypatch: pytest.MonkeyPatch, host: str, expected: bool
+) -> None:
+    own = [SimpleNamespace(address=address) for address in ("127.0.0.1", "::1", "192.0.2.7")]
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"lo": own[:2], "eth0": own[2:]})
+    assert placement.is_here(host) == expected
 
 
 def machine(cores: int, *, smt: int = 1, nodes: int = 1, efficient: int = 0) -> Machine:
