@@ -39,6 +39,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ ORDER = {
 }
 TABLES = tuple(ORDER)
 NOTES_SHOWN = 10
+BESIDE = 2  # threads that gather while the JVM starts, and then see to tables for which Spark has processors left
 ROWS_PER_GROUP_MIN, ROWS_PER_GROUP_MAX = 128 * 1024, 1024 * 1024  # of gathered records
 _PATTERN, _ESCAPED = re.compile(r"([\\*?\[\]{}])"), r"\\\1"
 
@@ -114,10 +116,11 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standa
         raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
     progress(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
-        with session(raw.size_bytes, master) as spark, _scratch(None if is_local(master) else target) as scratch:
-            rows = {kind: read_raw(spark, kind, folder) for kind, folder in gather(raw.files, scratch).items()}
-            tables = Tables(spark, raw.manifest, target, scratch, progress)
-            _reduce(rows, tables)
+        with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:
+            folders = {kind: threads.submit(gather, kind, raw.files, scratch) for kind in raw.files}
+            with session(raw.size_bytes, master) as spark:
+                tables = Tables(spark, raw.manifest, target, scratch, progress)
+                _reduce(lambda kind: read_raw(spark, kind, folders[kind].result()), tables, threads)
     except (PySparkException, Py4JError) as error:
         raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
     if empty := [name for name in MAY_BE_EMPTY if not tables.rows[name]]:
@@ -134,40 +137,48 @@ def _scratch(shared: Path | None) -> Iterator[Path]:
         yield Path(scratch)
 
 
-def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path]:
-    """Make one folder per kind, with the columns that tables read of all files that count, in a few large files.
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """Yield threads for what can be done beside the rest; what has not begun when the block is left never does."""
+    threads = ThreadPoolExecutor(BESIDE, "reduction")
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def gather(kind: str, files: Mapping[str, Sequence[Path]], scratch: Path) -> Path:
+    """Make a folder with the columns that tables read of all files of a kind that count, in a few large files.
 
     To open a file costs Spark 4 ms of a processor, as much as 10,000 rows. A sweep has thousands of files, and some
     are read three times. A row has the number of its attempt, and only that of a cell has id and axes.
     """
     keys = {raw_files.attempt_of(path): key for key, path in enumerate(files["cells"])}
-    folders = {}
-    for kind, paths in files.items():
-        folders[kind] = scratch / "raw" / kind
-        folders[kind].mkdir(parents=True)
-        schema = gathered_schema(kind)
-        strings = [field.name for field in schema if field.type == pa.string()]
-        options = dataset.ParquetFileFormat().make_write_options(use_dictionary=strings, compression="lz4")
-        try:
-            if paths:
-                dataset.write_dataset(
-                    dataset.FileSystemDataset.from_paths(
-                        [str(path) for path in paths],
-                        schema,
-                        dataset.ParquetFileFormat(),
-                        LocalFileSystem(),
-                        [dataset.field(cells.ATTEMPT_KEY) == keys[raw_files.attempt_of(path)] for path in paths],
-                    ),
-                    folders[kind],
-                    format="parquet",
-                    file_options=options,
-                    min_rows_per_group=ROWS_PER_GROUP_MIN,
-                    max_rows_per_group=ROWS_PER_GROUP_MAX,
-                    preserve_order=True,
-                )
-        except (OSError, pa.ArrowException) as error:
-            raise ResultsError(f"the raw records '{kind}' cannot be gathered: {_first_line(error)}") from error
-    return folders
+    folder = scratch / "raw" / kind
+    folder.mkdir(parents=True)
+    schema = gathered_schema(kind)
+    strings = [field.name for field in schema if field.type == pa.string()]
+    options = dataset.ParquetFileFormat().make_write_options(use_dictionary=strings, compression="lz4")
+    try:
+        if files[kind]:
+            dataset.write_dataset(
+                dataset.FileSystemDataset.from_paths(
+                    [str(path) for path in files[kind]],
+                    schema,
+                    dataset.ParquetFileFormat(),
+                    LocalFileSystem(),
+                    [dataset.field(cells.ATTEMPT_KEY) == keys[raw_files.attempt_of(path)] for path in files[kind]],
+                ),
+                folder,
+                format="parquet",
+                file_options=options,
+                min_rows_per_group=ROWS_PER_GROUP_MIN,
+                max_rows_per_group=ROWS_PER_GROUP_MAX,
+                preserve_order=True,
+            )
+    except (OSError, pa.ArrowException) as error:
+        raise ResultsError(f"the raw records '{kind}' cannot be gathered: {_first_line(error)}") from error
+    return folder
 
 
 def gathered_schema(kind: str) -> pa.Schema:
@@ -210,18 +221,31 @@ class Tables:
         self.rows[name] = len(whole)
         return computed
 
+    def plan_and_write(self, name: str, table: Callable[[], DataFrame]) -> None:
+        self.write(name, table())
 
-def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
-    """Write the tables, in an order in which each finds its inputs computed."""
-    counting = tables.compute(cells.completed_attempts(rows["cells"]), "attempts")
+
+def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoolExecutor) -> None:
+    """Write the tables, in an order in which each finds its inputs computed; those of the instances beside the rest."""
+    counting = tables.compute(cells.completed_attempts(rows("cells")), "attempts")
     if counting.isEmpty():
         raise ResultsError("no cell was completed: nothing to reduce")
-    course = tables.compute(messages.course(counting, rows["calls"], rows["receives"], rows["processed"]), "course")
-    depths = messages.depth_by_second(rows["samples"], counting)
+    activity = {
+        "page_spread": lambda: instance_activity.page_spread(rows("dialog_pages"), counting),
+        "latch_share": lambda: instance_activity.latch_share(rows("latch_waits"), rows("samples"), counting),
+        "index_waits": lambda: instance_activity.index_waits(rows("index_waits"), counting),
+        "latches": lambda: instance_activity.latches(rows("latches"), counting),
+        "spinlocks": lambda: instance_activity.spinlocks(rows("spinlocks"), counting),
+        "file_io": lambda: instance_activity.file_io(rows("file_io"), counting),
+        "counters": lambda: instance_activity.counters(rows("samples"), counting),
+    }
+    written = [threads.submit(tables.plan_and_write, name, table) for name, table in activity.items()]
+    course = tables.compute(messages.course(counting, rows("calls"), rows("receives"), rows("processed")), "course")
+    depths = messages.depth_by_second(rows("samples"), counting)
     seconds = tables.write("seconds", messages.seconds(counting, course, depths))
     tables.write("bins", bins.bins(counting, course))
-    waits = tables.write("waits", instance_activity.waits(rows["waits"], counting))
-    timed = latencies.timed(counting, rows["calls"], rows["deliveries"])
+    waits = tables.write("waits", instance_activity.waits(rows("waits"), counting))
+    timed = latencies.timed(counting, rows("calls"), rows("deliveries"))
     ranges = tables.compute(latencies.ranges(timed), "ranges")
     by_cell = tables.write(
         "cells",
@@ -229,22 +253,17 @@ def _reduce(rows: Mapping[str, DataFrame], tables: Tables) -> None:
             counting,
             counts=messages.counts(course),
             latencies=latencies.latencies(counting, timed, ranges),
-            processors=instance_activity.processor_use(rows["processors"], counting),
+            processors=instance_activity.processor_use(rows("processors"), counting),
             peaks=messages.peaks(seconds),
             top_waits=instance_activity.top_waits(waits),
-            health=circumstances.workers(rows["health"], counting),
-            machine=circumstances.machine(rows["machine"], counting),
-            growth=circumstances.growth(rows["file_io"], counting),
+            health=circumstances.workers(rows("health"), counting),
+            machine=circumstances.machine(rows("machine"), counting),
+            growth=circumstances.growth(rows("file_io"), counting),
         ),
     )
     tables.write("gain", cells.gain(by_cell))
-    tables.write("page_spread", instance_activity.page_spread(rows["dialog_pages"], counting))
-    tables.write("latch_share", instance_activity.latch_share(rows["latch_waits"], rows["samples"], counting))
-    tables.write("index_waits", instance_activity.index_waits(rows["index_waits"], counting))
-    tables.write("latches", instance_activity.latches(rows["latches"], counting))
-    tables.write("spinlocks", instance_activity.spinlocks(rows["spinlocks"], counting))
-    tables.write("file_io", instance_activity.file_io(rows["file_io"], counting))
-    tables.write("counters", instance_activity.counters(rows["samples"], counting))
+    for table in written:
+        table.result()
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:

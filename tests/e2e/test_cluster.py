@@ -78,14 +78,15 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
     run = write_raw(tmp_path / "run [1]", CELLS[:1], scale=2)
     experiment = Experiment(parameters.read("paper"), 1, 0.1, 0.1, run, WorldSize(1, 1, 100))
     entries: list[Entry] = []
-    folders = gather(raw_files.read(run).files, tmp_path)
+    files = raw_files.read(run).files
+    folders = {kind: gather(kind, files, tmp_path) for kind in ("cells", "calls", "deliveries")}
     with packages.travelling(master) as travelling, context(master, {**spark_job.SPARK, **travelling}):
         turns = [Turn(Visit(cell), 1, 1.0) for cell in CELLS]
         # With the packages of the context that runs: `master` would pack them once more.
         spark_job.run(experiment, turns, master="local", open_world=worlds(), on_entry=entries.append)
         # One table: all of them would cost three times the processor time.
         with session(raw_bytes=0, master=master) as spark:
-            cells, *rows = (read_raw(spark, kind, folders[kind]) for kind in ("cells", "calls", "deliveries"))
+            cells, *rows = (read_raw(spark, kind, folders[kind]) for kind in folders)
             attempts = completed_attempts(cells)
             values = timed(attempts, *rows)
             [row] = latencies(attempts, values, ranges(values)).collect()

@@ -222,7 +222,7 @@ def test_records_that_are_damaged_behind_a_whole_footer_are_an_error_of_one_line
     with path.open("r+b") as file:
         file.write(bytes(2000))
     with pytest.raises(ResultsError, match=r"^the raw records 'calls' cannot be gathered: .+$"):
-        gather(raw_files.read(run).files, tmp_path / "scratch")
+        gather("calls", raw_files.read(run).files, tmp_path / "scratch")
 
 
 @pytest.mark.parametrize(
