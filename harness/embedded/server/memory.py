@@ -38,7 +38,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of mallopt(3)
 def _sizes_bytes() -> tuple[int, int]:
     """Address space and memory of this process; 0 if the system does not report them."""
     try:
-        address_space, resident, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+        with open("/proc/self/statm", "rb", buffering=0) as file:  # `Path` takes twice as long
+            address_space, resident, *_ = file.read().split()
     except OSError:
         return 0, 0
     page_bytes = os.sysconf("SC_PAGE_SIZE")
