@@ -10,7 +10,8 @@ requests of a login together get no more than one. Activated procedures share eq
 its queue grows.
 
 To read what a thread has used of the processor takes half a microsecond. So it is read only where so much time has
-passed, and for the next turns of a session in which that happened: time alone would blame who was only interrupted.
+passed, and for the next turns of a session in which that happened: time alone would blame who was only interrupted. A
+measured turn that was only interrupted does not make the session suspect for longer.
 """
 
 from __future__ import annotations
@@ -105,15 +106,17 @@ class Turns:
                 error = thrown
 
     def _charge(self, account: Account, took_ns: int, began_processor_ns: int) -> None:
-        if took_ns > TURN_NS:
-            used_ns = time.thread_time_ns() - began_processor_ns if account.suspect_turns else 0
-            account.is_heavy = used_ns > TURN_NS
-            if account.is_heavy:
-                self._owe(account, used_ns)
-            account.suspect_turns = SUSPECT_TURNS
-        else:
+        account.is_heavy = False
+        if account.suspect_turns:
             account.suspect_turns -= 1
-            account.is_heavy = False
+            if took_ns <= TURN_NS:
+                return
+            used_ns = time.thread_time_ns() - began_processor_ns
+            if used_ns <= TURN_NS:  # it was only interrupted
+                return
+            account.is_heavy = True
+            self._owe(account, used_ns)
+        account.suspect_turns = SUSPECT_TURNS
 
     def _owe(self, account: Account, used_ns: int) -> None:
         self._used_ns += used_ns

@@ -14,6 +14,7 @@ from harness.embedded.server.turns import (
     DEBT_NS_MAX,
     OTHERS_SHARE,
     OTHERS_SHARE_OF_ACTIVATED,
+    SUSPECT_TURNS,
     TURN_NS,
     Account,
     Turns,
@@ -162,6 +163,18 @@ def test_requests_that_take_long_are_nobody_else_to_each_other(loop, driver):
         turns._owed_ns = 10_000_000
     assert [loop.run_next() for _ in range(4)] == [0] * 4
     assert given == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("step", "is_suspect"), [(use_processor, True), (lambda: time.sleep(2 * TURN_NS / 1e9), False)]
+)
+def test_who_was_measured_and_only_interrupted_is_not_suspect_for_longer(loop, driver, step, is_suspect):
+    turns, account = Turns(driver, loop), Account("ann")
+    account.suspect_turns = 1
+    running = turns.run(work(step), account)
+    running.send(None)
+    assert account.is_heavy == is_suspect
+    assert account.suspect_turns == (SUSPECT_TURNS if is_suspect else 0)
 
 
 def test_a_request_is_nobody_else_to_itself_when_it_turns_out_to_take_long(loop, driver):
