@@ -1,4 +1,4 @@
-"""Requests of a logged-in client: [MS-TDS] section 2.2.6. One frozen dataclass each.
+"""Requests of a logged-in client: [MS-TDS] section 2.2.6. One type each.
 
 `reset` says that the session is to be reset before the request.
 """
@@ -71,8 +71,7 @@ class LongBatch:
             yield decode(self.payload[at : at + LONG_BATCH], at + LONG_BATCH >= len(self.payload))
 
 
-@dataclass(frozen=True, slots=True)
-class Rpc:
+class Rpc(NamedTuple):
     """RPC request: [MS-TDS] section 2.2.6.6. Usually one call; drivers send several for arrays of parameters."""
 
     reset: bool

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column, ResultSink, SqlType
@@ -185,8 +185,7 @@ class ReturnStatus:
         out.long(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnValue:
+class ReturnValue(NamedTuple):
     """RETURNVALUE: an output parameter's value after the call."""
 
     ordinal: int
