@@ -22,7 +22,7 @@ from harness.embedded.tds.packets import (
     PacketWriter,
     Room,
 )
-from harness.embedded.tds.requests import Attention, Refused, Request, Rpc, SqlBatch, TransactionRequest
+from harness.embedded.tds.requests import Attention, LongBatch, Refused, Request, Rpc, SqlBatch, TransactionRequest
 from harness.embedded.tds.response import (
     Done,
     DoneStatus,
@@ -250,6 +250,8 @@ def _request(message: Message) -> Request:
     reset = message.status & _RESET_MASK != 0
     if message.is_too_large:
         return Refused(reset, SqlServerError(701, "internal"))
+    if message.long_batch is not None:
+        return LongBatch.decode(reset, message.long_batch)
     try:
         return DECODERS[message.type](reset, message.payload)
     except SqlServerError as error:

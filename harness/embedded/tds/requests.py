@@ -16,7 +16,7 @@ from harness.embedded.sqltypes import Parameter
 from harness.embedded.tds.value_decoding import read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
-LONG_BATCH = 1024 * 1024  # bytes
+PIECE = 1024 * 1024  # bytes of a long batch that are decoded at a time
 PARAMETERS_MAX = 2100  # SQL Server's own limit on the parameters of a call
 
 # Stored procedures by number, from 1 on: [MS-TDS] section 2.2.6.6, ProcID.
@@ -49,11 +49,8 @@ class SqlBatch:
     text: str
 
     @classmethod
-    def decode(cls, reset: bool, payload: bytes) -> SqlBatch | LongBatch:
-        start = skip_all_headers(payload)
-        if len(payload) > LONG_BATCH and (len(payload) - start) % 2 == 0:
-            return LongBatch(reset, payload, start)
-        return cls(reset, from_utf16(payload[start:]))
+    def decode(cls, reset: bool, payload: bytes) -> SqlBatch:
+        return cls(reset, from_utf16(payload[skip_all_headers(payload) :]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +58,21 @@ class LongBatch:
     """SQLBatch with a text that takes so long to decode that others should go on meanwhile."""
 
     reset: bool
-    payload: bytes
+    payload: bytearray
     start: int  # of the text in the payload
+
+    @classmethod
+    def decode(cls, reset: bool, payload: bytearray) -> LongBatch:
+        start = skip_all_headers(payload)
+        if (len(payload) - start) % 2:
+            raise TdsProtocolError(f"UTF-16 text of an odd length, {len(payload) - start} bytes")
+        return cls(reset, payload, start)
 
     def pieces(self) -> Iterator[str]:
         """The text."""
         decode = codecs.getincrementaldecoder("utf-16-le")("replace").decode
-        for at in range(self.start, len(self.payload), LONG_BATCH):
-            yield decode(self.payload[at : at + LONG_BATCH], at + LONG_BATCH >= len(self.payload))
+        for at in range(self.start, len(self.payload), PIECE):
+            yield decode(self.payload[at : at + PIECE], at + PIECE >= len(self.payload))
 
 
 class Rpc(NamedTuple):
@@ -155,7 +159,7 @@ class Refused:
 Request = SqlBatch | LongBatch | Rpc | TransactionRequest | Refused
 
 
-def skip_all_headers(payload: bytes) -> int:
+def skip_all_headers(payload: bytes | bytearray) -> int:
     """The offset behind ALL_HEADERS: [MS-TDS] section 2.2.5.3.
 
     They hold a transaction descriptor and the client's activity id. Neither matters here: without MARS there is one

@@ -11,12 +11,13 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime import turns
 
 PIECE = 2048  # characters; sqlglot needs a few milliseconds for them
 LITERAL = 4096  # characters from which on a constant or a comment is a piece of its own
 COMMENT = "--"
+COMMENTS_MAX = 1000  # in each other, our limit: counting millions of them would take seconds
 UNBROKEN_MAX = 256 * 1024  # characters of code without a place to end
 _WINDOW = 64 * 1024  # characters searched at a time
 _LOOKAHEAD = 128  # longer than a joined word
@@ -117,6 +118,8 @@ def _comment_end(text: str, opening: re.Match[str]) -> int:
     depth = 0
     for steps, sign in enumerate(_COMMENT.finditer(text, opening.start())):
         depth += 1 if sign[0] == "/*" else -1
+        if depth > COMMENTS_MAX:
+            raise UnsupportedSyntax(f"more than {COMMENTS_MAX} comments in each other", line_of(text, sign.start()))
         if depth == 0:
             return sign.end()
         if steps % _STEPS_A_PAUSE == 0:
