@@ -7,7 +7,8 @@ it when they are not. Others who wait for a commit or for their own clients send
 of such turns is kept, less their own time, up to `DEBT_NS_MAX`. A request that takes long is nobody else to another
 that does. Parts of a long request are read in turns too. Logins take turns, and so do the requests of one: many long
 requests of a login together get no more than one. Activated procedures share equally with the others: while one waits,
-its queue grows.
+its queue grows. Time in which the server waits for a processor that other processes have is nobody's time: it is added
+to the debt. What a turn used beyond the longest pause is paid in the pauses that follow.
 
 To read what a thread has used of the processor takes half a microsecond. So it is read only where so much time has
 passed, and for the next turns of a session in which that happened: time alone would blame who was only interrupted. A
@@ -17,8 +18,10 @@ measured turn that was only interrupted does not make the session suspect for lo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
+from pathlib import Path
 from typing import Any, TypeVar
 
 from greenlet import greenlet
@@ -36,9 +39,17 @@ OTHERS_SHARE_OF_ACTIVATED = 1
 SUSPECT_TURNS = 100  # that are measured after one of a session has lasted long
 PAUSE_NS_MAX = 500_000_000  # between two turns
 DEBT_NS_MAX = 50_000_000  # of turns in which nobody else sent anything
+OWED_NS_MAX = 5_000_000_000  # by turns of half a second
 GREENLETS_KEPT = 64  # a new one costs 10 µs, a used one nearly nothing
 
 _now_ns = time.monotonic_ns
+
+
+def _delayed_ns() -> int:
+    """How long this thread has been ready to run without a processor, so far; 0 where the system does not say it."""
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1])
+    return 0
 
 
 class Account:
@@ -84,7 +95,7 @@ class Turns:
             turns.current = inner
             began_ns = _now_ns()
             inner.look_ns = began_ns + TURN_NS
-            began_processor_ns = inner.processor_ns = time.thread_time_ns() if account.suspect_turns else 0
+            inner.processor_ns = time.thread_time_ns() if account.suspect_turns else 0
             try:
                 wait = inner.switch(given) if error is None else inner.throw(error)
             finally:
@@ -92,7 +103,7 @@ class Turns:
                 given = error = None  # an exception that refers to itself would keep all of its frames
                 took_ns = _now_ns() - began_ns
                 if took_ns > TURN_NS or account.suspect_turns:
-                    self._charge(account, took_ns, began_processor_ns)
+                    self._charge(account, took_ns, inner.processor_ns)
             if inner.is_done:
                 cancelled, inner.cancelled = inner.cancelled, None
                 if len(idle) < GREENLETS_KEPT:
@@ -106,16 +117,17 @@ class Turns:
                 error = thrown
 
     def _charge(self, account: Account, took_ns: int, began_processor_ns: int) -> None:
-        account.is_heavy = False
-        if account.suspect_turns:
+        is_suspect, account.is_heavy = account.suspect_turns > 0, False
+        if is_suspect:
             account.suspect_turns -= 1
             if took_ns <= TURN_NS:
                 return
-            used_ns = time.thread_time_ns() - began_processor_ns
-            if used_ns <= TURN_NS:  # it was only interrupted
-                return
+        used_ns = time.thread_time_ns() - began_processor_ns if began_processor_ns else 0
+        if used_ns > TURN_NS:
             account.is_heavy = True
             self._owe(account, used_ns)
+        elif is_suspect:  # it was only interrupted
+            return
         account.suspect_turns = SUSPECT_TURNS
 
     def _owe(self, account: Account, used_ns: int) -> None:
@@ -157,11 +169,16 @@ class Turns:
     def _look(self, arrivals: int) -> None:
         used_ns, self._used_ns = self._used_ns, 0
         if self._arrivals_of_others > arrivals:
-            owed_ns, self._owed_ns = self._owed_ns, 0
-            self._loop.call_later(min(owed_ns, PAUSE_NS_MAX) / SECOND, self._give)
+            pause_ns = min(self._owed_ns, PAUSE_NS_MAX)
+            self._owed_ns = min(self._owed_ns, OWED_NS_MAX) - pause_ns
+            self._loop.call_later(pause_ns / SECOND, self._end_pause, _delayed_ns())
         else:
             self._owed_ns = min(self._owed_ns - used_ns, DEBT_NS_MAX)
             self._give()
+
+    def _end_pause(self, delayed_before_ns: int) -> None:
+        self._owed_ns += _delayed_ns() - delayed_before_ns
+        self._give()
 
     def _give(self) -> None:
         self._is_scheduled = False

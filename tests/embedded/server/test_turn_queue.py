@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.embedded.runtime import turns as runtime_turns
+from harness.embedded.server import turns as server_turns
 from harness.embedded.server.turns import (
     DEBT_NS_MAX,
     OTHERS_SHARE,
     OTHERS_SHARE_OF_ACTIVATED,
+    OWED_NS_MAX,
+    PAUSE_NS_MAX,
     SUSPECT_TURNS,
     TURN_NS,
     Account,
@@ -112,6 +116,19 @@ def test_who_uses_the_processor_for_long_owes_the_others_their_share(loop, drive
     assert turns._owed_ns >= share * 3 * TURN_NS
 
 
+def test_a_first_turn_is_owed_from_the_first_look_at_it(loop, driver):
+    turns = Turns(driver, loop)
+
+    def take_long() -> None:
+        assert runtime_turns.current is not None
+        use_processor()
+        runtime_turns.current.pause()
+        use_processor()
+
+    turns.run(work(take_long), Account("ann")).send(None)
+    assert turns._owed_ns >= OTHERS_SHARE * 3 * TURN_NS
+
+
 def test_who_was_only_interrupted_owes_nothing_and_does_not_pause(loop, driver):
     turns, account = Turns(driver, loop), Account("ann")
 
@@ -151,6 +168,38 @@ def test_the_debt_of_turns_in_which_nobody_came_is_bounded(loop, driver, share, 
         running.send(None)
         stand_and_look(turns, loop)
     assert turns._owed_ns == debt_ns
+
+
+def pause_s(turns: Turns, loop: TimersOnly, driver: SimpleNamespace) -> float:
+    """The length of a pause, which ends, while others send."""
+    turns.stand(SimpleNamespace(login="ann", end=lambda: None))  # type: ignore[arg-type]
+    driver.arrivals += 1
+    delays_s = [loop.run_next() for _ in range(3)]
+    return delays_s[-1]
+
+
+def test_time_in_which_other_processes_had_the_processor_is_not_the_others(loop, driver, monkeypatch):
+    delayed_ns = iter([70_000_000, 76_000_000, 76_000_000, 76_000_000])
+    monkeypatch.setattr(server_turns, "_delayed_ns", lambda: next(delayed_ns))
+    turns = Turns(driver, loop)
+    turns._owed_ns = 10_000_000
+    assert [pause_s(turns, loop, driver) for _ in range(2)] == pytest.approx([0.010, 0.006])
+    assert turns._owed_ns == 0
+
+
+def test_the_system_says_how_long_a_thread_was_delayed_or_nothing(monkeypatch):
+    assert server_turns._delayed_ns() >= 0
+    monkeypatch.setattr(server_turns, "Path", lambda path: Path("does not exist"))
+    assert server_turns._delayed_ns() == 0
+
+
+def test_a_debt_beyond_the_longest_pause_is_paid_later_up_to_a_bound(loop, driver, monkeypatch):
+    monkeypatch.setattr(server_turns, "_delayed_ns", lambda: 0)
+    turns = Turns(driver, loop)
+    turns._owed_ns = 10 * OWED_NS_MAX
+    pauses = OWED_NS_MAX // PAUSE_NS_MAX
+    longest_s = PAUSE_NS_MAX / 1e9
+    assert [pause_s(turns, loop, driver) for _ in range(pauses + 1)] == [longest_s] * pauses + [0]
 
 
 def test_requests_that_take_long_are_nobody_else_to_each_other(loop, driver):
