@@ -154,6 +154,7 @@ class TdsProtocol(asyncio.Protocol):
         self._response: Response | None = None
         self._transaction: Transaction | None = None
         self._account = Account()
+        self._follows_long = False  # a long part was read before: the end of a request may cost as much as its parts
         self._is_full = False  # more than `UNREAD_BYTES_MAX` wait for the client
         self._has_room = Signal()
 
@@ -177,7 +178,8 @@ class TdsProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._arrive()
-        if len(data) >= LONG_READ:
+        if self._follows_long or len(data) >= LONG_READ:
+            self._follows_long = len(data) >= LONG_READ
             self._transport.pause_reading()
             self._scheduler.spawn(self._read_on(time.thread_time_ns()), self._name)
         try:

@@ -12,6 +12,7 @@ import pytest
 
 from harness.embedded.runtime import turns as runtime_turns
 from harness.embedded.server import turns as server_turns
+from harness.embedded.server.tds_listener import LONG_READ, TdsProtocol
 from harness.embedded.server.turns import (
     DEBT_NS_MAX,
     OTHERS_SHARE,
@@ -251,3 +252,19 @@ def test_reading_a_part_of_a_long_request_is_owed_and_waits_for_a_turn(loop, dri
     delays_s = [loop.run_next() for _ in range(3)]
     assert delays_s[-1] >= OTHERS_SHARE * 3 * TURN_NS / 1e9
     assert given == ["reading"]
+
+
+def test_the_end_of_a_long_request_is_owed_as_its_parts_are():
+    spawned: list[str] = []
+    listener = SimpleNamespace(
+        scheduler=SimpleNamespace(spawn=lambda task, name: spawned.append(name)),
+        driver=SimpleNamespace(arrive=lambda: None, run=lambda: None),
+    )
+    protocol = TdsProtocol(listener)  # type: ignore[arg-type]
+    protocol._transport = SimpleNamespace(pause_reading=lambda: None)  # type: ignore[assignment]
+    protocol._receive = lambda data: []  # type: ignore[method-assign]
+    owed = []
+    for size in (10, LONG_READ, LONG_READ, 10, 10):
+        protocol.data_received(bytes(size))
+        owed.append(len(spawned))
+    assert owed == [0, 1, 2, 3, 3]
