@@ -18,8 +18,9 @@ _PLACES = {"browser": 2, "process": 3, "spark": 1}
 _GROUPS = {
     "warm JVM": (
         "tests/reductions/",
-        "tests/benchmarks/test_reduction_benchmark.py",
+        "tests/benchmarks/test_spark_benchmarks.py",
         "tests/simulation/test_sensitivity.py",
+        "tests/simulation/test_spark_job.py",
         "tests/e2e/test_cluster.py",
         "tests/e2e/test_lab.py",
         "tests/e2e/test_matrix.py",

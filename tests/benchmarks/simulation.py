@@ -30,7 +30,7 @@ class Size:
 
 
 FULL = Size((), seeds=1000)
-SMALLEST = Size(("i1-t1-r150-p100-v2008",), seeds=2)
+SMALLEST = Size(("i1-t1-r1-p100-v2008",), seeds=2)  # of the smallest world
 
 
 def main(size: Size = FULL) -> bool:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from harness.lab import interruption
 from harness.lab.opening import select_lab
-from harness.lab.processes import Child
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.sweep.attempt import Measured
@@ -50,7 +49,6 @@ class StallingTestbed(LabTestbed):
         parts = self._stages[cell.cell.server_version].equipment.parts
         assert parts is not None
         child = parts.lab.initiators[0].process
-        assert isinstance(child, Child)
         if not self.is_stalling:
             return super().run(cell, attempt, run, phases)
         timer = threading.Timer(self._settings.measure / 2, self._stall, [child.pid])

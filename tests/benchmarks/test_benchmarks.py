@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import reduction
+from tests.benchmarks import observer, reduction, simulation, stall, sweep
 from tests.benchmarks.__main__ import BENCHMARKS
 
 ROOT = Path(__file__).parents[2]
@@ -23,16 +23,26 @@ MEASURED = {
     "tds": r"microsoft_exec_max +\d+\.\d µs\n(.*\n)* +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d$",
     "broker": r"^ +2( +[1-9]\d*){4}$",
     "starvation": r"^ +unread( +\d+\.\d){3} +\d+( +\d+\.\d\d){2} +none +\d+ +\d+\.\d\d +-?\d+\.\d\d +\d+\.\d\d$",
-    "simulation": r"^  1 of 1 cells completed, [1-9](.*\n)*2 seeds in \d+ s: all checks hold;",
 }
+IN_WARM_JVM = (reduction, simulation)  # `test_spark_benchmarks.py` runs these
+ON_LAB = (sweep, observer, stall)
+OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark not in {*IN_WARM_JVM, *ON_LAB}]
+pytestmark = pytest.mark.process
 
 
-# `test_reduction_benchmark.py` runs that one.
-OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark is not reduction]
+def name(benchmark):
+    return benchmark.__name__.rpartition(".")[2]
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("benchmark", OTHERS, ids=lambda benchmark: benchmark.__name__.rpartition(".")[2])
+@pytest.mark.usefixtures("warm_clients", "warm_lab")
+@pytest.mark.parametrize("benchmark", ON_LAB, ids=name)
+def test_a_benchmark_of_a_lab_measures_at_its_smallest_size(benchmark, capsys):
+    benchmark.main(benchmark.SMALLEST)
+    printed = capsys.readouterr().out
+    assert re.search(MEASURED[name(benchmark)], printed, re.MULTILINE), printed
+
+
+@pytest.mark.parametrize("benchmark", OTHERS, ids=name)
 def test_a_benchmark_measures_at_its_smallest_size(benchmark):
     # In its own process, as `make bench` runs it: Locust and processor affinity would change this one.
     statements = f"import {benchmark.__name__} as benchmark; benchmark.main(benchmark.SMALLEST)"
@@ -40,4 +50,4 @@ def test_a_benchmark_measures_at_its_smallest_size(benchmark):
         [sys.executable, "-c", statements], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(MEASURED[benchmark.__name__.rpartition(".")[2]], done.stdout, re.MULTILINE), done.stdout
+    assert re.search(MEASURED[name(benchmark)], done.stdout, re.MULTILINE), done.stdout
