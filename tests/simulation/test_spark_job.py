@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +22,9 @@ from harness.sweep import journal, run_folder
 from harness.sweep.attempt import Measured
 from harness.sweep.cell_failures import CellFailed
 from harness.sweep.journal import Entry
-from tests.processes import children_of, command_line, is_alive
 from tests.results_fixture import quick_cells
-from tests.waiting import wait_until
 
 CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.spark
 
 
@@ -65,7 +60,7 @@ def run_job(experiment: Experiment, open_world: OpenWorld, *cells: str) -> list[
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _one_context_for_all() -> Iterator[None]:
+def _one_context_for_all(warm_spark: None) -> Iterator[None]:
     with context("local[2]", spark_job.SPARK):
         yield
 
@@ -241,78 +236,3 @@ def test_a_run_in_blocks_has_every_cell_in_each_and_resumes_inside_a_block(tmp_p
     assert sorted((entry.cell, entry.block, entry.attempt) for entry in entries) == [
         (cell, block, 2) for cell in CELLS[2:] for block in (1, 2)
     ]
-
-
-LONG = """
-import os, sys, time
-from pathlib import Path
-from harness.lab.processes import die_with_parent
-from tests.simulation.test_spark_job import fake_world, simulate
-
-def stay(cell):
-    parent = os.getpid()
-    if not (child := os.fork()):
-        die_with_parent(parent)
-        (Path(sys_argv_1) / cell.id).touch()
-        time.sleep(600)
-    os.waitpid(child, 0)
-
-sys_argv_1 = sys.argv[1]
-simulate(Path(sys.argv[1]), fake_world(stay))
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_no_process_survives_a_run(number: signal.Signals, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", LONG, str(tmp_path)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,  # an interrupted script says where it was; the verb does not
-    )
-    try:
-        wait_until(lambda: len(list(tmp_path.glob("i1-*"))) == 2)
-        children = children_of(process.pid)
-        names = [Path(words[0]).name for child in children if (words := command_line(child))]
-        assert "java" in names and len([name for name in names if name.startswith("python")]) >= 5
-        process.send_signal(number)
-        process.wait(120)
-        wait_until(lambda: not any(map(is_alive, children)))
-    finally:
-        process.kill()
-        process.wait()
-
-
-JVM_DIES = """
-import os, signal, sys
-from pathlib import Path
-import psutil
-from harness.reductions.spark_session import one_jvm
-from tests.simulation.test_spark_job import fake_world, simulate
-
-killed = Path(sys.argv[1]) / "killed"
-
-def die_once(cell):
-    if cell.threads == 2 and not killed.exists():
-        killed.touch()
-        psutil.Process().parent().parent().kill()
-
-with one_jvm():
-    outcome = simulate(Path(sys.argv[1]), fake_world(die_once))
-assert killed.exists()
-print(outcome.completed, "of", outcome.total)
-"""
-
-
-def test_when_sparks_jvm_is_killed_the_run_goes_on_in_another(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", JVM_DIES, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=400,
-    )
-    assert done.stdout.splitlines()[-1] == "4 of 4"
-    # PySpark's accumulator server complains of its connection to the JVM, if it has one by then; nothing of ours does.
-    assert "harness" not in done.stderr
