@@ -18,6 +18,7 @@ from harness.records import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 CELLS = "i1-t1-r1-p100-v2008 i2-t2-r1-p1024-v2008"
+RATIO = "1"  # the matrix's 150 would make a world of 7,500 dialogs, which takes seconds
 pytestmark = [pytest.mark.process, pytest.mark.spark]
 
 
@@ -29,7 +30,8 @@ from harness.reporting import Lines
 from harness.simulation import simulated_run
 handler = signal.getsignal(signal.SIGINT)
 simulated_run.simulate(
-    {"cells": sys.argv[1].split(), "measure": "300ms", "seed": "5", "master": "local[2]", "results": Path("again")},
+    {"cells": sys.argv[1].split(), "ratios": sys.argv[2], "measure": "300ms", "seed": "5", "master": "local[2]",
+     "results": Path("again")},
     Lines(), resume=None,
 )
 assert signal.getsignal(signal.SIGINT) is handler
@@ -47,8 +49,10 @@ def simulated(
 ) -> tuple[Path, list[str]]:
     folder = tmp_path_factory.mktemp("simulate")
     scratch = tmp_path_factory.mktemp("scratch")
-    command = (installed, "simulate", "--cells", CELLS, "--measure", "300ms", "--seed", "5", "--master", "local[1]")
-    said = run_installed(*command, cwd=folder, PYTHONHASHSEED="1", TMPDIR=str(scratch)).splitlines()
+    command = (installed, "simulate", "--ratios", RATIO, "--cells", CELLS, "--measure", "300ms", "--seed", "5")
+    said = run_installed(
+        *command, "--master", "local[1]", cwd=folder, PYTHONHASHSEED="1", TMPDIR=str(scratch)
+    ).splitlines()
     assert list(scratch.iterdir()) == []
     [results] = (folder / "results").iterdir()
     return results, said
@@ -83,7 +87,7 @@ def test_the_same_seed_gives_the_same_raw_records_byte_for_byte(
 ) -> None:
     """Other processes, another order of cells, other hashes."""
     results, _ = simulated
-    command = [sys.executable, "-c", RUN_AGAIN, " ".join(CELLS.split()[::-1])]
+    command = [sys.executable, "-c", RUN_AGAIN, " ".join(CELLS.split()[::-1]), RATIO]
     environment = os.environ | {"PYTHONHASHSEED": "2", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path, timeout=500, check=False, env=environment
