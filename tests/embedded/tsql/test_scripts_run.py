@@ -11,7 +11,7 @@ import pytest
 from harness import workload_file
 from harness.lab import dialog_pool, scripts
 from harness.lab.link import _BINDING, _OWN, _REMOTE, _SECURED_OWN, _SECURED_REMOTE, set_up_scripts
-from tests.embedded.tsql.sides import LISTINGS, Side, World
+from tests.embedded.tsql.sides import LISTINGS, Message, Side, World
 
 NAMES = workload_file.Names()
 SERVICE = NAMES.target_service
@@ -365,7 +365,16 @@ def test_a_conversation_that_the_target_ends_by_an_error_shows_at_the_initiator_
     assert (row["errors"], dialog_pool._description(row["message_body"])) == (2, "No such order & no customer.")
 
 
-OBSERVATIONS = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob("*.sql"))
+NAMES_OBSERVED = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob("*.sql"))
+EVENTS = [name for name in NAMES_OBSERVED if name.startswith("events_")]  # for SQL Server alone
+OBSERVATIONS = [name for name in NAMES_OBSERVED if name not in EVENTS]
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_embedded_server_refuses_extended_events(linked, name):
+    text = scripts.single(f"observe/{name}.sql", {"Session": "harness", "DatabaseId": "5"})
+    with pytest.raises(Message, match=r"50001.*EVENT|208.*dm_xe_sessions"):
+        linked.target.run(text)
 
 
 @pytest.mark.parametrize("name", OBSERVATIONS)
