@@ -115,6 +115,12 @@ def _of_sqlserver(events: bool, info: ValidationInfo) -> bool:
     return events
 
 
+def _no_uri(results: Path) -> Path:
+    if re.match(r"[a-z][a-z0-9+.-]*:/", str(results)):
+        raise ValueError("a run is written to a folder: name one, and copy the run to its store afterwards")
+    return results
+
+
 def _percent(value: object) -> float | None:
     return None if value is None else parse_percent(value)
 
@@ -153,7 +159,9 @@ class RunSettings(BaseModel):
     arrivals: Annotated[Arrivals | None, AfterValidator(_with_rate)] = Field(
         None, description="the open loop's intended starts: constant intervals, or a Poisson process by the seed"
     )
-    results: Path = Field(Path("results"), description="folder that receives a folder per run")
+    results: Annotated[Path, AfterValidator(_no_uri)] = Field(
+        Path("results"), description="folder that receives a folder per run"
+    )
 
     @property
     def axes(self) -> Axes:

@@ -101,6 +101,12 @@ BAD_INPUT = [
         2,
         "--events: True: the embedded server has no Extended Events: leave it out",
     ),
+    (
+        ["run", "--results", "s3://bucket/runs"],
+        2,
+        "a run is written to a folder: name one, and copy the run to its store",
+    ),
+    (["simulate", "--results", "file:///tmp/runs"], 2, "a run is written to a folder: name one"),
     (["run", "--threads", "0"], 2, "threads '0' is not valid: 1 to 1,000"),
     (["run", "--payload", "big"], 2, "payload bytes 'big' is not valid: 32 to 1,048,576"),
     (["run", "i1-t2000-r1-p100-v2008"], 2, "i1-t2000-r1-p100-v2008: threads: 1 to 1,000 are valid"),

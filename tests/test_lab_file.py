@@ -46,6 +46,12 @@ def test_missing_keys_have_defaults():
     assert (target.encrypt, target.trust_server_certificate, target.admin_port) == ("optional", True, None)
 
 
+def test_the_example_of_the_readme_reads_the_pages_of_dialogs_on_each_side() -> None:
+    text = (Path(__file__).parents[1] / "sql" / "server" / "README.md").read_text(encoding="utf-8")
+    example = next(part for part in text.split("```") if part.startswith("toml\nversion"))
+    assert [server.admin_port for server in parse(example.removeprefix("toml\n")).servers] == [1434] * 3
+
+
 def test_names_of_databases_follow_the_prefix():
     lab = parse('prefix = "mine_"\n' + GOOD.replace("ssbh_Third", "mine_Third"))
     assert [server.database for server in lab.servers] == ["mine_SSBTarget", "mine_SSBInitiator1", "mine_Third"]
