@@ -148,6 +148,8 @@ class Alone:
                 gevent.spawn(self._runner.quit)
         finally:
             self._is_blocking = False
+            # A timer counts from the time that the loop last looked at, which is that before the lab was opened.
+            gevent.get_hub().loop.update_now()
 
     def _on_interrupt(self, *_: Any) -> None:
         """Ctrl-C. Raised in whatever greenlet runs, it is printed or lost; the hub gives it to Locust's own."""

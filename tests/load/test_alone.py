@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,11 +42,11 @@ class Test:
 
     __test__ = False
 
-    def __init__(self, stage: EchoStage) -> None:
+    def __init__(self, stage: EchoStage, *words: str) -> None:
         self.environment = Environment(user_classes=[TestClient])
         parser = argument_parser.get_parser(default_config_files=[])
         add_options(parser)
-        self.options = self.environment.parsed_options = parser.parse_args(["--initiators", "2"])
+        self.options = self.environment.parsed_options = parser.parse_args(["--initiators", "2", *words])
         self.runner = self.environment.create_local_runner()
 
         def opened(alone: Any) -> EchoStage:
@@ -104,6 +105,21 @@ def test_users_come_and_go_and_locust_counts_what_the_server_got(
     assert not test.alone._leaving and test.errors == []
     received = [entry["messages"] for key, entry in echo.received().items() if key.startswith(f"{stage.run}/")]
     assert test.requests == sum(received)
+
+
+def test_the_run_time_begins_when_the_dialogs_have(stage: EchoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.2
+
+    def block(scenario: WebScenario, run: int, tell: ui.Tell) -> CellPlan:
+        time.sleep(seconds)  # as connections of the driver do
+        return EchoStage.make_ready(stage, scenario, run, tell)
+
+    monkeypatch.setattr(stage, "make_ready", block)
+    test = Test(stage, "--headless")
+    began = time.monotonic()
+    gevent.spawn_later(seconds, lambda: None).join()  # as Locust does with --run-time
+    assert time.monotonic() - began > seconds / 2
+    test.runner.quit()
 
 
 def test_more_users_than_the_test_began_with_are_failures_that_say_what_to_do(test: Test) -> None:
