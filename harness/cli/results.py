@@ -58,7 +58,7 @@ def reduce(results: str, master: str | None) -> None:
         with harness.Run.fetched(results) as run:
             tables = run.reduce(master=master, tell=say)
         for path in tables:
-            say(f"table: {run.place}/{path.relative_to(run.folder)}")
+            say(f"table: {run.place}/{path.relative_to(run.folder.resolve())}")
 
 
 @click.command(name="figures", epilog=EXIT_CODES, short_help="Draw the figures of a run.")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,11 @@ def test_a_store_that_cannot_be_written_is_one_line(bucket: Path, store: FileSys
 
 
 def test_the_command_names_the_tables_where_they_stay(
-    store: FileSystem, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    store: FileSystem, bucket: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def reduce(folder: Path, **_: object) -> list[Path]:
-        (folder / "reduced").mkdir()
-        path = folder / "reduced" / "cells.csv"
+        path = folder.resolve() / "reduced" / "cells.csv"  # as reductions do
+        path.parent.mkdir()
         path.write_text("")
         return [path]
 
@@ -88,6 +89,9 @@ def test_the_command_names_the_tables_where_they_stay(
     monkeypatch.setattr(reductions, "reduce", reduce)
     done = commands.harness(tmp_path, "reduce", "s3a://key:secret@bucket/runs/x")
     assert (done.code, done.out) == (0, "table: s3a://bucket/runs/x/reduced/cells.csv\n")
+    shutil.rmtree(bucket / "runs" / "x" / "reduced")
+    done = commands.harness(tmp_path, "reduce", "bucket/runs/x")
+    assert (done.code, done.out) == (0, "table: bucket/runs/x/reduced/cells.csv\n")
     done = commands.harness(tmp_path, "reduce", "s3://bucket/runs/x", "--master", "local[1]")
     told = "s3://bucket/runs/x is reduced on this machine, to which it was copied: leave out --master"
     assert (done.code, done.line) == (2, told)
