@@ -67,7 +67,7 @@ def _started(instance: Instance) -> str:
     try:
         connection = instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
         try:
-            variables = _variables(instance) | {"DatabaseId": str(scripts.scalar(connection, "SELECT DB_ID();"))}
+            variables = _variables(instance)
             for step in ("drop", "create"):
                 scripts.rows(connection, f"observe/events_{step}.sql", variables)
             try:
@@ -104,7 +104,7 @@ def _drop(connection: pyodbc.Connection, variables: Mapping[str, str]) -> None:
 
 
 def _variables(instance: Instance) -> dict[str, str]:
-    return {"Session": f"harness_{instance.database}"}
+    return {"Session": f"harness_{instance.database}", "Database": instance.database}
 
 
 def read(target_data: str) -> tuple[int, list[Event]]:

@@ -1,6 +1,6 @@
 /*
-Purpose:   creates an Extended Events session: each wait for a latch in the lab's database, and what the broker's
-           activation and its connections to other instances do.
+Purpose:   creates an Extended Events session: each wait for a latch of a session in the lab's database, and what the
+           broker's activation and its connections to other instances do.
 Called by: the sweep with --events, on each instance of a cell, after the measured window.
 Assumes:   SQL Server 2012, and ALTER ANY EVENT SESSION on the server; from 2022 on CREATE ANY EVENT SESSION, ALTER ANY
            EVENT SESSION ENABLE and DROP ANY EVENT SESSION suffice together. The ring buffer lies in memory and keeps 1,000
@@ -9,10 +9,10 @@ Assumes:   SQL Server 2012, and ALTER ANY EVENT SESSION on the server; from 2022
            https://learn.microsoft.com/sql/t-sql/statements/create-event-session-transact-sql
            https://learn.microsoft.com/sql/relational-databases/extended-events/targets-for-extended-events-in-sql-server
            sys.dm_xe_objects lists the events of an instance. An instance that lacks one refuses the session.
-Variables: Session (a name), DatabaseId (of the lab's database)
+Variables: Session (a name), Database (the lab's)
 */
 CREATE EVENT SESSION [$(Session)] ON SERVER
-    ADD EVENT sqlserver.latch_suspend_end (WHERE ([database_id] = $(DatabaseId))),
+    ADD EVENT sqlserver.latch_suspend_end (WHERE ([sqlserver].[database_name] = N'$(Database)')),
     ADD EVENT sqlserver.broker_activation_stored_procedure_invoked,
     ADD EVENT sqlserver.broker_activation_task_aborted,
     ADD EVENT sqlserver.broker_activation_task_limit_reached,

@@ -449,7 +449,7 @@ def test_fields_of_a_wait_for_a_latch(connection):
 @sqlserver_alone
 def test_an_event_session_of_a_cell_is_created_read_and_dropped(services):
     """The manual lists no events: whether an instance has all those of the script shows when it creates the session."""
-    variables = {"Session": "harness_probe", "DatabaseId": str(services.execute("SELECT DB_ID();").fetchval())}
+    variables = {"Session": "harness_probe", "Database": services.execute("SELECT DB_NAME();").fetchval()}
     steps = {
         step: scripts.single(f"observe/events_{step}.sql", variables) for step in ("drop", "create", "start", "read")
     }

@@ -77,7 +77,6 @@ def _servers(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         monkeypatch.setattr(
             scripts, "rows", lambda connection, path, variables: connection.server.rows(path, variables)
         )
-        monkeypatch.setattr(scripts, "scalar", lambda connection, statement: 7)
 
 
 def recorded(*servers: Server) -> tuple[dict[str, list[Any]], list[str]]:

@@ -10,9 +10,9 @@ requests of a login together get no more than one. Activated procedures share eq
 its queue grows. Time in which the server waits for a processor that other processes have is nobody's time: it is added
 to the debt. What a turn used beyond the longest pause is paid in the pauses that follow.
 
-To read what a thread has used of the processor takes half a microsecond. So it is read only where so much time has
-passed, and for the next turns of a session in which that happened: time alone would blame who was only interrupted. A
-measured turn that was only interrupted does not make the session suspect for longer.
+To read what a thread has used of the processor is a system call: 2 to 3 µs on a virtual machine. So it is read only
+where so much time has passed, and for the next turns of a session in which that happened: time alone would blame who
+was only interrupted. A measured turn that was only interrupted does not make the session suspect for longer.
 """
 
 from __future__ import annotations
