@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from sqlglot import exp
@@ -45,7 +46,7 @@ class Target(NamedTuple):
     columns: Sequence[Column]
     defaults: Sequence[str | None]
     name: str
-    written: str  # the name as errors show it
+    written: Callable[[], str]  # the name as errors show it, which is searched for in the text
     keys: Sequence[str]  # the columns of a table variable's primary key
     identity: int | None  # the place of the IDENTITY column
     seed: int = 1  # of a table variable's
@@ -61,7 +62,7 @@ class Target(NamedTuple):
         """SQL Server's error for a constraint that a row with these values violates."""
         if self.table is not None:
             return self.table.violation(error, verb, values)
-        return variable_violation(error, self.written, self.keys, verb, self.columns, values)
+        return variable_violation(error, self.written(), self.keys, verb, self.columns, values)
 
 
 class Prepared(NamedTuple):
@@ -137,11 +138,11 @@ def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
         scope = binding.scope
         identity, seed = scope.identities.get(target, (None, 1))
         keys = scope.keys[target]
-        defaults, written = scope.defaults[target], scope.written(target)
+        defaults, written = scope.defaults[target], partial(scope.written, target)
         return Target(None, source.sql, source.columns, defaults, target, written, keys, identity, seed)
     table = binding.user_table(target, *permissions)
     defaults = [definition.default for definition in table.definitions]
-    return Target(table, table.sql, table.columns, defaults, table.name, table.name, (), table.identity)
+    return Target(table, table.sql, table.columns, defaults, table.name, lambda: table.name, (), table.identity)
 
 
 def reserve(frame: Frame, target: Target, count: int) -> int:
@@ -316,7 +317,7 @@ def places_of(target: Target, names: list[str]) -> list[int]:
         if not found:
             raise SqlServerError(207, name)
         if found[0] == identity:
-            raise SqlServerError(544, target.written)
+            raise SqlServerError(544, target.written())
         if found[0] in places:
             raise SqlServerError(264, name)
         places.append(found[0])
