@@ -33,7 +33,6 @@ class RealTimeDriver:
         self._later: asyncio.TimerHandle | None = None
         self._later_due_ns = 0
         self._runs_next = False  # without a turn of the loop
-        self.arrivals = 0  # how often something came from outside
         scheduler.on_ready = scheduler.on_timer = self.run_soon
 
     def run_soon(self) -> None:
@@ -46,7 +45,6 @@ class RealTimeDriver:
 
     def run(self) -> None:
         """Runs what is ready now."""
-        self.arrivals += 1
         self._runs_next = False
         self._run()
 

@@ -142,8 +142,15 @@ class InstanceServer:
         scheduler = Scheduler(SystemClock(), self._on_task_error)
         driver = self._driver = RealTimeDriver(scheduler, loop)
         store = self._store = self._opened_store(scheduler, loop)
-        transport = self._transport = BrokerTransport(loop, host=host, run=driver.run)
         waits = WaitStatistics()
+        turns = Turns(loop, waits)
+        peers = Account()
+
+        def run_after_frames() -> None:
+            turns.sent(peers)
+            driver.run()
+
+        transport = self._transport = BrokerTransport(loop, host=host, run=run_after_frames)
         engine = Engine(
             name=self._name,
             version=self._version,
@@ -159,7 +166,6 @@ class InstanceServer:
         engine.error_log.written = ErrorLogFile(self._data).append
         transport.broker = engine
         engine.link.connections = transport.connections
-        turns = Turns(driver, loop, waits)
         share = OTHERS_SHARE_OF_ACTIVATED
         install_activation(engine, lambda activated: turns.run(activated, Account(others_share=share)))
         engine.recover()

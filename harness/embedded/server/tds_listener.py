@@ -95,7 +95,7 @@ class TdsListener:
         self.requires_encryption = requires_encryption
         self.connections: dict[TdsProtocol, None] = {}
         self.spids = spids or SessionIds()  # a parameter because several ports share them
-        self.turns = turns or Turns(driver, asyncio.get_running_loop())
+        self.turns = turns or Turns(asyncio.get_running_loop())
         self.connections_max = connections_max or _connections_max()
         self.pending: dict[TdsProtocol, None] = {}  # without a login, the oldest first
         self.room = Room()
@@ -182,6 +182,8 @@ class TdsProtocol(asyncio.Protocol):
             self._follows_long = len(data) >= LONG_READ
             self._transport.pause_reading()
             self._scheduler.spawn(self._read_on(time.thread_time_ns()), self._name)
+        else:
+            self._listener.turns.sent(self._account)
         try:
             for request in self._receive(data):
                 HANDLERS[type(request)](self, request)

@@ -1,14 +1,13 @@
 """Turns of requests in the real server (see `runtime.turns`).
 
 Each request runs in a greenlet. One that has used `TURN_NS` of the processor stops at its next `pause` and stands in a
-queue. Its next turn comes at once if nothing arrived for anybody else meanwhile, and otherwise after nine times what
-the last turns used: so requests that take long share a tenth of the processor while others are busy, and have all of
-it when they are not. Others who wait for a commit or for their own clients send nothing for a turn or two: so the debt
-of such turns is kept, less their own time, up to `DEBT_NS_MAX`. A request that takes long is nobody else to another
-that does. Parts of a long request are read in turns too. Logins take turns, and so do the requests of one: many long
-requests of a login together get no more than one. Activated procedures share equally with the others: while one waits,
-its queue grows. Time in which the server waits for a processor that other processes have is nobody's time: it is added
-to the debt. What a turn used beyond the longest pause is paid in the pauses that follow.
+queue. Its next turn comes after nine times what the last turns used, or at once if nobody else has sent anything in the
+last `BUSY_NS`: so requests that take long share a tenth of the processor while others are busy, and have all of it when
+they are not. Others who wait for a commit or for their own clients are busy, too. A session whose requests take long is
+nobody else to another such session. Parts of a long request are read in turns too. Logins take turns, and so do the
+requests of one: many long requests of a login together get no more than one. Activated procedures share equally with
+the others: while one waits, its queue grows. Time in which the server waits for a processor that other processes have
+is nobody's time: it is added to the debt. What a turn used beyond the longest pause is paid in the pauses that follow.
 
 To read what a thread has used of the processor is a system call: 2 to 3 µs on a virtual machine. So it is read only
 where so much time has passed, and for the next turns of a session in which that happened: time alone would blame who
@@ -28,7 +27,6 @@ from greenlet import greenlet
 
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.platform import WaitStatistics
-from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import SECOND, Cancelled, Scheduler, Task, Wait, Waiting
 
 Result = TypeVar("Result")
@@ -38,7 +36,7 @@ OTHERS_SHARE = 9  # times what a turn used, for everything else
 OTHERS_SHARE_OF_ACTIVATED = 1
 SUSPECT_TURNS = 100  # that are measured after one of a session has lasted long
 PAUSE_NS_MAX = 500_000_000  # between two turns
-DEBT_NS_MAX = 50_000_000  # of turns in which nobody else sent anything
+BUSY_NS = 20_000_000  # after they sent something, others may need the processor: a commit or a client takes less
 OWED_NS_MAX = 5_000_000_000  # by turns of half a second
 GREENLETS_KEPT = 64  # a new one costs 10 µs, a used one nearly nothing
 
@@ -67,28 +65,32 @@ class Account:
 class Turns:
     """The queue of requests that take long."""
 
-    def __init__(
-        self, driver: RealTimeDriver, loop: asyncio.AbstractEventLoop, waits: WaitStatistics | None = None
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, waits: WaitStatistics | None = None) -> None:
         self.waits = waits or WaitStatistics()
-        self._driver = driver
         self._loop = loop
         self._queues: dict[str, deque[_NextTurn]] = {}  # by login, the one whose turn is next first
         self._is_scheduled = False
         self._owed_ns = 0  # to the others, by requests that take long
-        self._used_ns = 0  # by these since the last look
-        self._own_arrivals = 0  # of the driver's, those of requests that take long
+        self._last_sender: Account | None = None
+        self._sent_ns = 0  # when it sent something
+        self._others_sent_ns = 0  # when another did, before it
         self._idle: list[_Greenlet] = []
+
+    def sent(self, account: Account) -> None:
+        """Note that a session sent something, unless its requests take long."""
+        if account.is_heavy:
+            return
+        if account is not self._last_sender:
+            self._last_sender, self._others_sent_ns = account, self._sent_ns
+        self._sent_ns = _now_ns()
 
     def run(self, generator: Waiting[Result], account: Account) -> Waiting[Result]:
         """Run a generator in a greenlet; `turns.current` pauses and waits in it."""
-        is_long = account.is_heavy
-        if is_long:
-            self._own_arrivals += 1
-            yield _NextTurn(self, account.login)
+        if account.is_heavy:
+            yield _NextTurn(self, account)
         idle = self._idle
         inner = idle.pop() if idle else _Greenlet(self)
-        inner.is_done, inner.login, inner.is_long = False, account.login, is_long
+        inner.is_done, inner.account = False, account
         given: Any = generator
         error: BaseException | None = None
         while True:
@@ -131,50 +133,43 @@ class Turns:
         account.suspect_turns = SUSPECT_TURNS
 
     def _owe(self, account: Account, used_ns: int) -> None:
-        self._used_ns += used_ns
         self._owed_ns += account.others_share * used_ns
 
     def after_reading(self, account: Account, began_processor_ns: int) -> Waiting[None]:
         """Wait for the next turn after a part of a long request was read."""
-        self._own_arrivals += 1
         self._owe(account, time.thread_time_ns() - began_processor_ns)
-        yield _NextTurn(self, account.login)
-
-    def first_turn_ends(self, login: str) -> _NextTurn:
-        """The wait of a request that turns out to take long."""
-        self._own_arrivals += 1
-        return _NextTurn(self, login)
+        yield _NextTurn(self, account)
 
     def stand(self, wait: _NextTurn) -> None:
-        self._queues.setdefault(wait.login, deque()).append(wait)
+        self._queues.setdefault(wait.account.login, deque()).append(wait)
         self._schedule()
 
     def leave(self, wait: _NextTurn) -> None:
-        queue = self._queues[wait.login]
-        queue.remove(wait)
-        if not queue:
-            del self._queues[wait.login]
+        login = wait.account.login
+        self._queues[login].remove(wait)
+        if not self._queues[login]:
+            del self._queues[login]
 
     def _schedule(self) -> None:
         if self._is_scheduled or not self._queues:
             return
         self._is_scheduled = True
         # After what has arrived during the last turn: it is read between the two.
-        self._loop.call_soon(self._loop.call_soon, self._look, self._arrivals_of_others)
+        self._loop.call_soon(self._loop.call_soon, self._look)
 
-    @property
-    def _arrivals_of_others(self) -> int:
-        return self._driver.arrivals - self._own_arrivals
-
-    def _look(self, arrivals: int) -> None:
-        used_ns, self._used_ns = self._used_ns, 0
-        if self._arrivals_of_others > arrivals:
+    def _look(self) -> None:
+        if self._others_are_busy():
             pause_ns = min(self._owed_ns, PAUSE_NS_MAX)
             self._owed_ns = min(self._owed_ns, OWED_NS_MAX) - pause_ns
             self._loop.call_later(pause_ns / SECOND, self._end_pause, _delayed_ns())
         else:
-            self._owed_ns = min(self._owed_ns - used_ns, DEBT_NS_MAX)
+            self._owed_ns = 0
             self._give()
+
+    def _others_are_busy(self) -> bool:
+        queue = next(iter(self._queues.values()), None)
+        is_own = queue is not None and queue[0].account is self._last_sender
+        return _now_ns() < (self._others_sent_ns if is_own else self._sent_ns) + BUSY_NS
 
     def _end_pause(self, delayed_before_ns: int) -> None:
         self._owed_ns += _delayed_ns() - delayed_before_ns
@@ -195,11 +190,11 @@ class Turns:
 class _NextTurn:
     """The wait for the next turn: SOS_SCHEDULER_YIELD."""
 
-    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task", "login")
+    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task", "account")
 
-    def __init__(self, queue: Turns, login: str) -> None:
+    def __init__(self, queue: Turns, account: Account) -> None:
         self._queue = queue
-        self.login = login
+        self.account = account
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
         self._scheduler, self._task = scheduler, task
@@ -218,10 +213,9 @@ class _NextTurn:
 class _Greenlet(greenlet):  # type: ignore[misc]
     """Runs one generator after another, each to its end."""
 
+    account: Account
     cancelled: Cancelled | None = None  # in the middle of a cleanup
     is_done: bool  # with the generator
-    is_long: bool  # the request has stood in the queue
-    login: str
     look_ns: int  # when it is time to look what this turn has used
     processor_ns: int  # used by the thread at the beginning of this turn, or at the first look; 0: not read yet
 
@@ -256,20 +250,14 @@ class _Greenlet(greenlet):  # type: ignore[misc]
 
     def pause(self) -> None:
         if _now_ns() > self.look_ns and self._has_used_its_turn():
-            self.wait(self._next_turn())
+            self.wait(_NextTurn(self._queue, self.account))
 
     def pause_in_cleanup(self) -> None:
         if _now_ns() > self.look_ns and self._has_used_its_turn():
             try:
-                self._leave(self._next_turn())
+                self._leave(_NextTurn(self._queue, self.account))
             except Cancelled as cancelled:
                 self.cancelled = cancelled
-
-    def _next_turn(self) -> _NextTurn:
-        if self.is_long:
-            return _NextTurn(self._queue, self.login)
-        self.is_long = True
-        return self._queue.first_turn_ends(self.login)
 
     def _has_used_its_turn(self) -> bool:
         used_ns = time.thread_time_ns()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from harness.embedded.server.turns import Turns
+from harness.embedded.server.turns import Account, Turns
 
 
 class Loop:
@@ -36,17 +36,17 @@ class Client(asyncio.Protocol):
 def test_what_arrives_while_a_long_request_has_its_turn_makes_it_wait(factory):
     async def story() -> None:
         (long, client), (other, other_client) = socket.socketpair(), socket.socketpair()
-        loop, driver = Loop(), SimpleNamespace(arrivals=0)
-        turns = Turns(driver, loop)
+        loop, bob = Loop(), Account("bob")
+        turns = Turns(loop)
         given = asyncio.Event()
 
         def turn(data: bytes) -> None:
             other_client.send(b"SELECT 1")
             turns._owed_ns = 1_000_000
-            turns.stand(SimpleNamespace(login="ann", end=given.set))
+            turns.stand(SimpleNamespace(account=Account("ann"), end=given.set))
 
         def arrival(data: bytes) -> None:
-            driver.arrivals += 1
+            turns.sent(bob)
 
         running = asyncio.get_running_loop()
         opened = [
@@ -55,7 +55,7 @@ def test_what_arrives_while_a_long_request_has_its_turn_makes_it_wait(factory):
         ]
         client.send(b"WHILE 1 = 1 ...")
         await given.wait()
-        assert driver.arrivals == 1
+        assert turns._last_sender is bob
         assert loop.delays_s[-1] == pytest.approx(0.001)
         for transport in opened:
             transport.close()

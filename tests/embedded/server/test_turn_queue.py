@@ -14,7 +14,7 @@ from harness.embedded.runtime import turns as runtime_turns
 from harness.embedded.server import turns as server_turns
 from harness.embedded.server.tds_listener import LONG_READ, TdsProtocol
 from harness.embedded.server.turns import (
-    DEBT_NS_MAX,
+    BUSY_NS,
     OTHERS_SHARE,
     OTHERS_SHARE_OF_ACTIVATED,
     OWED_NS_MAX,
@@ -50,45 +50,79 @@ def loop() -> TimersOnly:
 
 
 @pytest.fixture
-def driver() -> SimpleNamespace:
-    return SimpleNamespace(arrivals=100)  # its own request among them
+def turns(loop: TimersOnly, monkeypatch: pytest.MonkeyPatch) -> Turns:
+    monkeypatch.setattr(server_turns, "_delayed_ns", lambda: 0)
+    return Turns(loop)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def stood(loop: TimersOnly, driver: SimpleNamespace) -> list[str]:
-    """The tasks that were woken; one stands in the queue."""
+def now_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time, which a test changes."""
+    now = [1_000 * BUSY_NS]
+    monkeypatch.setattr(server_turns, "_now_ns", lambda: now[0])
+    return now
+
+
+def heavy(login: str = "ann") -> Account:
+    account = Account(login)
+    account.is_heavy = True
+    return account
+
+
+def stand(turns: Turns, account: Account, woken: list[str], name: str) -> None:
+    """The next request of an account whose requests take long."""
+    turns.run(iter(()), account).send(None).arm(SimpleNamespace(wake=woken.append), name)  # type: ignore[arg-type]
+
+
+def owing(turns: Turns, account: Account) -> list[str]:
+    """The tasks that were woken; one stands in the queue, and 10 ms are owed."""
     woken: list[str] = []
-    turns = Turns(driver, loop)  # type: ignore[arg-type]
-    heavy = Account()
-    heavy.is_heavy = True
-    wait = turns.run(iter(()), heavy).send(None)  # type: ignore[arg-type]
+    stand(turns, account, woken, "task")
     turns._owed_ns = 10_000_000
-    wait.arm(SimpleNamespace(wake=woken.append), "task")
     return woken
 
 
-def test_a_request_alone_goes_on_at_once_however_much_came_before(loop, driver, stood):
+def test_a_request_alone_goes_on_at_once_and_owes_nothing_however_much_came_before(turns, loop, now_ns):
+    turns.sent(Account("bob"))
+    now_ns[0] += BUSY_NS
+    woken = owing(turns, heavy())
     assert [loop.run_next(), loop.run_next()] == [0, 0]  # what has arrived is read between the two
-    assert stood == ["task"] and not loop.timers
+    assert woken == ["task"] and not loop.timers
+    assert turns._owed_ns == 0
 
 
-def test_where_something_arrives_for_others_they_get_their_share(loop, driver, stood):
-    driver.arrivals += 1
+def test_what_a_session_sent_itself_is_not_of_others(turns, loop, now_ns):
+    account = Account("ann")
+    turns.sent(Account("bob"))
+    now_ns[0] += BUSY_NS
+    for _ in range(2):
+        turns.sent(account)
+    account.is_heavy = True
+    woken = owing(turns, account)
     assert [loop.run_next(), loop.run_next()] == [0, 0]
-    assert not stood
+    assert woken == ["task"]
+
+
+@pytest.mark.parametrize("is_before_own", [False, True])
+def test_where_others_sent_something_a_moment_ago_they_get_their_share(turns, loop, now_ns, is_before_own):
+    account = Account("ann")
+    turns.sent(Account("bob"))
+    if is_before_own:
+        turns.sent(account)
+    account.is_heavy = True
+    now_ns[0] += BUSY_NS - 1
+    woken = owing(turns, account)
+    assert [loop.run_next(), loop.run_next()] == [0, 0]
+    assert not woken
     assert loop.run_next() == pytest.approx(0.010)
-    assert stood == ["task"]
+    assert woken == ["task"]
 
 
-def test_logins_take_turns_however_many_requests_each_of_them_has(loop, driver):
-    turns = Turns(driver, loop)  # type: ignore[arg-type]
+def test_logins_take_turns_however_many_requests_each_of_them_has(turns, loop):
     given: list[str] = []
     for login, count in (("hog", 4), ("other", 2), ("third", 1)):
         for number in range(count):
-            account = Account(login)
-            account.is_heavy = True
-            wait = turns.run(iter(()), account).send(None)  # type: ignore[arg-type]
-            wait.arm(SimpleNamespace(wake=given.append), f"{login} {number}")
+            stand(turns, heavy(login), given, f"{login} {number}")
     while loop.timers:
         loop.run_next()
     assert given == ["hog 0", "other 0", "third 0", "hog 1", "other 1", "hog 2", "hog 3"]
@@ -107,8 +141,8 @@ def work(step: Callable[[], None]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("share", [OTHERS_SHARE, OTHERS_SHARE_OF_ACTIVATED])
-def test_who_uses_the_processor_for_long_owes_the_others_their_share(loop, driver, share):
-    turns, account = Turns(driver, loop), Account("ann", share)
+def test_who_uses_the_processor_for_long_owes_the_others_their_share(turns, share):
+    account = Account("ann", share)
     running = turns.run(work(use_processor), account)
     running.send(None)
     assert turns._owed_ns == 0, "only suspect: it was not measured"
@@ -117,9 +151,7 @@ def test_who_uses_the_processor_for_long_owes_the_others_their_share(loop, drive
     assert turns._owed_ns >= share * 3 * TURN_NS
 
 
-def test_a_first_turn_is_owed_from_the_first_look_at_it(loop, driver):
-    turns = Turns(driver, loop)
-
+def test_a_first_turn_is_owed_from_the_first_look_at_it(turns):
     def take_long() -> None:
         assert runtime_turns.current is not None
         use_processor()
@@ -130,8 +162,8 @@ def test_a_first_turn_is_owed_from_the_first_look_at_it(loop, driver):
     assert turns._owed_ns >= OTHERS_SHARE * 3 * TURN_NS
 
 
-def test_who_was_only_interrupted_owes_nothing_and_does_not_pause(loop, driver):
-    turns, account = Turns(driver, loop), Account("ann")
+def test_who_was_only_interrupted_owes_nothing_and_does_not_pause(turns):
+    account = Account("ann")
 
     def be_interrupted() -> None:
         time.sleep(3 * TURN_NS / 1e9)
@@ -143,48 +175,19 @@ def test_who_was_only_interrupted_owes_nothing_and_does_not_pause(loop, driver):
     assert not account.is_heavy and turns._owed_ns == 0
 
 
-def stand_and_look(turns: Turns, loop: TimersOnly) -> None:
-    turns.stand(SimpleNamespace(login="ann", end=lambda: None))  # type: ignore[arg-type]
-    assert [loop.run_next(), loop.run_next()] == [0, 0]
-
-
-def test_others_who_send_nothing_for_a_turn_have_their_share_of_it_later(loop, driver):
-    turns = Turns(driver, loop)
-    running = turns.run(work(use_processor), Account("ann"))
-    for _ in range(2):  # the first is not measured
-        running.send(None)
-    stand_and_look(turns, loop)
-    running.send(None)
-    turns.stand(SimpleNamespace(login="ann", end=lambda: None))
-    driver.arrivals += 1
-    delays_s = [loop.run_next() for _ in range(3)]
-    assert delays_s[-1] >= (2 * OTHERS_SHARE - 1) * 3 * TURN_NS / 1e9
-
-
-@pytest.mark.parametrize(("share", "debt_ns"), [(OTHERS_SHARE, DEBT_NS_MAX), (OTHERS_SHARE_OF_ACTIVATED, 0)])
-def test_the_debt_of_turns_in_which_nobody_came_is_bounded(loop, driver, share, debt_ns):
-    turns = Turns(driver, loop)
-    running = turns.run(work(use_processor), Account("ann", share))
-    for _ in range(5):
-        running.send(None)
-        stand_and_look(turns, loop)
-    assert turns._owed_ns == debt_ns
-
-
-def pause_s(turns: Turns, loop: TimersOnly, driver: SimpleNamespace) -> float:
+def pause_s(turns: Turns, loop: TimersOnly) -> float:
     """The length of a pause, which ends, while others send."""
-    turns.stand(SimpleNamespace(login="ann", end=lambda: None))  # type: ignore[arg-type]
-    driver.arrivals += 1
+    stand(turns, heavy(), [], "task")
+    turns.sent(Account("bob"))
     delays_s = [loop.run_next() for _ in range(3)]
     return delays_s[-1]
 
 
-def test_time_in_which_other_processes_had_the_processor_is_not_the_others(loop, driver, monkeypatch):
+def test_time_in_which_other_processes_had_the_processor_is_not_the_others(turns, loop, monkeypatch):
     delayed_ns = iter([70_000_000, 76_000_000, 76_000_000, 76_000_000])
     monkeypatch.setattr(server_turns, "_delayed_ns", lambda: next(delayed_ns))
-    turns = Turns(driver, loop)
     turns._owed_ns = 10_000_000
-    assert [pause_s(turns, loop, driver) for _ in range(2)] == pytest.approx([0.010, 0.006])
+    assert [pause_s(turns, loop) for _ in range(2)] == pytest.approx([0.010, 0.006])
     assert turns._owed_ns == 0
 
 
@@ -194,22 +197,19 @@ def test_the_system_says_how_long_a_thread_was_delayed_or_nothing(monkeypatch):
     assert server_turns._delayed_ns() == 0
 
 
-def test_a_debt_beyond_the_longest_pause_is_paid_later_up_to_a_bound(loop, driver, monkeypatch):
-    monkeypatch.setattr(server_turns, "_delayed_ns", lambda: 0)
-    turns = Turns(driver, loop)
+def test_a_debt_beyond_the_longest_pause_is_paid_later_up_to_a_bound(turns, loop):
     turns._owed_ns = 10 * OWED_NS_MAX
     pauses = OWED_NS_MAX // PAUSE_NS_MAX
     longest_s = PAUSE_NS_MAX / 1e9
-    assert [pause_s(turns, loop, driver) for _ in range(pauses + 1)] == [longest_s] * pauses + [0]
+    assert [pause_s(turns, loop) for _ in range(pauses + 1)] == [longest_s] * pauses + [0]
 
 
-def test_requests_that_take_long_are_nobody_else_to_each_other(loop, driver):
-    turns, given = Turns(driver, loop), []
+def test_requests_that_take_long_are_nobody_else_to_each_other(turns, loop):
+    given: list[str] = []
     for name in ("first", "second"):
-        account = Account(name)
-        account.is_heavy = True
-        driver.arrivals += 1
-        turns.run(iter(()), account).send(None).arm(SimpleNamespace(wake=given.append), name)
+        account = heavy(name)
+        turns.sent(account)
+        stand(turns, account, given, name)
         turns._owed_ns = 10_000_000
     assert [loop.run_next() for _ in range(4)] == [0] * 4
     assert given == ["first", "second"]
@@ -218,8 +218,8 @@ def test_requests_that_take_long_are_nobody_else_to_each_other(loop, driver):
 @pytest.mark.parametrize(
     ("step", "is_suspect"), [(use_processor, True), (lambda: time.sleep(2 * TURN_NS / 1e9), False)]
 )
-def test_who_was_measured_and_only_interrupted_is_not_suspect_for_longer(loop, driver, step, is_suspect):
-    turns, account = Turns(driver, loop), Account("ann")
+def test_who_was_measured_and_only_interrupted_is_not_suspect_for_longer(turns, step, is_suspect):
+    account = Account("ann")
     account.suspect_turns = 1
     running = turns.run(work(step), account)
     running.send(None)
@@ -227,9 +227,7 @@ def test_who_was_measured_and_only_interrupted_is_not_suspect_for_longer(loop, d
     assert account.suspect_turns == (SUSPECT_TURNS if is_suspect else 0)
 
 
-def test_a_request_is_nobody_else_to_itself_when_it_turns_out_to_take_long(loop, driver):
-    turns, before = Turns(driver, loop), driver.arrivals
-
+def test_a_request_that_takes_long_stands_in_the_queue_of_its_login(turns):
     def take_long() -> None:
         use_processor()
         assert runtime_turns.current is not None
@@ -237,18 +235,16 @@ def test_a_request_is_nobody_else_to_itself_when_it_turns_out_to_take_long(loop,
 
     account = Account("ann")
     account.suspect_turns = 1
-    driver.arrivals += 1
     wait = turns.run(work(take_long), account).send(None)
-    assert wait.login == "ann"
-    assert turns._arrivals_of_others == before
+    assert wait.account is account
 
 
-def test_reading_a_part_of_a_long_request_is_owed_and_waits_for_a_turn(loop, driver):
-    turns, given = Turns(driver, loop), []
+def test_reading_a_part_of_a_long_request_is_owed_and_waits_for_a_turn(turns, loop):
+    given: list[str] = []
     began_ns = time.thread_time_ns()
     use_processor()
     turns.after_reading(Account("ann"), began_ns).send(None).arm(SimpleNamespace(wake=given.append), "reading")
-    driver.arrivals += 1
+    turns.sent(Account("bob"))
     delays_s = [loop.run_next() for _ in range(3)]
     assert delays_s[-1] >= OTHERS_SHARE * 3 * TURN_NS / 1e9
     assert given == ["reading"]
@@ -256,7 +252,9 @@ def test_reading_a_part_of_a_long_request_is_owed_and_waits_for_a_turn(loop, dri
 
 def test_the_end_of_a_long_request_is_owed_as_its_parts_are():
     spawned: list[str] = []
+    sent: list[Account] = []
     listener = SimpleNamespace(
+        turns=SimpleNamespace(sent=sent.append),
         scheduler=SimpleNamespace(spawn=lambda task, name: spawned.append(name)),
         driver=SimpleNamespace(arrive=lambda: None, run=lambda: None),
     )
@@ -268,3 +266,4 @@ def test_the_end_of_a_long_request_is_owed_as_its_parts_are():
         protocol.data_received(bytes(size))
         owed.append(len(spawned))
     assert owed == [0, 1, 2, 3, 3]
+    assert len(sent) == 2, "parts of a long request are nobody's who is busy"
