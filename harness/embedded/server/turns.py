@@ -1,13 +1,14 @@
 """Turns of requests in the real server (see `runtime.turns`).
 
 Each request runs in a greenlet. One that has used `TURN_NS` of the processor stops at its next `pause` and stands in a
-queue. Its next turn comes after nine times what the last turns used, or at once if nobody else has sent anything in the
-last `BUSY_NS`: so requests that take long share a tenth of the processor while others are busy, and have all of it when
-they are not. Others who wait for a commit or for their own clients are busy, too. A session whose requests take long is
-nobody else to another such session. Parts of a long request are read in turns too. Logins take turns, and so do the
-requests of one: many long requests of a login together get no more than one. Activated procedures share equally with
-the others: while one waits, its queue grows. Time in which the server waits for a processor that other processes have
-is nobody's time: it is added to the debt. What a turn used beyond the longest pause is paid in the pauses that follow.
+queue. Its next turn comes after 19 times what the last turns used, or at once if nobody else has sent anything in the
+last `BUSY_NS`: so requests that take long share a twentieth of the processor while others are busy, and have all of it
+when they are not. The turns and the cold caches after them cost the others as much again. Others who wait for a commit
+or for their own clients are busy, too. A session whose requests take long is nobody else to another such session. Parts
+of a long request are read in turns too. Logins take turns, and so do the requests of one: many long requests of a login
+together get no more than one. Activated procedures share equally with the others: while one waits, its queue grows.
+Time in which the server waits for a processor that other processes have is nobody's time: it is added to the debt. What
+a turn used beyond the longest pause is paid in the pauses that follow.
 
 To read what a thread has used of the processor is a system call: 2 to 3 µs on a virtual machine. So it is read only
 where so much time has passed, and for the next turns of a session in which that happened: time alone would blame who
@@ -32,7 +33,7 @@ from harness.embedded.runtime.tasks import SECOND, Cancelled, Scheduler, Task, W
 Result = TypeVar("Result")
 
 TURN_NS = 1_000_000
-OTHERS_SHARE = 9  # times what a turn used, for everything else
+OTHERS_SHARE = 19  # times what a turn used, for everything else
 OTHERS_SHARE_OF_ACTIVATED = 1
 SUSPECT_TURNS = 100  # that are measured after one of a session has lasted long
 PAUSE_NS_MAX = 500_000_000  # between two turns
