@@ -157,7 +157,9 @@ class Run:
 
         if (measured := self.outcome.measured) and not (self.folder / "reduced").exists():
             return summary.of_cell(self.folder, measured)
-        return summary.read(self.folder)
+        from harness import reduced_summary  # it needs Matplotlib, which a cell need not wait for
+
+        return reduced_summary.read(self.folder)
 
     # -- what is made of them -----------------------------------------------------------------------------------------
 

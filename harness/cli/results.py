@@ -34,7 +34,7 @@ def show(run: harness.Run) -> None:
     summary = run.summary()
     for sentence in summary.explanation:
         say(sentence)
-    print_rows([list(summary.table.columns), *summary.table.to_numpy().tolist()])
+    print_rows([summary.headings, *summary.rows])
     for sentence in summary.findings:
         say(sentence)
 

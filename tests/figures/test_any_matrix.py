@@ -13,7 +13,7 @@ from matplotlib import style
 from matplotlib.text import Text
 from rich.console import Console
 
-from harness import matrix_file, summary
+from harness import matrix_file, reduced_summary
 from harness.claims.judgement import Verdict
 from harness.figures import comparison, one_axis, parts, report, results_table, trick_answer
 from harness.figures.build import STYLE, draw, drawings
@@ -110,7 +110,7 @@ def test_a_run_whose_messages_were_counted_says_so_and_leaves_out_what_nobody_kn
     assert "Messages were counted, not matched one by one" in text
     assert "end to end" not in text.lower().replace("end-to-end latency", "")
     assert "figure end-to-end is left out: messages were counted, so nobody knows when each was processed" in notes
-    assert summary.read(folder).findings[-1].startswith("Messages were counted")
+    assert reduced_summary.read(folder).findings[-1].startswith("Messages were counted")
 
 
 @pytest.mark.usefixtures("unrendered")
