@@ -6,9 +6,9 @@ last `BUSY_NS`: so requests that take long share a twentieth of the processor wh
 when they are not. The turns and the cold caches after them cost the others as much again. Others who wait for a commit
 or for their own clients are busy, too. A session whose requests take long is nobody else to another such session. Parts
 of a long request are read in turns too. Logins take turns, and so do the requests of one: many long requests of a login
-together get no more than one. Activated procedures share equally with the others: while one waits, its queue grows.
-Time in which the server waits for a processor that other processes have is nobody's time: it is added to the debt. What
-a turn used beyond the longest pause is paid in the pauses that follow.
+together get no more than one, and one more while others of them are read. Activated procedures share equally with the
+others: while one waits, its queue grows. Time in which the server waits for a processor that other processes have is
+nobody's time: it is added to the debt. What a turn used beyond the longest pause is paid in the pauses that follow.
 
 To read what a thread has used of the processor is a system call: 2 to 3 µs on a virtual machine. So it is read only
 where so much time has passed, and for the next turns of a session in which that happened: time alone would blame who
@@ -31,6 +31,7 @@ from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, Cancelled, Scheduler, Task, Wait, Waiting
 
 Result = TypeVar("Result")
+_Line = tuple[str, bool]  # a login, and whether its requests are still read: an Attention may come behind them
 
 TURN_NS = 1_000_000
 OTHERS_SHARE = 19  # times what a turn used, for everything else
@@ -69,7 +70,7 @@ class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop, waits: WaitStatistics | None = None) -> None:
         self.waits = waits or WaitStatistics()
         self._loop = loop
-        self._queues: dict[str, deque[_NextTurn]] = {}  # by login, the one whose turn is next first
+        self._queues: dict[_Line, deque[_NextTurn]] = {}  # the one whose turn is next first
         self._is_scheduled = False
         self._owed_ns = 0  # to the others, by requests that take long
         self._last_sender: Account | None = None
@@ -139,17 +140,17 @@ class Turns:
     def after_reading(self, account: Account, began_processor_ns: int) -> Waiting[None]:
         """Wait for the next turn after a part of a long request was read."""
         self._owe(account, time.thread_time_ns() - began_processor_ns)
-        yield _NextTurn(self, account)
+        yield _NextTurn(self, account, is_reading=True)
 
     def stand(self, wait: _NextTurn) -> None:
-        self._queues.setdefault(wait.account.login, deque()).append(wait)
+        self._queues.setdefault(wait.line, deque()).append(wait)
         self._schedule()
 
     def leave(self, wait: _NextTurn) -> None:
-        login = wait.account.login
-        self._queues[login].remove(wait)
-        if not self._queues[login]:
-            del self._queues[login]
+        queue = self._queues[wait.line]
+        queue.remove(wait)
+        if not queue:
+            del self._queues[wait.line]
 
     def _schedule(self) -> None:
         if self._is_scheduled or not self._queues:
@@ -179,11 +180,11 @@ class Turns:
     def _give(self) -> None:
         self._is_scheduled = False
         if self._queues:
-            login, queue = next(iter(self._queues.items()))
+            line, queue = next(iter(self._queues.items()))
             wait = queue.popleft()
-            del self._queues[login]
+            del self._queues[line]
             if queue:
-                self._queues[login] = queue  # behind the other logins
+                self._queues[line] = queue  # behind the others
             wait.end()
             self._schedule()
 
@@ -191,11 +192,12 @@ class Turns:
 class _NextTurn:
     """The wait for the next turn: SOS_SCHEDULER_YIELD."""
 
-    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task", "account")
+    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task", "account", "line")
 
-    def __init__(self, queue: Turns, account: Account) -> None:
+    def __init__(self, queue: Turns, account: Account, *, is_reading: bool = False) -> None:
         self._queue = queue
         self.account = account
+        self.line: _Line = (account.login, is_reading)
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
         self._scheduler, self._task = scheduler, task

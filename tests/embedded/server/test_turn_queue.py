@@ -128,6 +128,17 @@ def test_logins_take_turns_however_many_requests_each_of_them_has(turns, loop):
     assert given == ["hog 0", "other 0", "third 0", "hog 1", "other 1", "hog 2", "hog 3"]
 
 
+def test_a_request_is_read_without_waiting_for_all_that_run(turns, loop):
+    given: list[str] = []
+    for number in range(3):
+        stand(turns, heavy(), given, f"running {number}")
+    reading = turns.after_reading(Account("ann"), time.thread_time_ns()).send(None)
+    reading.arm(SimpleNamespace(wake=given.append), "reading")
+    while loop.timers:
+        loop.run_next()
+    assert given == ["running 0", "reading", "running 1", "running 2"]
+
+
 def use_processor() -> None:
     until_ns = time.thread_time_ns() + 3 * TURN_NS
     while time.thread_time_ns() < until_ns:
