@@ -90,6 +90,9 @@ class WebInterface:
         web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options)))
         web_ui.app.add_url_rule("/scenario", view_func=self._show_status)
         web_ui.start()
+        gevent.idle()  # it listens
+        if web_ui.greenlet.ready():
+            web_ui.greenlet.get()  # raises what prevented it: another process took the port a moment ago
         gevent.spawn(stats.stats_history, environment.runner)
 
     def _on_status(self, status: Status) -> None:

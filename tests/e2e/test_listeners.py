@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,9 +145,8 @@ def test_the_embedded_lab_listens_on_this_machine_alone():
 
 
 def test_locust_and_its_web_page_listen_on_this_machine_alone():
-    free = next(
-        port for port in range(18089, 19089) if port not in {one.laddr.port for one in psutil.net_connections()}
-    )
+    with socket.create_server(("127.0.0.1", 0)) as listening_once:  # another suite beside this one gets another
+        free = listening_once.getsockname()[1]
     with harness("ui", "--lab", "embedded", "--initiators", "1", "--port", str(free), until=f":{free}") as (process, _):
         found = listening(process.pid, *(child.pid for child in children_of(process.pid)))
         assert {address for address, _ in found} == {"127.0.0.1"}

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from harness import records
 from harness.load import locust_clients
-from harness.load.locust_clients import LocustClients
+from harness.load.locust_clients import LocustClients, WebPage
 from harness.load.plan import CellPlan, LoadError
 from harness.matrix import Cell, Visit
 from tests.load import echo_server
@@ -39,6 +40,14 @@ def test_a_plan_with_fewer_dialogs_than_threads_is_refused(echo, tmp_path):
     cell = Cell.parse("i1-t3-r1-p100-v2008")
     with pytest.raises(LoadError, match="initiator 1 has 2 dialogs for 3 threads"):
         CellPlan(Visit(cell), 1, 1, [echo.connection_string()], [echo_server.handles(2)], tmp_path)
+
+
+def test_a_port_of_the_web_page_that_another_process_took_a_moment_ago_is_an_error(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        page = WebPage(other.getsockname()[1], "echo", 1)
+        with LocustClients(log_directory=tmp_path, web=page) as clients, pytest.raises(LoadError) as refused:
+            clients.launch(1)
+    assert "Address already in use" in str(refused.value)
 
 
 def play(clients, cell_plan, *, until_sent=200):
@@ -223,7 +232,7 @@ def test_no_secret_shows_in_a_command_line_or_a_log(clients, echo, tmp_path):
 ORPHANS = """
 import sys
 from pathlib import Path
-from harness.load.locust_clients import LocustClients
+from harness.load.locust_clients import LocustClients, WebPage
 from harness.load.plan import CellPlan
 from harness.matrix import Cell, Visit
 from tests.load import echo_server
