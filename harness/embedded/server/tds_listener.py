@@ -178,10 +178,11 @@ class TdsProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._arrive()
-        if self._follows_long or len(data) >= LONG_READ:
+        is_of_long = self._follows_long or len(data) >= LONG_READ
+        if is_of_long:
             self._follows_long = len(data) >= LONG_READ
             self._transport.pause_reading()
-            self._scheduler.spawn(self._read_on(time.thread_time_ns()), self._name)
+            began_processor_ns = time.thread_time_ns()
         else:
             self._listener.turns.sent(self._account)
         try:
@@ -193,10 +194,12 @@ class TdsProtocol(asyncio.Protocol):
         except Exception:
             log.exception("%s: the connection is closed because of a bug", self._name)
             self.close()
+        if is_of_long:
+            self._scheduler.spawn(self._read_on(time.thread_time_ns() - began_processor_ns), self._name)
         self._run()
 
-    def _read_on(self, began_processor_ns: int) -> Waiting[None]:
-        yield from self._listener.turns.after_reading(self._account, began_processor_ns)
+    def _read_on(self, used_ns: int) -> Waiting[None]:
+        yield from self._listener.turns.after_reading(self._account, used_ns)
         self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -5,10 +5,11 @@ queue. Its next turn comes after 19 times what the last turns used, or at once i
 last `BUSY_NS`: so requests that take long share a twentieth of the processor while others are busy, and have all of it
 when they are not. The turns and the cold caches after them cost the others as much again. Others who wait for a commit
 or for their own clients are busy, too. A session whose requests take long is nobody else to another such session. Parts
-of a long request are read in turns too. Logins take turns, and so do the requests of one: many long requests of a login
-together get no more than one, and one more while others of them are read. Activated procedures share equally with the
-others: while one waits, its queue grows. Time in which the server waits for a processor that other processes have is
-nobody's time: it is added to the debt. What a turn used beyond the longest pause is paid in the pauses that follow.
+of a long request are read in turns too, from a queue of their own: an Attention may come behind them. Logins take
+turns, and so do the requests of one: many long requests of a login together get no more than one. Activated procedures
+share equally with the others: while one waits, its queue grows. Time in which the server waits for a processor that
+other processes have is nobody's time: it is added to the debt. What a turn used beyond the longest pause is paid in the
+pauses that follow.
 
 To read what a thread has used of the processor is a system call: 2 to 3 µs on a virtual machine. So it is read only
 where so much time has passed, and for the next turns of a session in which that happened: time alone would blame who
@@ -31,7 +32,6 @@ from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, Cancelled, Scheduler, Task, Wait, Waiting
 
 Result = TypeVar("Result")
-_Line = tuple[str, bool]  # a login, and whether its requests are still read: an Attention may come behind them
 
 TURN_NS = 1_000_000
 OTHERS_SHARE = 19  # times what a turn used, for everything else
@@ -65,14 +65,12 @@ class Account:
 
 
 class Turns:
-    """The queue of requests that take long."""
+    """Which requests take long, and whether others are busy."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, waits: WaitStatistics | None = None) -> None:
         self.waits = waits or WaitStatistics()
-        self._loop = loop
-        self._queues: dict[_Line, deque[_NextTurn]] = {}  # the one whose turn is next first
-        self._is_scheduled = False
-        self._owed_ns = 0  # to the others, by requests that take long
+        self._running = _Queue(self, loop)
+        self._reading = _Queue(self, loop)
         self._last_sender: Account | None = None
         self._sent_ns = 0  # when it sent something
         self._others_sent_ns = 0  # when another did, before it
@@ -89,9 +87,9 @@ class Turns:
     def run(self, generator: Waiting[Result], account: Account) -> Waiting[Result]:
         """Run a generator in a greenlet; `turns.current` pauses and waits in it."""
         if account.is_heavy:
-            yield _NextTurn(self, account)
+            yield _NextTurn(self._running, account)
         idle = self._idle
-        inner = idle.pop() if idle else _Greenlet(self)
+        inner = idle.pop() if idle else _Greenlet(self._running)
         inner.is_done, inner.account = False, account
         given: Any = generator
         error: BaseException | None = None
@@ -129,62 +127,71 @@ class Turns:
         used_ns = time.thread_time_ns() - began_processor_ns if began_processor_ns else 0
         if used_ns > TURN_NS:
             account.is_heavy = True
-            self._owe(account, used_ns)
+            self._running.owed_ns += account.others_share * used_ns
         elif is_suspect:  # it was only interrupted
             return
         account.suspect_turns = SUSPECT_TURNS
 
-    def _owe(self, account: Account, used_ns: int) -> None:
-        self._owed_ns += account.others_share * used_ns
-
-    def after_reading(self, account: Account, began_processor_ns: int) -> Waiting[None]:
+    def after_reading(self, account: Account, used_ns: int) -> Waiting[None]:
         """Wait for the next turn after a part of a long request was read."""
-        self._owe(account, time.thread_time_ns() - began_processor_ns)
-        yield _NextTurn(self, account, is_reading=True)
+        self._reading.owed_ns += account.others_share * used_ns
+        yield _NextTurn(self._reading, account)
+
+    def others_are_busy(self, account: Account) -> bool:
+        sent_ns = self._others_sent_ns if account is self._last_sender else self._sent_ns
+        return _now_ns() < sent_ns + BUSY_NS
+
+
+class _Queue:
+    """The waits for a turn, and what their requests owe to the others."""
+
+    def __init__(self, turns: Turns, loop: asyncio.AbstractEventLoop) -> None:
+        self.turns = turns
+        self.owed_ns = 0
+        self._loop = loop
+        self._waits: dict[str, deque[_NextTurn]] = {}  # by login, the one whose turn is next first
+        self._is_scheduled = False
 
     def stand(self, wait: _NextTurn) -> None:
-        self._queues.setdefault(wait.line, deque()).append(wait)
+        self._waits.setdefault(wait.account.login, deque()).append(wait)
         self._schedule()
 
     def leave(self, wait: _NextTurn) -> None:
-        queue = self._queues[wait.line]
-        queue.remove(wait)
-        if not queue:
-            del self._queues[wait.line]
+        login = wait.account.login
+        self._waits[login].remove(wait)
+        if not self._waits[login]:
+            del self._waits[login]
 
     def _schedule(self) -> None:
-        if self._is_scheduled or not self._queues:
+        if self._is_scheduled or not self._waits:
             return
         self._is_scheduled = True
         # After what has arrived during the last turn: it is read between the two.
         self._loop.call_soon(self._loop.call_soon, self._look)
 
     def _look(self) -> None:
-        if self._others_are_busy():
-            pause_ns = min(self._owed_ns, PAUSE_NS_MAX)
-            self._owed_ns = min(self._owed_ns, OWED_NS_MAX) - pause_ns
+        if not self._waits:  # the last one has left
+            self._is_scheduled = False
+        elif self.turns.others_are_busy(next(iter(self._waits.values()))[0].account):
+            pause_ns = min(self.owed_ns, PAUSE_NS_MAX)
+            self.owed_ns = min(self.owed_ns, OWED_NS_MAX) - pause_ns
             self._loop.call_later(pause_ns / SECOND, self._end_pause, _delayed_ns())
         else:
-            self._owed_ns = 0
+            self.owed_ns = 0
             self._give()
 
-    def _others_are_busy(self) -> bool:
-        queue = next(iter(self._queues.values()), None)
-        is_own = queue is not None and queue[0].account is self._last_sender
-        return _now_ns() < (self._others_sent_ns if is_own else self._sent_ns) + BUSY_NS
-
     def _end_pause(self, delayed_before_ns: int) -> None:
-        self._owed_ns += _delayed_ns() - delayed_before_ns
+        self.owed_ns += _delayed_ns() - delayed_before_ns
         self._give()
 
     def _give(self) -> None:
         self._is_scheduled = False
-        if self._queues:
-            line, queue = next(iter(self._queues.items()))
-            wait = queue.popleft()
-            del self._queues[line]
-            if queue:
-                self._queues[line] = queue  # behind the others
+        if self._waits:
+            login, waits = next(iter(self._waits.items()))
+            wait = waits.popleft()
+            del self._waits[login]
+            if waits:
+                self._waits[login] = waits  # behind the other logins
             wait.end()
             self._schedule()
 
@@ -192,12 +199,11 @@ class Turns:
 class _NextTurn:
     """The wait for the next turn: SOS_SCHEDULER_YIELD."""
 
-    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task", "account", "line")
+    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task", "account")
 
-    def __init__(self, queue: Turns, account: Account, *, is_reading: bool = False) -> None:
+    def __init__(self, queue: _Queue, account: Account) -> None:
         self._queue = queue
         self.account = account
-        self.line: _Line = (account.login, is_reading)
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
         self._scheduler, self._task = scheduler, task
@@ -209,7 +215,7 @@ class _NextTurn:
 
     def end(self) -> None:
         now_ns = _now_ns()
-        self._queue.waits.runnable(self._task, now_ns, now_ns - self._began_ns)
+        self._queue.turns.waits.runnable(self._task, now_ns, now_ns - self._began_ns)
         self._scheduler.wake(self._task)
 
 
@@ -222,7 +228,7 @@ class _Greenlet(greenlet):  # type: ignore[misc]
     look_ns: int  # when it is time to look what this turn has used
     processor_ns: int  # used by the thread at the beginning of this turn, or at the first look; 0: not read yet
 
-    def __init__(self, queue: Turns) -> None:
+    def __init__(self, queue: _Queue) -> None:
         super().__init__()
         self._queue = queue
 

@@ -42,8 +42,8 @@ def test_what_arrives_while_a_long_request_has_its_turn_makes_it_wait(factory):
 
         def turn(data: bytes) -> None:
             other_client.send(b"SELECT 1")
-            turns._owed_ns = 1_000_000
-            turns.stand(SimpleNamespace(line="ann", account=Account("ann"), end=given.set))
+            turns._running.owed_ns = 1_000_000
+            turns._running.stand(SimpleNamespace(account=Account("ann"), end=given.set))
 
         def arrival(data: bytes) -> None:
             turns.sent(bob)
