@@ -38,8 +38,13 @@ hypothesis.settings.load_profile("any machine")
 # The tests start hundreds of processes. Where Python may write no bytecode, each of them would compile its modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Spark's launcher reads this. A JVM of a test lives for some seconds; a quarter of them went into verifying its classes.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote")
+# Spark's launcher reads this. A JVM of a test lives for some seconds, of which a quarter went into verifying its classes;
+# the warm one compiles and loads so much that it would sweep 48 MB of code and collect all garbage again and again.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=512m",
+)
 
 
 def _group(nodeid: str) -> str:
