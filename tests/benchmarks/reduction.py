@@ -2,12 +2,15 @@
 
     python -m tests.benchmarks.reduction [--scale 0.26] [--keep DIR]
 
-The budget for a full sweep on two cores: 90 s and 3 GiB. The exit code is 1 if it is exceeded.
+The goals on two cores, figures included: 20 s for the 528 cells of the model's reference, which have a few million calls
+and as many deliveries, 25 s for 20 million, 3 minutes for 100 million, and 4 GiB always. The exit code is 1 where one is
+missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -24,9 +27,9 @@ import pyarrow.parquet as pq
 from harness.matrix import all_cells, select
 from tests.results_fixture import write_raw
 
-BUDGET_S = 90
-BUDGET_BYTES = 3 * 1024**3
 GIB = 1024**3
+GOAL_BYTES = 4 * GIB
+GOALS_S = ((10_000_000, 20), (30_000_000, 25), (math.inf, 180))  # for at most so many calls
 SAMPLE_EVERY_S = 3.0  # a sample stops each process for some 10 ms
 
 
@@ -88,7 +91,7 @@ def processor_s() -> float:
 
 
 def main(size: Size = FULL, *, keep: Path | None = None) -> bool:
-    """Whether the budget was kept."""
+    """Whether the goals were reached."""
     folder = keep or Path(tempfile.mkdtemp(prefix="harness-benchmark-"))
     try:
         run = folder / "synthetic"
@@ -110,9 +113,12 @@ def main(size: Size = FULL, *, keep: Path | None = None) -> bool:
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
-    within = reduce_s + draw_s <= BUDGET_S and max(reduce_bytes, draw_bytes) <= BUDGET_BYTES
-    print(f"in all {reduce_s + draw_s:.1f} s of {BUDGET_S} s: {'within' if within else 'OVER'} the budget")
-    return within
+    goal_s = next(seconds for calls_max, seconds in GOALS_S if calls <= calls_max)
+    took_s, used_bytes = reduce_s + draw_s, max(reduce_bytes, draw_bytes)
+    is_reached = took_s <= goal_s and used_bytes <= GOAL_BYTES
+    memory = f"{used_bytes / GIB:.1f} of {GOAL_BYTES // GIB} GiB"
+    print(f"in all {took_s:.1f} s of {goal_s} s, {memory}: the goals are {'reached' if is_reached else 'MISSED'}")
+    return is_reached
 
 
 if __name__ == "__main__":
