@@ -28,6 +28,8 @@ PROCESSOR_TIME_TOLERANCE = 0.05
 # ticks these are of up to 16 ms.
 PROCESSOR_TIME_TICKS_MS = 50
 
+PAGE_BYTES = 8192
+
 Totals = Mapping[tuple[str | int, ...], tuple[int, ...]]
 
 # Key in a fingerprint and file of sql/; one row each.
@@ -172,6 +174,23 @@ def at_odds(containers: Mapping[str, Sequence[Any]]) -> list[str]:
         for name, container_ms, own_ms in rows
         if abs(own_ms - container_ms) > max(PROCESSOR_TIME_TOLERANCE * container_ms, PROCESSOR_TIME_TICKS_MS)
     ]
+
+
+def pages_read(file_io: Mapping[str, Sequence[Any]], databases: Mapping[str, str]) -> dict[str, int]:
+    """Return how many pages each instance read from its disk, of the columns of the record `file_io`.
+
+    Data files of the lab's database count, which `databases` has by instance, and those of tempdb, where the broker
+    keeps state of dialogs. Logs do not: rollbacks and backups read them, and the buffer pool does not hold them.
+    Instances that do not show their files are missing. Source:
+    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-io-virtual-file-stats-transact-sql
+    """
+    found: dict[str, int] = {}
+    columns = (file_io[name] for name in ("instance", "database_name", "file_type", "bytes_read"))
+    for instance, database, kind, count in zip(*columns, strict=True):
+        name = (database or "").casefold()  # NULL for what the login may not see; servers ignore the case by default
+        if kind == "ROWS" and name in (databases[instance].casefold(), "tempdb"):
+            found[instance] = found.get(instance, 0) + count // PAGE_BYTES
+    return found
 
 
 def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from harness.lab.instances import Instance, Lab, LabError
 from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
-from harness.observe import dialog_pages, event_sessions
+from harness.observe import dialog_pages, event_sessions, snapshots
 from harness.observe.event_sessions import EventSessions
 from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
 from harness.observe.observers import Observed, TargetProgress
@@ -421,12 +421,14 @@ class Attempt:
         self.shortfall = self.punctuality.complaint(sent_count, window_s, self.cell.initiators)
         state, state_reason = judge(
             Evidence(
+                window_s=window_s,
                 sent_in_window=sent_count,
                 processed_in_window=processed_count,
                 unsteady=self.unsteady,
                 readers_at_begin=self.readers_at_begin,
                 readers_at_end=self.readers_at_end,
                 growth_bytes=sum(self.changes.get("file_io", {}).get("growth_bytes", ())),
+                pages_read=self._pages_read(),
                 health=report.health,
                 shortfall=self.shortfall,
                 machine=self.machine,
@@ -443,6 +445,10 @@ class Attempt:
             state_reason=state_reason,
             is_counted=self.equipment.lab.workload.is_counted,
         )
+
+    def _pages_read(self) -> dict[str, int]:
+        databases = {instance.name: instance.database for instance in self.equipment.lab.instances}
+        return snapshots.pages_read(self.changes.get("file_io", records.columns("file_io", [])), databases)
 
     def _calls(self, shares: Iterable[Share]) -> dict[Share, Calls]:
         """Read the calls of each worker's clients from its file."""

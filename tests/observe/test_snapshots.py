@@ -8,8 +8,8 @@ import pytest
 
 from harness.lab import scripts
 from harness.lab.scripts import ScriptError
-from harness.observe.snapshots import Snapshot, at_odds, changes, snapshot
-from harness.records import FIELDS
+from harness.observe.snapshots import PAGE_BYTES, Snapshot, at_odds, changes, pages_read, snapshot
+from harness.records import FIELDS, columns
 
 CONNECTION: Any = SimpleNamespace()
 INDEX = ("object_id", "schema_name", "object_name", "queue_schema_name", "queue_name", *FIELDS["index_waits"][2:])
@@ -199,3 +199,18 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             "sleep_ms": [0],
         },
     }
+
+
+def test_pages_read_are_those_of_data_files_of_the_labs_database_and_of_tempdb() -> None:
+    files = [
+        ("target", "SSBTarget", "data", "ROWS", 3),
+        ("target", "SSBTarget", "data2", "ROWS", 4),
+        ("target", "tempdb", "tempdev", "ROWS", 10),
+        ("target", "SSBTarget", "log", "LOG", 500),
+        ("target", "another", "data", "ROWS", 500),
+        ("target", None, "file 1", "ROWS", 500),
+        ("initiator-1", "ssbinitiator1", "data", "ROWS", 0),
+    ]
+    rows = [(*key, 1, pages * PAGE_BYTES, 0, 0, 0, 0, 0) for *key, pages in files]
+    databases = {"target": "SSBTarget", "initiator-1": "SSBInitiator1", "initiator-2": "SSBInitiator2"}
+    assert pages_read(columns("file_io", rows), databases) == {"target": 17, "initiator-1": 0}

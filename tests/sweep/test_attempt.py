@@ -295,6 +295,15 @@ def test_the_state_stands_with_its_reason_in_record_and_measurement(bench: Bench
     assert (row["state"], row["state_reason"]) == (State.DISTURBED, "database files grew by 3.0 MiB")
 
 
+def test_pages_that_an_instance_read_from_disk_disturb_a_cell(bench: Bench) -> None:
+    attempt = bench.attempt()
+    file = ("target", "target", "data", "ROWS", 900, 900 * 8192, 90, 0, 0, 0, 0)
+    attempt.equipment.observers.changes = lambda *, timeout_s: {"file_io": records.columns("file_io", [file])}  # type: ignore[method-assign]
+    measured = attempt.run()
+    assert measured.state is State.DISTURBED
+    assert measured.state_reason.startswith("pages were read from disk (target 900): give more memory")
+
+
 def test_a_failed_cell_has_no_state(bench: Bench) -> None:
     bench.clients.failed_calls = 2
     failed(bench)

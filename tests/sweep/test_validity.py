@@ -17,6 +17,7 @@ HEALTHY = GeneratorHealth(1, 40.0, 2.0, 0.99, 1.0)
 
 def judged(**changes: Any) -> tuple[State, str]:
     good: dict[str, Any] = {
+        "window_s": 30.0,
         "sent_in_window": 1000,
         "processed_in_window": 1000,
         "unsteady": [],
@@ -55,6 +56,12 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
         ({"shortfall": "the clients did not make 5/s"}, State.STARVED, "the clients did not make 5/s"),
         ({"growth_bytes": 64 * 2**20}, State.DISTURBED, "database files grew by 64.0 MiB"),
         (
+            {"pages_read": {"target": 51_200, "initiator-1": 3000, "initiator-2": 3001}},
+            State.DISTURBED,
+            "pages were read from disk (target 51,200, initiator-2 3,001): give more memory (max server memory, or "
+            "MSSQL_MEMORY_LIMIT_MB and MSSQL_CONTAINER_MEMORY of containers), or use fewer dialogs",
+        ),
+        (
             {"health": [HEALTHY, GeneratorHealth(2, 97.0, 2.0, 0.99, 1.0)]},
             State.STARVED,
             "worker 2 used 97 % of a processor: it is the bottleneck",
@@ -77,6 +84,11 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
 )
 def test_each_finding_has_its_state_and_reason(changes: dict[str, Any], state: State, reason: str) -> None:
     assert judged(**changes) == (state, reason)
+
+
+def test_a_few_cold_pages_do_not_mark_a_cell_nor_do_instances_that_do_not_show_their_files() -> None:
+    assert judged(pages_read={"target": 3000, "initiator-1": 0}) == (State.VALID, "")
+    assert judged(pages_read={}) == (State.VALID, "")
 
 
 def test_the_cause_comes_before_its_effects() -> None:
