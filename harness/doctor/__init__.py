@@ -8,7 +8,7 @@ the problem and the remedy. The checks depend on the facts alone and change noth
 - `transport`: routes to the other side, those of msdb for arriving messages, endpoints and who may connect
 - `dialog_security`: master keys, certificates of dialogs and their copies, binding, right to send
 - `instance_settings`: version, edition, options that distort a measurement
-- `commits`: how long a single commit takes, of which the log's disk decides
+- `commits`: how long a single commit takes, of which the log's disk decides, and how the log is flushed
 - `machine`: disk, log and memory for the largest planned cell, clocks, processors and disks that are shared
 
 They cover what `ssbdiagnose CONFIGURATION` covers, and identify objects by what they do instead of by name: an
@@ -51,6 +51,7 @@ def examine(
         found += machine.check_processors(side, lab.placement)
     for side, need in zip(sides, _needs(lab, cells, settings), strict=True):
         found += instance_settings.check_admin_connection(side)
+        found += commits.check_flushing(side)
         if need is not None:
             found += machine.check_space(side, need, is_embedded=lab.place == "embedded")
             if lab.place != "embedded":

@@ -6,6 +6,11 @@ instance after another, as their logs may share a disk. What a client waits for 
 `machine.measure_clock` has measured. What the instance waited is read from its own totals, without a distribution.
 
 No table is created in a database that existed before the lab.
+
+How SQL Server on Linux flushes the log decides how much of the time is the disk's. Microsoft advises forced unit access
+where device, filesystem and kernel support it, and otherwise a flush behind each write: "Performance best practices and
+configuration guidelines for SQL Server on Linux",
+https://learn.microsoft.com/sql/linux/sql-server-linux-performance-best-practices
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.doctor.facts import Facts, Finding
+from harness.doctor.facts import TRACE_FLAGS, Facts, Finding
 from harness.doctor.machine import ClockDifference
 from harness.lab import scripts
 from harness.lab.scripts import ScriptError, is_refusal
@@ -27,6 +32,11 @@ if TYPE_CHECKING:
 CHECK = "commits"
 COMMITS = 100  # as many as a p99 needs
 COMMITS_EMBEDDED = 10  # where the time says nothing of SQL Server
+
+_NO_FORCED_FLUSH = 3979  # the trace flag: SQL Server leaves flushing to the system
+# writethrough, alternatewritethrough, and whether the trace flag is on: the two that Microsoft advises.
+_FORCED_UNIT_ACCESS, _FLUSHED = (1, 0, True), (1, 1, False)
+_FORCED_UNIT_ACCESS_SINCE = {"xfs": (4, 18), "ext4": (5, 6)}  # Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +104,38 @@ def check(
         yield side.warning(CHECK, f"no single commits could be timed: {reason}", remedy)
         return
     yield side.information(CHECK, f"{'on the embedded broker, not SQL Server, ' if is_embedded else ''}{times}")
+
+
+def check_flushing(side: Facts) -> Iterator[Finding]:
+    """Report how an instance in a container flushes its log to the device, where all of it is known."""
+    storage = side.instance.log_storage
+    if storage is None or storage.flushing is None or not side.knows(TRACE_FLAGS):
+        return
+    found = storage.flushing
+    settings = {"writethrough": found.writethrough, "alternatewritethrough": found.alternatewritethrough}
+    first, second = (1 if value is None else value for value in settings.values())
+    is_flag_on = any(row["TraceFlag"] == _NO_FORCED_FLUSH and row["Status"] for row in side.rows(TRACE_FLAGS))
+    words = [f"{name} {'1 by default' if value is None else value}" for name, value in settings.items()]
+    flag = f"trace flag {_NO_FORCED_FLUSH} {'on' if is_flag_on else 'off'}"
+    told = ", ".join((*words, flag, f"{found.filesystem} {found.mount_options}"))
+    since = _FORCED_UNIT_ACCESS_SINCE.get(found.filesystem)
+    is_supported = since is not None and storage.kernel_version >= since
+    if (first, second, is_flag_on) == _FLUSHED:
+        text = f"a commit waits until its log is flushed to the device with fdatasync ({told})"
+        remedy = f"if the device supports forced unit access, {_remedy(*_FORCED_UNIT_ACCESS)}" if is_supported else ""
+        yield side.information(CHECK, text, remedy)
+    elif (first, second, is_flag_on) == _FORCED_UNIT_ACCESS and is_supported:
+        text = f"a commit waits until its log is on the device, by forced unit access if that supports it ({told})"
+        yield side.information(CHECK, text)
+    else:
+        text = f"the log is not flushed as Microsoft advises ({told})"
+        if not first:
+            text += ": a commit may return before its log is on the device"
+        yield side.warning(CHECK, text, _remedy(*_FLUSHED))
+
+
+def _remedy(first: int, second: int, is_flag_on: bool) -> str:
+    return (
+        f"with /opt/mssql/bin/mssql-conf: set control.writethrough {first}, set control.alternatewritethrough {second}"
+        f", traceflag {_NO_FORCED_FLUSH} {'on' if is_flag_on else 'off'}; then restart the container"
+    )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 ABOUT_FILES = ("files", "log_space")
+TRACE_FLAGS = "fingerprint_trace_flags"
 QUESTIONS = (
     *("rights", "edition", "configuration", "tempdb_files", "database", "brokers", "master_keys"),
     *("power_plan", "service", "contract", "routes", "arriving_routes"),
@@ -133,6 +134,8 @@ def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> 
             _ask(facts, connection, question, folder="observe")
     if facts.major_version >= _ACCELERATED_RECOVERY_SINCE:
         _ask(facts, connection, "accelerated_recovery")
+    if instance.log_storage is not None:
+        _ask(facts, connection, TRACE_FLAGS, folder="observe")
     _ask_of_volumes(facts, connection)
     return facts
 

@@ -60,7 +60,7 @@ def remarkable(a: Run, b: Run) -> list[str]:
     notes += _differ("The software", *({name: one[name] for name in common} for one in versions))
     if a.is_model and b.is_model:
         notes += _differ("The models' chances", *({"seed": run.manifest.get("seed")} for run in (a, b)))
-    return [*notes, *_targets_differ(a, b, SERVER_SOFTWARE)]
+    return [*notes, *_targets_differ(a, b, SERVER_SOFTWARE), *_logs_differ(a, b)]
 
 
 def _entries(run: Run, group: str, names: Sequence[str] | None = None) -> dict[str, Any]:
@@ -116,19 +116,39 @@ def _differ(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list
 
 def _targets_differ(a: Run, b: Run, entries: Mapping[str, Sequence[str]]) -> list[str]:
     """List the facts in which targets of the same version differ."""
-    targets = [
+    return [
+        line
+        for version, *targets in _targets(a, b)
+        for line in _differ(f"The targets of version {version}", *(_facts(one, entries) for one in targets))
+    ]
+
+
+def _logs_differ(a: Run, b: Run) -> list[str]:
+    """List how targets of the same version flush their logs, where that differs and both runs know it."""
+    lines = []
+    for version, *targets in _targets(a, b):
+        one, other = ({**_known(target, "trace_flags"), **(target.get("log_storage") or {})} for target in targets)
+        known = one.keys() & other.keys()
+        facts = ({name: facts[name] for name in known} for facts in (one, other))
+        lines += _differ(f"The logs of the targets of version {version}", *facts)
+    return lines
+
+
+def _known(fingerprint: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {} if fingerprint.get(name) is None else {name: fingerprint[name]}
+
+
+def _targets(a: Run, b: Run) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """The fingerprints of both targets for each version that both runs have."""
+    first, second = (
         {
-            str(instance.get("lab_version")): _facts(instance.get("fingerprint") or {}, entries)
+            str(instance.get("lab_version")): instance.get("fingerprint") or {}
             for instance in run.manifest.get("instances") or []
             if instance.get("name") == "target"
         }
         for run in (a, b)
-    ]
-    return [
-        line
-        for version in sorted(targets[0].keys() & targets[1].keys())
-        for line in _differ(f"The targets of version {version}", targets[0][version], targets[1][version])
-    ]
+    )
+    return [(version, first[version], second[version]) for version in sorted(first.keys() & second.keys())]
 
 
 def _facts(fingerprint: Mapping[str, Any], entries: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ connect to them. Everything after that is plain T-SQL from `sql/`, sent through 
 - `instances`: `Instance` and `Lab`: connection strings, broker addresses, whether and how an instance has died
 - `embedded_instances`: instances as child processes `harness serve`
 - `containers`: SQL Server in containers on this machine; `compose` runs Docker Compose and reads `.env`
+- `passwords`: new ones that SQL Server accepts; `log_storage`: how SQL Server in a container flushes its log
 - `placement`: which processors of this machine instances and clients have, and what instances share
 - `user_servers`: a user's own servers, and the rights that its login needs; `ledger`: what the harness owns on them
 - `processes`: child processes that die with their parent and report how they died

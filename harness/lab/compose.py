@@ -13,9 +13,7 @@ import json
 import os
 import platform
 import re
-import secrets
 import stat
-import string
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from harness.failures import MachineFailure
+from harness.lab import passwords
 from harness.lab.drivers import Secret
 from harness.lab.placement import Machine
 from harness.matrix import INITIATORS_MAX
@@ -42,7 +41,6 @@ _MEMORY_MB = "MSSQL_MEMORY_LIMIT_MB"
 _MEMORY_DEFAULT_MB = 2400  # of docker-compose.yml
 _MEMORY_MAX_MB = 1024**2
 _VOLUMES = "volumes"  # the service that prepares volumes and ends
-_PASSWORD_LENGTH = 32
 _HEAD = """\
 # Values for docker-compose.yml, whose head lists their names. Written on first use, never overwritten.
 # ACCEPT_EULA=Y says that you accept Microsoft's licence terms for SQL Server.
@@ -153,9 +151,9 @@ def password() -> Secret:
     """
     found = value(_PASSWORD)
     if not found:
-        found = new_password()
+        found = passwords.new()
         _add_to_env_file(f"{_PASSWORD}={found}\n")
-    if not satisfies_policy(found):
+    if not passwords.satisfies_policy(found):
         raise EnvFileError(
             f"{_PASSWORD} in {place(_PASSWORD)} is too weak for SQL Server: use 8 characters or more, of three of "
             "these kinds: upper case, lower case, digits, others"
@@ -259,6 +257,13 @@ def inspected(containers: Sequence[Container]) -> list[Inspected]:
     asked = _docker("inspect", *(one.name for one in containers), timeout_s=_TIMEOUT_S)
     _expect(asked, "docker inspect failed")
     return [_inspected(row) for row in json.loads(asked.stdout)]
+
+
+def run_in(container: str, script: str) -> str:
+    """Run a script of sh in a container, as the user of its server, and return what it prints."""
+    done = _docker("exec", container, "sh", "-c", script, timeout_s=_TIMEOUT_S)
+    _expect(done, f"docker exec {container} failed")
+    return done.stdout
 
 
 def _inspected(row: Mapping[str, Any]) -> Inspected:
@@ -423,24 +428,6 @@ def _expect(done: subprocess.CompletedProcess[str], failure: str) -> None:
 
 
 # -- .env --------------------------------------------------------------------------------------------------------------
-
-
-def new_password() -> Secret:
-    """Create a password of letters and digits only, which no file format, shell or connection string interprets."""
-    alphabet = string.ascii_letters + string.digits
-    while True:
-        text = "".join(secrets.choice(alphabet) for _ in range(_PASSWORD_LENGTH))
-        if satisfies_policy(text):
-            return Secret(text)
-
-
-def satisfies_policy(text: str) -> bool:
-    """Return whether SQL Server accepts a password.
-
-    Source: https://learn.microsoft.com/sql/relational-databases/security/password-policy
-    """
-    kinds = (str.isupper, str.islower, str.isdigit, lambda character: not character.isalnum())
-    return 8 <= len(text) <= 128 and sum(any(kind(character) for character in text) for kind in kinds) >= 3
 
 
 def _env_values() -> dict[str, Secret]:

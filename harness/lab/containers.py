@@ -32,6 +32,7 @@ from harness.lab.compose import ComposeError, Container, Engine, EnvFileError, I
 from harness.lab.control_groups import ControlGroup
 from harness.lab.drivers import Driver
 from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
+from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Machine, Placement
 from harness.lab.processes import Child
 from harness.matrix import INITIATORS_MAX
@@ -90,6 +91,7 @@ def running(
         for instance, service in zip(instances, services, strict=True):
             _raise_if_ended(service, there)
             instance.process = _Watched(service, there[service].name, directory)
+            instance.log_storage = LogStorage(there[service].name, room.engine.kernel_version)
         yield lab
     finally:
         if lab is not None:

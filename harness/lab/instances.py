@@ -16,6 +16,7 @@ from harness.lab import drivers, error_remedies, interruption
 from harness.lab.control_groups import ControlGroup
 from harness.lab.drivers import Driver, OdbcError, Secret
 from harness.lab.error_remedies import error_text
+from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Placement
 from harness.lab.processes import Process, stop_all
 from harness.lab.scripts import ScriptError
@@ -109,6 +110,7 @@ class Instance:
     encrypt: drivers.Encryption = "optional"
     trust_server_certificate: bool = True
     control_group: ControlGroup | None = field(default=None, repr=False)  # of its container on this machine
+    log_storage: LogStorage | None = field(default=None, repr=False)  # of its container, likewise
     client: Login | None = None  # the test clients' own login, once the lab is linked
     names: Names = field(default_factory=Names, repr=False)  # of the lab's workload, once the lab is linked
     retention: bool = False  # of its queue, likewise

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness import records
 from harness.lab import scripts
 from harness.lab.control_groups import ControlGroup
+from harness.lab.log_storage import LogStorage
 from harness.lab.scripts import is_refusal
 from harness.observe.latch_watch import local_name
 from harness.records import FIELDS
@@ -193,11 +194,11 @@ def pages_read(file_io: Mapping[str, Sequence[Any]], databases: Mapping[str, str
     return found
 
 
-def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:
+def fingerprint(connection: pyodbc.Connection, log_storage: LogStorage | None = None) -> dict[str, Any]:
     """Return the facts about an instance on which results depend: plain values for JSON, the same keys for each.
 
     They hold no secrets, and only the lab's database and tempdb. A value that the instance does not show is None, with
-    the reason in `refused`.
+    the reason in `refused`. `log_storage` is None where it is not known.
     """
     refused: dict[str, str] = {}
 
@@ -215,6 +216,8 @@ def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:
     found["configuration"] = None if options is None else {row.pop("name"): row for row in options}
     flags = ask("trace_flags", "observe/fingerprint_trace_flags")
     found["trace_flags"] = None if flags is None else sorted(row["TraceFlag"] for row in flags if row["Status"])
+    flushing = log_storage.flushing if log_storage else None
+    found["log_storage"] = asdict(flushing) if flushing else None
     found["refused"] = refused
     return found
 

@@ -62,7 +62,7 @@ class Preflight:
 
     def _write(self, lab: Lab, findings: Sequence[doctor.Finding]) -> None:
         with connections(lab.instances) as opened:
-            fingerprints = in_parallel(fingerprint, opened)
+            fingerprints = in_parallel(fingerprint, opened, [one.log_storage for one in lab.instances])
         current = run_folder.read_manifest(self.results)
         known = {(row["lab_version"], row["name"]) for row in current["instances"]}
         for instance, identity, taken in zip(lab.instances, lab.identities, fingerprints, strict=True):

@@ -1,7 +1,8 @@
 /*
 Purpose:   the trace flags that are on.
-Called by: the sweep, when a lab opens, for the manifest.
-Assumes:   nothing. No row if none is on.
+Called by: the sweep, when a lab opens, for the manifest; the doctor, on instances in containers.
+Assumes:   nothing. No row if none is on. Flag 3979 leaves it to Linux to flush the log:
+           https://learn.microsoft.com/sql/linux/sql-server-linux-performance-best-practices
 Variables: none
 Columns:   TraceFlag, Status, Global, Session
 */

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.doctor import commits
 from harness.doctor.commits import CommitTimes
-from harness.doctor.facts import Facts
+from harness.doctor.facts import TRACE_FLAGS, Facts
 from harness.doctor.machine import ClockDifference
 from harness.lab import scripts
 from harness.lab.instances import connections
+from harness.lab.log_storage import Flushing
 from harness.lab.scripts import ScriptError
 
 CLOCK = ClockDifference(0, 50_000)
@@ -51,3 +53,54 @@ def test_commits_that_fail_are_a_warning_and_their_table_goes(
         [finding] = commits.check(sides[0], connection, CLOCK, is_embedded=True)
         assert scripts.scalar(connection, "SELECT OBJECT_ID(N'dbo.doctorCommits');") is None
     assert str(finding).startswith("warning: target, commits: no single commits could be timed: the disk is full")
+
+
+def in_container(
+    flushing: Flushing | None, trace_flags: tuple[int, ...] = (), kernel: tuple[int, int] = (6, 1)
+) -> Facts:
+    storage = SimpleNamespace(kernel_version=kernel, flushing=flushing)
+    instance: Any = SimpleNamespace(name="target", log_storage=storage)
+    return Facts(instance, "Target", {TRACE_FLAGS: [{"TraceFlag": flag, "Status": 1} for flag in trace_flags]})
+
+
+FORCED, FLUSHED, WRONG = "by forced unit access", "with fdatasync", "not flushed as Microsoft advises"
+
+
+@pytest.mark.parametrize(
+    "flushing, trace_flags, kernel, severity_words_remedy",
+    [
+        (Flushing(1, 0, "xfs", "rw"), (3979,), (4, 18), ("information", FORCED, "")),
+        (Flushing(None, 0, "ext4", "rw"), (1800, 3979), (5, 6), ("information", FORCED, "")),
+        (Flushing(1, 0, "ext4", "rw"), (3979,), (5, 5), ("warning", WRONG, "traceflag 3979 off")),
+        (Flushing(1, 0, "overlay", "rw"), (3979,), (6, 1), ("warning", WRONG, "traceflag 3979 off")),
+        (
+            Flushing(1, 1, "xfs", "rw"),
+            (3979,),
+            (6, 1),
+            ("warning", WRONG, "alternatewritethrough 1, traceflag 3979 off"),
+        ),
+        (Flushing(0, None, "xfs", "rw"), (), (6, 1), ("warning", "may return before", "control.writethrough 1")),
+        (Flushing(None, None, "xfs", "rw"), (), (6, 1), ("information", FLUSHED, "if the device supports forced unit")),
+        (Flushing(1, 1, "btrfs", "rw"), (1800,), (6, 1), ("information", FLUSHED, "")),
+    ],
+)
+def test_how_the_log_is_flushed_is_told(
+    flushing: Flushing, trace_flags: tuple[int, ...], kernel: tuple[int, int], severity_words_remedy: tuple[str, ...]
+) -> None:
+    severity, words, remedy = severity_words_remedy
+    [finding] = commits.check_flushing(in_container(flushing, trace_flags, kernel))
+    assert finding.severity == severity and words in finding.text
+    assert remedy in finding.remedy and bool(remedy) == bool(finding.remedy)
+
+
+def test_the_settings_of_a_log_are_in_the_words() -> None:
+    [finding] = commits.check_flushing(in_container(Flushing(None, 0, "xfs", "rw,noatime"), (3979,)))
+    told = "(writethrough 1 by default, alternatewritethrough 0, trace flag 3979 on, xfs rw,noatime)"
+    assert finding.text.endswith(told)
+
+
+def test_nothing_is_said_of_a_log_of_which_something_is_not_known() -> None:
+    assert list(commits.check_flushing(in_container(None))) == []
+    side = in_container(Flushing(1, 1, "xfs", "rw"))
+    side.answers.clear()
+    assert list(commits.check_flushing(side)) == []

@@ -42,6 +42,12 @@ def test_containers_start_run_a_cell_keep_running_and_are_removed(tmp_path: Path
         assert recorded["settings"]["lab"] == "sqlserver"
         assert "/var/lib/docker" in recorded["placement"]["2022"]["shared"]["disk"]
         assert recorded["placement"]["2022"]["proxied"] == ""
+        assert [one["fingerprint"]["log_storage"]["filesystem"] for one in recorded["instances"]] == ["xfs", "xfs"]
+        assert [
+            one["instance"]
+            for one in recorded["findings"]["2022"]
+            if one["text"].startswith("a commit waits until its log is flushed to the device with fdatasync")
+        ] == ["target", "initiator-1"]
         assert all(PASSWORD.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert {process.pid for process in docker.containers()} == before
         assert harness("lab", "status").count("running, healthy, 127.0.0.1,") == 2

@@ -342,6 +342,21 @@ def test_differing_targets_of_the_same_version_are_listed(tmp_path):
     assert remarkable(*runs) == ["The targets of version 2022 differ (product_version: 16.0.1 / 16.0.2)"]
 
 
+def test_how_targets_flush_their_logs_is_compared_where_both_runs_know_it(tmp_path):
+    def run(name, **fingerprint):
+        target = {"name": "target", "lab_version": "2022", "fingerprint": fingerprint}
+        return read(write_reduced(tmp_path / name, CELLS[:4], lab="sqlserver", instances=[target]))
+
+    older, unknown = run("a"), run("b", trace_flags=[], log_storage=None)
+    known = run("c", trace_flags=[3979], log_storage={"writethrough": None, "filesystem": "xfs"})
+    other = run("d", trace_flags=[3979], log_storage={"writethrough": 0, "filesystem": "ext4"})
+    assert remarkable(older, known) == []
+    assert remarkable(unknown, known) == ["The logs of the targets of version 2022 differ (trace_flags: [] / [3979])"]
+    assert remarkable(known, other) == [
+        "The logs of the targets of version 2022 differ (filesystem: xfs / ext4; writethrough: None / 0)"
+    ]
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_the_extremes_of_many_cells_are_printed(tmp_path, console):
     cells = [cell for cell in all_cells() if cell.initiators == 1 and cell.payload_bytes == 100 and cell.threads < 50]

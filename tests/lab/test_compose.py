@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.lab import compose, containers
+from harness.lab import compose, containers, passwords
 from harness.matrix import INITIATORS_MAX
 from tests.stand_ins import docker_engine
 
@@ -156,13 +156,13 @@ def test_the_health_check_finds_sqlcmd_in_old_and_new_images(tmp_path, folder):
 
 def test_the_password_is_created_on_first_use_kept_and_readable_by_this_user_alone(root):
     made = compose.password()
-    assert compose.satisfies_policy(made)
+    assert passwords.satisfies_policy(made)
     assert made.isalnum()
     assert (root / ".env").stat().st_mode & 0o777 == 0o600
     assert f"MSSQL_SA_PASSWORD={made}\n" in (root / ".env").read_text()
     assert compose.password() == made
     assert repr(made) == "Secret(...)"
-    assert compose.new_password() != made
+    assert passwords.new() != made
 
 
 def test_values_in_the_file_are_kept_and_read_as_compose_reads_them(root):

@@ -16,11 +16,15 @@ import psutil
 import pytest
 
 from harness import lab as labs
+from harness.doctor import commits
+from harness.doctor.facts import read
 from harness.doctor.machine import check_placement
 from harness.failures import MachineFailure
 from harness.lab import compose, containers, control_groups, dialog_pool, placement, scripts
-from harness.lab.instances import Lab
+from harness.lab.instances import Lab, connections
+from harness.lab.log_storage import LogStorage
 from harness.lab.opening import Topology
+from harness.observe.snapshots import fingerprint
 from tests.lab.test_placement import write_topology
 from tests.processes import command_line
 from tests.stand_ins import docker_engine
@@ -347,6 +351,32 @@ def test_the_kernel_counts_the_containers_processor_time(docker, tmp_path, monke
         assert len(set(groups)) == 2
     assert not any("control groups" in line for line in printed)
     containers.down(print)
+
+
+def test_how_a_container_flushes_its_log_is_read_without_the_rest_of_its_settings(start, monkeypatch):
+    docker = start("kernel:6.1.0")
+    printed: list[str] = []
+    run_in = compose.run_in
+
+    def noted(*words: str) -> str:
+        printed.append(run_in(*words))
+        return printed[-1]
+
+    monkeypatch.setattr(compose, "run_in", noted)
+    with opened(initiators=1) as lab:
+        volume = docker.folder / "volumes" / f"{compose.PROJECT}_target-data"
+        (volume / "mssql.conf").write_text(
+            "[network]\nwritethrough = 7\ntlskey = S3cr3t\n[control]\n alternatewritethrough = 0\nother = S3cr3t\n"
+        )
+        kept = {"writethrough": None, "alternatewritethrough": 0, "filesystem": "xfs", "mount_options": "rw,noatime"}
+        with connections([lab.target]) as (connection,):
+            assert fingerprint(connection, lab.target.log_storage)["log_storage"] == kept
+            facts = read(lab.target, "Target", connection)
+        [finding] = commits.check_flushing(facts)
+        assert (finding.severity, finding.check) == ("warning", "commits")
+        assert "writethrough 1 by default, alternatewritethrough 0, trace flag 3979 off, xfs rw,noatime" in finding.text
+        assert len(printed) == 1 and "S3cr3t" not in printed[0]
+        assert LogStorage("nobody", (6, 1)).flushing is None
 
 
 def test_processors_of_another_machine_are_not_dealt_out(start):

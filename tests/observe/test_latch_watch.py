@@ -162,6 +162,7 @@ def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None
         "files",
         "configuration",
         "trace_flags",
+        "log_storage",
         "refused",
     ]
     assert found["server"]["edition"] == "Embedded Service Broker"
@@ -169,7 +170,7 @@ def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None
     assert [row["name"] for row in found["databases"]] == ["tempdb", "db"]
     assert {row["name"] for row in found["files"]} == {"db", "db_log", "tempdev", "templog"}
     assert found["configuration"]["remote admin connections"] == {"value": 0, "value_in_use": 0}
-    assert found["trace_flags"] == []
+    assert found["trace_flags"] == [] and found["log_storage"] is None
     is_old = found["host"] is None
     assert list(found["refused"]) == (["host", "service", "log"] if is_old else [])
 

@@ -273,6 +273,11 @@ class Engine:
                 for name in names:
                     shutil.rmtree(self.folder / "volumes" / name, ignore_errors=True)
                 return ""
+            case ["exec", name, "sh", "-c", script]:
+                by_name = {one.name: one for one in self.containers.values()}
+                if name not in by_name:
+                    raise Refused(f"Error response from daemon: No such container: {name}")
+                return await self.run_in(by_name[name], script)
             case ["wait", name]:
                 container = next(one for one in self.containers.values() if one.name == name)
                 await container.ended.wait()
@@ -322,6 +327,21 @@ class Engine:
                     shutil.rmtree(self.folder / "volumes", ignore_errors=True)
                 return ""
         raise Refused(f"the stand-in for Compose does not support {verb}")
+
+    async def run_in(self, container: Container, script: str) -> str:
+        """Run a script on this machine, which sees the container's first volume and mounts like those of Docker."""
+        mounts = self.folder / "mounts"
+        mounts.write_text("overlay / overlay rw,relatime 0 0\n/dev/sdb1 /var/opt/mssql-log xfs rw,noatime 0 0\n")
+        seen = {"/var/opt/mssql/": f"{self.folder / 'volumes' / container.volumes[0]}/", "/proc/mounts": str(mounts)}
+        for inside, outside in seen.items():
+            script = script.replace(inside, outside)
+        environment = {"PATH": os.environ["PATH"], **container.definition["environment"]}
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec("sh", "-c", script, env=environment, stdout=pipe, stderr=pipe)
+        stdout, stderr = await process.communicate()
+        if process.returncode:
+            raise Refused(stderr.decode())
+        return stdout.decode()
 
     async def start(self, project_name: str, services: dict[str, Any], name: str) -> None:
         if name not in services:
