@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 from harness import cli, workload_file
 from harness.cli import first_run
 from harness.cli.outcomes import Failure, one_line_errors
+from harness.lab import user_servers
 
 COMMANDS = [
     "matrix",
@@ -160,6 +162,24 @@ BAD_INPUT = [
     (["lab", "opne"], 2, "no such command 'opne'"),
     (["lab", "clean"], 2, "no servers named: harness lab clean --lab-file lab.toml"),
 ]
+
+
+def test_lab_clean_removes_only_what_somebody_agreed_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreed = []
+    monkeypatch.setattr(user_servers, "clean", lambda *_, confirm, **__: agreed.append(confirm("Remove this?")))
+    monkeypatch.delenv("HARNESS_LAB")
+    servers = '[target]\nhost = "a"\nuser = "u"\n[[initiator]]\nhost = "b"\nuser = "u"\n'
+    Path("lab.toml").write_text(f'version = "2022"\n{servers}')
+    command = ["lab", "clean", "--lab-file", "lab.toml"]
+    told = "harness: standard input is no terminal, so nobody can be asked: add --yes to remove\n"
+    for stdin in (io.StringIO("y\n"), None):
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert failure(command, capsys) == (2, told)
+    assert agreed == []
+    assert failure([*command, "--yes"], capsys) == (0, "")
+    assert agreed == [True]
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,12 @@ def status() -> None:
 def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
     """Remove everything that the harness created on your own servers, and nothing else.
 
+    It shows what is there and asks. Without a terminal it needs --yes.
+
     \b
-    Example:
+    Examples:
       harness lab clean --lab-file lab.toml
+      harness lab clean --lab-file lab.toml --yes       in a script
     """
     from harness.lab import drivers, opening, user_servers
 
@@ -132,12 +135,14 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
         chosen = opening.select_lab(options, settings_file=settings_file)
         if chosen.topology.lab_file is None:
             raise Failure("no servers named: harness lab clean --lab-file lab.toml", USAGE)
+        if not yes and not (sys.stdin and sys.stdin.isatty()):
+            raise Failure("standard input is no terminal, so nobody can be asked: add --yes to remove", USAGE)
         drivers.check_manager()
         user_servers.clean(
             chosen.topology.lab_file,
             driver=drivers.choose(chosen.settings.driver),
             tell=say,
-            confirm=lambda question: yes or not sys.stdin.isatty() or click.confirm(question),
+            confirm=lambda question: yes or click.confirm(question),
         )
 
 
