@@ -28,6 +28,17 @@ from harness.sweep.run_folder import NoRun
 SCHEMES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 _READ, _MADE = (MANIFEST, journal.NAME, "raw"), "reduced"
 _HERE = LocalFileSystem()
+_RETRIED_S = 30  # by the library of Google Cloud Storage, whose 15 minutes no signal ends
+# What to do, by what the libraries say. https://arrow.apache.org/docs/python/filesystems.html
+_REMEDIES = {
+    "Unable to load libjvm": "HDFS needs Java: set JAVA_HOME to its folder",
+    "Unable to load libhdfs": "HDFS needs Hadoop: set HADOOP_HOME to its folder, ARROW_LIBHDFS_DIR to that of "
+    "libhdfs.so, and CLASSPATH to what `hadoop classpath --glob` prints",
+    "valid account name": "write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/RUN",
+    "DefaultAzureCredential": "run `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET",
+    "OAuth2 access token": "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
+    "ACCESS_DENIED": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of a user with rights to the bucket",
+}
 
 
 class StoreFailure(MachineFailure):
@@ -53,7 +64,7 @@ def fetched(uri: str) -> Iterator[Path]:
     Raises NoRun where the URI names no run, and StoreFailure.
     """
     try:
-        store, path = FileSystem.from_uri(re.sub(r"^s3a:", "s3:", uri))
+        store, path = FileSystem.from_uri(_for_pyarrow(uri))
     except (OSError, pa.ArrowException, ValueError) as error:
         raise StoreFailure(f"{public(uri)} cannot be reached: {_reason(error)}") from None
     with copied(store, path.rstrip("/"), public(uri)) as folder:
@@ -83,9 +94,17 @@ def copied(store: FileSystem, path: str, name: str) -> Iterator[Path]:
             raise StoreFailure(f"{name} cannot be written: {_reason(error)}") from None
 
 
+def _for_pyarrow(uri: str) -> str:
+    if uri.startswith(("gs:", "gcs:")) and "retry_limit_seconds=" not in uri:
+        uri += f"{'&' if '?' in uri else '?'}retry_limit_seconds={_RETRIED_S}"
+    return re.sub(r"^s3a:", "s3:", uri)
+
+
 def _copy(source: FileSystem, path: str, destination: FileSystem, to: str) -> None:
     copy_files(path, to, source_filesystem=source, destination_filesystem=destination)
 
 
 def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    said = str(error).strip().partition("\n")[0]
+    remedy = next((remedy for words, remedy in _REMEDIES.items() if words in said), "")
+    return f"{said.rstrip('.')}: {remedy}" if remedy else said

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
@@ -74,6 +75,40 @@ def test_a_store_that_cannot_be_written_is_one_line(bucket: Path, store: FileSys
     with pytest.raises(StoreFailure, match=f"^{NAME} cannot be written: "), copied(store, "runs/x", NAME) as folder:
         (folder / "reduced").mkdir()
         (folder / "reduced" / "cells.csv").write_text("")
+
+
+def test_a_store_that_cannot_be_reached_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StoreFailure, match=r"cannot be reached: .*: write abfs://CONTAINER@ACCOUNT.dfs"):
+        run_store.fetched("abfs://run").__enter__()
+
+    def unreachable(uri: str) -> None:
+        raise OSError(f"{said}\ndlopen(/usr/java/latest/libjvm.so) failed")
+
+    monkeypatch.setattr(run_store, "FileSystem", SimpleNamespace(from_uri=unreachable))
+    for said, remedy in (("Unable to load libjvm", "set JAVA_HOME"), ("Unable to load libhdfs", "set HADOOP_HOME")):
+        with pytest.raises(StoreFailure, match=f"^hdfs://name/run cannot be reached: {said}: .*{remedy}") as failure:
+            run_store.fetched("hdfs://name/run").__enter__()
+        assert "\n" not in str(failure.value)
+
+
+def test_google_cloud_storage_is_not_tried_for_longer_than_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an account its library tries for 15 minutes, and no signal ends that."""
+    asked: list[str] = []
+
+    def refused(uri: str) -> None:
+        asked.append(uri)
+        raise OSError
+
+    monkeypatch.setattr(run_store, "FileSystem", SimpleNamespace(from_uri=refused))
+    for uri in ("gs://b/run", "gs://b/run?scheme=http", "gs://b/run?retry_limit_seconds=5", "s3://b/run"):
+        with pytest.raises(StoreFailure):
+            run_store.fetched(uri).__enter__()
+    assert asked == [
+        "gs://b/run?retry_limit_seconds=30",
+        "gs://b/run?scheme=http&retry_limit_seconds=30",
+        "gs://b/run?retry_limit_seconds=5",
+        "s3://b/run",
+    ]
 
 
 def test_the_command_names_the_tables_where_they_stay(
