@@ -31,6 +31,8 @@ How numbers are computed:
   it is all messages divided by the time from the first call until the last message was processed.
 * Page latch waits are counted in samples of the waiting tasks, not summed as times. A wait shorter than the pause
   between two samples is mostly missed, for all objects alike. `index_waits` has the instances' own totals beside them.
+* `events` counts what the instances' sessions kept of three seconds after the window, beside `events_seen`, so its
+  counts and sums are no totals of a cell.
 * A missing number, such as the processor time of an instance that does not provide it, is null, never zero.
 """
 
@@ -62,7 +64,7 @@ from harness.reporting import to_standard_error
 __all__ = ["SparkUnavailable", "reduce"]
 
 # Not every instance provides the records of these tables, or has any.
-MAY_BE_EMPTY = ("page_spread", "latch_share", "index_waits", "latches", "spinlocks", "file_io", "counters")
+MAY_BE_EMPTY = ("page_spread", "latch_share", "index_waits", "latches", "spinlocks", "file_io", "counters", "events")
 _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "block")
 ORDER = {
     "cells": _CELLS_IN_ORDER,
@@ -77,8 +79,9 @@ ORDER = {
     "spinlocks": (*_CELLS_IN_ORDER, "instance", "place"),
     "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
     "counters": (*_CELLS_IN_ORDER, "instance", "counter"),
+    "events": (*_CELLS_IN_ORDER, "instance", "event", "latch_class"),
 }
-TABLES = tuple(ORDER)
+TABLES = tuple(name for name in ORDER if name != "events")  # of every run; that one is of runs with --events
 NOTES_SHOWN = 10
 BESIDE = 2  # threads that gather while the JVM starts, and then see to tables for which Spark has processors left
 ROWS_PER_GROUP_MIN, ROWS_PER_GROUP_MAX = 128 * 1024, 1024 * 1024  # of gathered records
@@ -120,12 +123,13 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standa
             folders = {kind: threads.submit(gather, kind, raw.files, scratch) for kind in raw.files}
             with session(raw.size_bytes, master) as spark:
                 tables = Tables(spark, raw.manifest, target, scratch, progress)
-                _reduce(lambda kind: read_raw(spark, kind, folders[kind].result()), tables, threads)
+                has_events = bool(raw.files["events"])
+                _reduce(lambda kind: read_raw(spark, kind, folders[kind].result()), tables, threads, has_events)
     except (PySparkException, Py4JError) as error:
         raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
-    if empty := [name for name in MAY_BE_EMPTY if not tables.rows[name]]:
+    if empty := [name for name in MAY_BE_EMPTY if tables.rows.get(name) == 0]:
         progress(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
-    return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
+    return [target / f"{name}.{ending}" for name in ORDER if name in tables.rows for ending in ("parquet", "csv")]
 
 
 @contextmanager
@@ -225,7 +229,7 @@ class Tables:
         self.write(name, table())
 
 
-def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoolExecutor) -> None:
+def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoolExecutor, has_events: bool) -> None:
     """Write the tables, in an order in which each finds its inputs computed; those of the instances beside the rest."""
     counting = tables.compute(cells.completed_attempts(rows("cells")), "attempts")
     if counting.isEmpty():
@@ -239,6 +243,8 @@ def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoo
         "file_io": lambda: instance_activity.file_io(rows("file_io"), counting),
         "counters": lambda: instance_activity.counters(rows("samples"), counting),
     }
+    if has_events:
+        activity["events"] = lambda: instance_activity.events(rows("events"), counting)
     written = [threads.submit(tables.plan_and_write, name, table) for name, table in activity.items()]
     course = tables.compute(messages.course(counting, rows("calls"), rows("receives"), rows("processed")), "course")
     depths = messages.depth_by_second(rows("samples"), counting)

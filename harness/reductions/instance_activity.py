@@ -159,6 +159,30 @@ def spinlocks(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     )
 
 
+def events(raw: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per cell, instance, event and latch class: how many events were kept, and how long they waited.
+
+    Class and durations (microseconds) are those of `latch_suspend_end` and null for other events. `events_seen` is how
+    many events of all kinds the instance's session saw: of more than its buffer holds the last ones are kept.
+    """
+    is_latch = F.col("event") == "latch_suspend_end"
+    needed = raw.select(
+        *(ATTEMPT_KEY, "instance", "event", "events_seen"),
+        F.when(is_latch, F.get_json_object("fields", "$.class")).alias("latch_class"),
+        F.when(is_latch, F.get_json_object("fields", "$.duration").try_cast("long")).alias("duration_us"),
+    )
+    return (
+        with_moments(needed, attempts)
+        .groupBy(*KEY, "instance", "event", "latch_class")
+        .agg(
+            F.count(F.lit(1)).alias("events_kept"),
+            F.sum("duration_us").alias("total_duration_us"),
+            F.max("duration_us").alias("longest_duration_us"),
+            F.max("events_seen").alias("events_seen"),
+        )
+    )
+
+
 def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return one row per cell, instance and database file: rates, and the mean stall of a read and of a write.
 

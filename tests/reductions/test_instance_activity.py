@@ -1,9 +1,12 @@
+import json
+
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.cells import completed_attempts
+from harness.reductions.cells import KEY, completed_attempts
 from harness.reductions.instance_activity import (
     counters,
+    events,
     file_io,
     index_waits,
     latch_share,
@@ -226,6 +229,33 @@ def test_the_spinlocks_with_the_most_spins_are_kept_with_their_rates(spark, raw,
         "place int, spinlock string, spins_per_s double, backoffs_per_s double, spins_per_collision double",
     )
     assertDataFrameEqual(kept.where("place = 1").select(*expected.columns), expected)
+
+
+def test_events_are_counted_by_latch_class_and_their_durations_summed(spark, raw, attempts):
+    def event(name, fields, instance="target"):
+        return {"instance": instance, "event": name, "fields": json.dumps(fields), "events_seen": 5321}
+
+    latch, started = "latch_suspend_end", "broker_activation_task_started"
+    rows = [
+        event(latch, {"class": "BUF", "duration": "118", "page_id": "367"}),
+        event(latch, {"class": "BUF", "duration": "7"}),
+        event(latch, {"class": "LOG_MANAGER", "duration": str(2**64 - 1)}),  # no number of microseconds
+        event(latch, {}, "initiator-1"),
+        event(started, {"class": "no latch", "duration": "9"}),
+    ]
+    expected = spark.createDataFrame(
+        [
+            ("target", latch, "BUF", 2, 125, 118, 5321),
+            ("target", latch, "LOG_MANAGER", 1, None, None, 5321),
+            ("initiator-1", latch, None, 1, None, None, 5321),
+            ("target", started, None, 1, None, None, 5321),
+        ],
+        "instance string, event string, latch_class string, events_kept long, total_duration_us long, "
+        "longest_duration_us long, events_seen long",
+    )
+    actual = events(raw("events", rows), attempts)
+    assertDataFrameEqual(actual.select(*expected.columns), expected)
+    assert actual.columns == [*KEY, *expected.columns]
 
 
 def wait(instance, wait_type, wait_time_ms, waiting_tasks=1):
