@@ -182,6 +182,18 @@ def test_lab_clean_removes_only_what_somebody_agreed_to(
     assert agreed == [True]
 
 
+def test_serve_names_the_package_with_which_no_statement_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed = tmp_path / "sqlglotc-30.30.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: sqlglotc\nVersion: 30.30.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, message = failure(["serve", "--port", "0"], capsys)
+    assert code == 3 and message.count("\n") == 1
+    assert "pip uninstall sqlglotc, then pip install --force-reinstall sqlglot==" in message
+
+
 @pytest.mark.parametrize(
     "arguments, code, text", BAD_INPUT, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from harness.cli.outcomes import EXIT_CODES, OK, PATH, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
@@ -56,9 +56,22 @@ def serve(**options: Any) -> None:
       HARNESS_SA_PASSWORD=secret harness serve --port 1433 --data /tmp/broker
     """
     with one_line_errors():
+        _refuse_compiled_sqlglot()
         from harness.embedded.server import serve as server
 
         sys.exit(server.main(**options) or OK)
+
+
+def _refuse_compiled_sqlglot() -> None:
+    """Raise Failure with sqlglotc, the compiled sqlglot: its classes cannot be extended, as the embedded T-SQL does."""
+    from importlib import metadata
+
+    if any(metadata.distributions(name="sqlglotc")):
+        raise Failure(
+            "the embedded server does not run with the package sqlglotc: pip uninstall sqlglotc, then "
+            f"pip install --force-reinstall sqlglot=={metadata.version('sqlglot')}",
+            PREFLIGHT,
+        )
 
 
 @click.command(epilog=EXIT_CODES, short_help="Join a run of another machine with the test clients of this one.")
