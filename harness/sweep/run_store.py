@@ -28,7 +28,7 @@ from harness.sweep.run_folder import NoRun
 SCHEMES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 _READ, _MADE = (MANIFEST, journal.NAME, "raw"), "reduced"
 _HERE = LocalFileSystem()
-_RETRIED_S = 30  # by the library of Google Cloud Storage, whose 15 minutes no signal ends
+_RETRIED_S = 30  # by the library of Google Cloud Storage, which else tries for more than ten minutes; no signal ends it
 # What to do, by what the libraries say. https://arrow.apache.org/docs/python/filesystems.html
 _REMEDIES = {
     "Unable to load libjvm": "HDFS needs Java: set JAVA_HOME to its folder",

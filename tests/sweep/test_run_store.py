@@ -92,7 +92,7 @@ def test_a_store_that_cannot_be_reached_is_named_with_the_remedy(monkeypatch: py
 
 
 def test_google_cloud_storage_is_not_tried_for_longer_than_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an account its library tries for 15 minutes, and no signal ends that."""
+    """Without an account its library tries for more than ten minutes, and no signal ends that."""
     asked: list[str] = []
 
     def refused(uri: str) -> None:

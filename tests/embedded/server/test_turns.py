@@ -163,8 +163,8 @@ def fill(connection: pyodbc.Connection, table: str, row_power: int = ROW_POWER) 
 
 def end_by_attention(client: socket.socket) -> None:
     client.sendall(attention())
-    while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
-        pass
+    while (answer := read_message(client))[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
+        assert answer, "the server closed the connection"
 
 
 def is_answered(client: socket.socket) -> bool:
