@@ -362,8 +362,12 @@ class TdsProtocol(asyncio.Protocol):
         task = self._task
         if task is not None and self._response is not None:
             self._scheduler.cancel(task)
-            if task.state is TaskState.DONE:  # at once, or before it began
+            if task.state is TaskState.DONE and self._response is not None:
+                # It had not begun, perhaps because the client does not read what it was answered before.
                 self._acknowledge_attention()
+                if self._transport.get_write_buffer_size() > 2 * UNREAD_BYTES_MAX:
+                    log.warning("%s: the client gives up requests and reads no answers", self._name)
+                    self.abort()
 
     def _acknowledge_attention(self) -> None:
         response, self._response = self._response, None
@@ -373,9 +377,6 @@ class TdsProtocol(asyncio.Protocol):
         if session.tx is not self._transaction:
             self._report_transaction(session.tx, response)
         self._connection.break_off(response)
-        if self._transport.get_write_buffer_size() > 2 * UNREAD_BYTES_MAX:
-            log.warning("%s: the client gives up requests and reads no answers", self._name)
-            self.abort()
 
 
 def _batch(session: ClientSession, request: SqlBatch, response: Response) -> Waiting[None]:

@@ -48,14 +48,22 @@ def login7(user: str, password: str, database: str = "") -> bytes:
 
 def read_message(client: socket.socket) -> bytes:
     """The payload of one message from the server; what is there of it if the server closes the connection."""
-    payload, status = b"", 0
+    payload, status = bytearray(), 0
     while not status & 1:
-        header = client.recv(8, socket.MSG_WAITALL)
+        header = _read(client, 8)
         if len(header) < 8:
-            return payload
+            break
         status = header[1]
-        payload += client.recv(int.from_bytes(header[2:4], "big") - 8, socket.MSG_WAITALL)
-    return payload
+        payload += _read(client, int.from_bytes(header[2:4], "big") - 8)
+    return bytes(payload)
+
+
+def _read(client: socket.socket, size: int) -> bytes:
+    """So many bytes, or fewer at the end. With a timeout MSG_WAITALL does not wait for all of them."""
+    data = b""
+    while len(data) < size and (part := client.recv(size - len(data))):
+        data += part
+    return data
 
 
 def log_in(client: socket.socket, user: str, password: str, database: str = "") -> bytes:

@@ -161,6 +161,27 @@ def fill(connection: pyodbc.Connection, table: str, row_power: int = ROW_POWER) 
         connection.execute(f"INSERT {table} SELECT n + {2**power}, note FROM {table}")
 
 
+LONG_VALUE = "SELECT REPLICATE(CAST('x' AS varchar(max)), 16000000)"
+
+
+def test_a_client_that_gives_up_in_a_long_value_and_reads_on_keeps_its_connection(running):
+    client = running(LONG_VALUE)
+    wait_until(lambda: is_answered(client))
+    end_by_attention(client)
+    client.sendall(batch("SELECT 1"))
+    assert read_message(client)[:1] == b"\x81"  # COLMETADATA
+
+
+def test_a_client_that_gives_up_request_after_request_and_reads_nothing_loses_its_connection(running):
+    client = running(LONG_VALUE)
+    wait_until(lambda: is_answered(client))
+    client.sendall(attention() + batch("SELECT 1") + attention())
+    with pytest.raises(ConnectionError):
+        while read_message(client):
+            pass
+        raise ConnectionError  # a closed connection need not be a reset one
+
+
 def end_by_attention(client: socket.socket) -> None:
     client.sendall(attention())
     while (answer := read_message(client))[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
