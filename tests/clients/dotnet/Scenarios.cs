@@ -128,6 +128,7 @@ static class Scenarios
         using (var connection = Open())
             foreach (var kind in kinds)
             {
+                Rows(connection, "TRUNCATE TABLE dbo.kinds");
                 var insert = $"INSERT dbo.kinds ({kind.Key}) VALUES (@v)";
                 Rows(connection, insert, null, kind.Value());
                 var nothing = kind.Value();
@@ -138,7 +139,6 @@ static class Scenarios
                 var same = Rows(connection, $"SELECT COUNT(*) FROM dbo.kinds WHERE {kind.Key} = @v", null, kind.Value())[0][0];
                 if (Shown(found[0]) != Shown(value) || found[0].GetType() != value.GetType() || !(found[1] is DBNull) || (int)same != 1)
                     Print(kind.Key, found[0], found[1], same);
-                Rows(connection, "TRUNCATE TABLE dbo.kinds");
             }
     }
 

@@ -79,13 +79,13 @@ function tedious() {
       const connection = await open();
       const wrong = [];
       for (const [column, [type, value, options]] of Object.entries(KINDS)) {
+        await run(connection, 'TRUNCATE TABLE dbo.kinds');
         const insert = `INSERT dbo.kinds (${column}) VALUES (@v)`;
         await run(connection, insert, [['v', type, value, options]]);
         await run(connection, insert, [['v', type, null, options]]);
         const [first, second] = await run(connection, `SELECT ${column} FROM dbo.kinds ORDER BY id`);
         const [[found]] = await run(connection, `SELECT COUNT(*) FROM dbo.kinds WHERE ${column} = @v`, [['v', type, value, options]]);
         if (!same(value, first[0]) || second[0] !== null || found !== 1) wrong.push([column, first, second, found]);
-        await run(connection, 'TRUNCATE TABLE dbo.kinds');
       }
       connection.close();
       return wrong;
@@ -222,6 +222,7 @@ function mssql() {
       const pool = await open();
       const wrong = [];
       for (const [column, [type, value, options]] of Object.entries(KINDS)) {
+        await run(connection, 'TRUNCATE TABLE dbo.kinds');
         const insert = `INSERT dbo.kinds (${column}) VALUES (@v)`;
         await pool.request().input('v', typed(type, options), value).query(insert);
         await pool.request().input('v', typed(type, options), null).query(insert);
