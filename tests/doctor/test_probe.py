@@ -11,6 +11,7 @@ from harness.lab.instances import Lab, connections
 from tests.doctor.conftest import asked, ills
 from tests.doctor.test_broken import BREAKAGES, mend, run_on
 from tests.doctor.test_examine import left_over
+from tests.thorough import one_of_each
 
 TIMEOUT_S = 1.0
 RESTART = "ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STOPPED; ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STARTED;"
@@ -31,7 +32,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("name, words, ill", CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    "name, words, ill", one_of_each(CASES, lambda case: str(case[2])), ids=[case[0] for case in CASES]
+)
 @pytest.mark.process
 def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, monkeypatch, name, words, ill):
     monkeypatch.setattr(probe, "TIMEOUT_S", 3600.0)  # the given time counts: with this one the test would not end

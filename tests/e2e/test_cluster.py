@@ -24,7 +24,7 @@ from harness.sweep.journal import Entry
 from tests.reductions import oracle
 from tests.results_fixture import write_raw
 
-pytestmark = [pytest.mark.process, pytest.mark.spark]
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.thorough]
 CELLS = [Cell.parse("i1-t2-r1-p100-v2008"), Cell.parse("i1-t2-r1-p100-v2017")]
 # An executor of this test lives for some seconds.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"

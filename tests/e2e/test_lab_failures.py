@@ -22,6 +22,7 @@ from harness.lab.scripts import ScriptError
 from harness.sweep.journal import Entry, read
 from tests.commands import CommandResult
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
+from tests.thorough import one_of_each
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients")]
 
@@ -84,6 +85,11 @@ def entries(own: OwnServers) -> list[Entry]:
     return list(read(journal))
 
 
+def verb_of(fault: str) -> str:
+    """What the server does: refuse a statement, close its connection, end."""
+    return fault.partition(":")[0]
+
+
 # -- nothing has been created ------------------------------------------------------------------------------------------
 
 REFUSALS = {
@@ -121,7 +127,7 @@ def test_a_missing_server_is_reported_at_once(own: OwnServers) -> None:
     )
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", one_of_each(SIDES))
 def test_a_server_of_another_version_or_that_starts_slowly_is_reported(
     side: str, own: OwnServers, tmp_path: Path
 ) -> None:
@@ -166,7 +172,9 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("fault, side", list(zip(STEPS, itertools.cycle(SIDES))))
+@pytest.mark.parametrize(
+    "fault, side", one_of_each(zip(STEPS, itertools.cycle(SIDES)), lambda case: (verb_of(case[0]), case[1]))
+)
 def test_a_step_that_fails_is_reported_and_leaves_nothing(
     fault: str, side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
@@ -189,7 +197,7 @@ def test_a_port_in_use_is_reported_before_anything_is_created(own: OwnServers) -
         assert "will be created" not in printed.out
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", one_of_each(SIDES))
 def test_clean_removes_what_a_server_that_died_during_the_opening_left(
     side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
@@ -310,7 +318,7 @@ TRANSIENT = {
 }
 
 
-@pytest.mark.parametrize("fault", TRANSIENT)
+@pytest.mark.parametrize("fault", one_of_each(TRANSIENT, verb_of))
 def test_a_passing_failure_fails_a_cell_that_is_retried_and_the_sweep_continues(
     fault: str, running: dict[str, Server], own: OwnServers
 ) -> None:
@@ -346,7 +354,11 @@ LASTING = [
 ]
 
 
-@pytest.mark.parametrize("side, fault, code, line", LASTING, ids=[f"{side}-{fault}" for side, fault, _, _ in LASTING])
+@pytest.mark.parametrize(
+    "side, fault, code, line",
+    one_of_each(LASTING, lambda case: verb_of(case[1])),
+    ids=[f"{side}-{fault}" for side, fault, _, _ in LASTING],
+)
 def test_a_lasting_failure_fails_the_cell_with_its_reason(  # noqa: PLR0917
     side: str, fault: str, code: int, line: str, running: dict[str, Server], own: OwnServers
 ) -> None:

@@ -35,10 +35,12 @@ def of(said: dict[str, str], beginning: str) -> str:
     return text
 
 
+@pytest.mark.thorough
 def test_the_lab_answers(said: dict[str, str]) -> None:
     assert "target MySSBLabTestQueue 16" in of(said, "with harness.open_lab")
 
 
+@pytest.mark.thorough
 def test_the_cells_have_their_numbers_in_pandas_and_in_spark(said: dict[str, str]) -> None:
     for threads in (1, 4):
         for ratio in (1, 150):
@@ -46,6 +48,7 @@ def test_the_cells_have_their_numbers_in_pandas_and_in_spark(said: dict[str, str
                 assert f"i1-t{threads}-r{ratio}-p100-v2008" in of(said, beginning)
 
 
+@pytest.mark.thorough
 def test_a_mistake_is_one_line(said: dict[str, str]) -> None:
     assert of(said, "try:") == "--mesure: unknown key; nearest: measure\n"
 

@@ -25,6 +25,7 @@ from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
 from tests.commands import harness
 from tests.processes import Child, children_of, command_line, environment, is_alive
+from tests.thorough import one_of_each
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -188,7 +189,7 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
     return results, output
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", one_of_each([signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_sweep_ends_with_130_a_whole_journal_and_no_process(
     ending: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
@@ -218,6 +219,7 @@ def test_a_killed_sweep_resumes_where_it_was_and_only_under_the_same_settings(
     assert json.loads((results / "manifest.json").read_text())["finished_at"]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not freetds, reason="FreeTDS is not installed (apt-get install tdsodbc)")
 def test_a_cell_runs_with_freetds_as_well(tmp_path: Path) -> None:
     ran = harness(tmp_path, "run", CELLS[0], "--driver", "freetds", *QUICK)

@@ -12,6 +12,7 @@ import pytest
 from harness.techniques.technique_scenario import DEFAULT, read
 from harness.techniques.techniques_table import SCHEMA
 from tests.commands import harness
+from tests.thorough import one_of_each
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients", "warm_lab")]
 
@@ -54,7 +55,7 @@ def run_techniques(tmp_path: Path, *arguments: str) -> tuple[Path, list[str]]:
     return results, done.out.splitlines()
 
 
-@pytest.mark.parametrize("lab", ["embedded", "simulated"])
+@pytest.mark.parametrize("lab", one_of_each(["simulated", "embedded"]))
 def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, scenario: Path, lab: str) -> None:
     times = ["--settle", "200ms", "--measure", "400ms"]
     results, lines = run_techniques(tmp_path, "--lab", lab, "--scenario", str(scenario), *times)

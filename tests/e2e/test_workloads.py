@@ -13,6 +13,7 @@ import harness as harness_package
 from harness.records import State
 from harness.workload_file import FOLDER, PAPER, PRESETS
 from tests.commands import harness
+from tests.thorough import one_of_each
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients", "warm_lab")]
 
@@ -187,7 +188,7 @@ TAKE_TEXT = """\
             SELECT SUBSTRING({text}, CHARINDEX(N'"1', {text}), CHARINDEX(N'"', {text}, CHARINDEX(N'"1', {text}) + 1) - CHARINDEX(N'"1', {text}));"""
 
 
-@pytest.mark.parametrize("template", TEXTS)
+@pytest.mark.parametrize("template", one_of_each(TEXTS))
 def test_messages_of_text_reach_an_application_that_reads_them(tmp_path: Path, template: str) -> None:
     written, type_, text = TEXTS[template]
     folder = tmp_path / "orders"
@@ -272,7 +273,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("file, old, new, words, code", MISTAKES)
+@pytest.mark.parametrize("file, old, new, words, code", one_of_each(MISTAKES, lambda case: case[-1]))
 def test_a_mistake_is_one_line(tmp_path: Path, file: str, old: str, new: str, words: str, code: int) -> None:  # noqa: PLR0917
     assert harness(tmp_path, "workload", "new", "orders").code == 0
     path = tmp_path / "orders" / file

@@ -20,6 +20,7 @@ from harness.load.bodies import SIZES_MAX, composer
 from harness.load.threads import CellRun, ClientThread, ThreadState
 from harness.places import SQL_ROOT
 from harness.workload_file import Workload
+from tests.thorough import one_of_each
 
 pytestmark = pytest.mark.process
 
@@ -35,7 +36,7 @@ def workload(folder: Path, body: str, *, body_type: str = "varbinary") -> Worklo
     return workload_file.read(str(folder))
 
 
-@pytest.fixture(scope="module", params=["microsoft", "freetds"])
+@pytest.fixture(scope="module", params=one_of_each(["microsoft", "freetds"]))
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     try:
         drivers.choose(request.param)

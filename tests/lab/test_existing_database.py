@@ -19,6 +19,7 @@ from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
 from harness.settings import Settings
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, stop_all
+from tests.thorough import one_of_each
 
 pytestmark = pytest.mark.process
 
@@ -250,7 +251,7 @@ def test_an_opening_removes_what_the_previous_one_left_and_a_workload_may_create
     clean(own)
 
 
-@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("side", one_of_each([0, 1]))
 def test_one_side_may_have_a_database_of_the_harness(own: OwnServers, workload: Path, side: int) -> None:
     key = list(EXISTING)[1 - side]
     with opened(own, "paper", **{key: None}) as lab:
@@ -260,7 +261,9 @@ def test_one_side_may_have_a_database_of_the_harness(own: OwnServers, workload: 
     clean(own, **{key: None})
 
 
-@pytest.mark.parametrize("place", ["dbo.messageErrors", "Initiator1_Dialog", "Test_Initiator1", "dbo.HandleOrders"])
+@pytest.mark.parametrize(
+    "place", one_of_each(["Initiator1_Dialog", "dbo.messageErrors", "Test_Initiator1", "dbo.HandleOrders"])
+)
 def test_clean_takes_away_what_a_killed_opening_has_created(own: OwnServers, workload: Path, place: str) -> None:
     path = str(own.lab_file(**EXISTING))
     target = own.servers[0]

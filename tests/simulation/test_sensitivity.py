@@ -94,6 +94,7 @@ def test_a_step_is_a_run_of_its_own_in_which_unsettled_cells_count() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.usefixtures("warm_spark")
 def test_cells_at_other_costs_are_judged_like_any_run() -> None:
     cells = (Cell(VERSION, 3, 150, 2, 100), Cell(VERSION, 1, 150, 1, 100))

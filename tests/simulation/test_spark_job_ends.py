@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import children_of, command_line, is_alive
+from tests.thorough import one_of_each
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ simulate(Path(sys.argv[1]), fake_world(stay))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", one_of_each([signal.SIGKILL, signal.SIGINT]), ids=lambda number: number.name)
 def test_no_process_survives_a_run(number: signal.Signals, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", LONG, str(tmp_path)],

@@ -19,6 +19,7 @@ import pytest
 
 from harness.lab import drivers
 from tests.embedded.server.bare_client import attention, batch, log_in, read_message
+from tests.thorough import one_of_each
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -203,7 +204,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", one_of_each(CHANGES))
 def test_others_are_answered_while_many_rows_change_and_an_attention_undoes_it(instance, running, change):
     table = f"dbo.big_{change}"
     with instance.connect() as other:
