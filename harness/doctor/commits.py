@@ -11,6 +11,12 @@ How SQL Server on Linux flushes the log decides how much of the time is the disk
 where device, filesystem and kernel support it, and otherwise a flush behind each write: "Performance best practices and
 configuration guidelines for SQL Server on Linux",
 https://learn.microsoft.com/sql/linux/sql-server-linux-performance-best-practices
+
+The harness reads these settings in its own containers (`harness.lab.log_storage`). Of a user's server the manual names
+no view that shows mssql.conf, a filesystem of Linux, or the governor of processors. Containers print "ForceFlush is
+enabled for this instance.", without the time that entries of the error log have
+(https://github.com/microsoft/mssql-docker/issues/776); trace flag 3979, which is read anyway, turns that off
+(https://github.com/microsoft/mssql-docker/issues/463). A probe in tests/conformance asks SQL Server for more.
 """
 
 from __future__ import annotations
@@ -21,9 +27,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.doctor.facts import TRACE_FLAGS, Facts, Finding
+from harness.doctor.facts import HOST, TRACE_FLAGS, Facts, Finding
 from harness.doctor.machine import ClockDifference
-from harness.lab import scripts
+from harness.lab import placement, scripts
 from harness.lab.scripts import ScriptError, is_refusal
 
 if TYPE_CHECKING:
@@ -107,16 +113,21 @@ def check(
 
 
 def check_flushing(side: Facts) -> Iterator[Finding]:
-    """Report how an instance in a container flushes its log to the device, where all of it is known."""
+    """Report how an instance on Linux flushes its log to the device, or which commands show it on a user's server."""
+    if not side.knows(TRACE_FLAGS):
+        return
+    is_flag_on = any(row["TraceFlag"] == _NO_FORCED_FLUSH and row["Status"] for row in side.rows(TRACE_FLAGS))
+    flag = f"trace flag {_NO_FORCED_FLUSH} {'on' if is_flag_on else 'off'}"
     storage = side.instance.log_storage
-    if storage is None or storage.flushing is None or not side.knows(TRACE_FLAGS):
+    if storage is None:
+        yield from _not_shown(side, flag)
         return
     found = storage.flushing
+    if found is None:
+        return
     settings = {"writethrough": found.writethrough, "alternatewritethrough": found.alternatewritethrough}
     first, second = (1 if value is None else value for value in settings.values())
-    is_flag_on = any(row["TraceFlag"] == _NO_FORCED_FLUSH and row["Status"] for row in side.rows(TRACE_FLAGS))
     words = [f"{name} {'1 by default' if value is None else value}" for name, value in settings.items()]
-    flag = f"trace flag {_NO_FORCED_FLUSH} {'on' if is_flag_on else 'off'}"
     told = ", ".join((*words, flag, f"{found.filesystem} {found.mount_options}"))
     since = _FORCED_UNIT_ACCESS_SINCE.get(found.filesystem)
     is_supported = since is not None and storage.kernel_version >= since
@@ -132,6 +143,23 @@ def check_flushing(side: Facts) -> Iterator[Finding]:
         if not first:
             text += ": a commit may return before its log is on the device"
         yield side.warning(CHECK, text, _remedy(*_FLUSHED))
+
+
+def _not_shown(side: Facts, flag: str) -> Iterator[Finding]:
+    host = side.row(HOST)
+    if host is None or host["host_platform"] != "Linux":
+        return
+    text = (
+        f"how the log is flushed is not known ({flag}): SQL Server on Linux shows neither mssql.conf nor the filesystem"
+    )
+    remedy = (
+        "look on its machine: sudo grep writethrough /var/opt/mssql/mssql.conf (what is missing there is 1); "
+        "findmnt -T /var/opt/mssql/data"
+    )
+    if not placement.is_here(side.instance.host):  # this machine's governor is read
+        text += ", nor the governor of its processors"
+        remedy += "; cpupower frequency-info"
+    yield side.information(CHECK, text, remedy)
 
 
 def _remedy(first: int, second: int, is_flag_on: bool) -> str:

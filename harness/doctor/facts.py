@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 ABOUT_FILES = ("files", "log_space")
-TRACE_FLAGS = "fingerprint_trace_flags"
+TRACE_FLAGS, HOST = "fingerprint_trace_flags", "fingerprint_host"
 QUESTIONS = (
     *("rights", "edition", "configuration", "tempdb_files", "database", "brokers", "master_keys"),
     *("power_plan", "service", "contract", "routes", "arriving_routes"),
@@ -28,7 +28,7 @@ RIGHTS = {
     "sees_database_definitions": "VIEW DEFINITION",
     "sees_server_state": "VIEW SERVER STATE",
 }
-_LOG_INFO_SINCE = 14
+_LOG_AND_HOST_INFO_SINCE = 14
 _ACCELERATED_RECOVERY_SINCE = 15
 
 
@@ -129,13 +129,11 @@ def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> 
     facts = Facts(instance, local_name)
     for question in QUESTIONS:
         _ask(facts, connection, question)
-    if facts.major_version >= _LOG_INFO_SINCE:
-        for question in ("fingerprint_log", "fingerprint_service"):
+    if facts.major_version >= _LOG_AND_HOST_INFO_SINCE:
+        for question in ("fingerprint_log", "fingerprint_service", HOST, TRACE_FLAGS):
             _ask(facts, connection, question, folder="observe")
     if facts.major_version >= _ACCELERATED_RECOVERY_SINCE:
         _ask(facts, connection, "accelerated_recovery")
-    if instance.log_storage is not None:
-        _ask(facts, connection, TRACE_FLAGS, folder="observe")
     _ask_of_volumes(facts, connection)
     return facts
 

@@ -470,6 +470,16 @@ def test_the_power_plan_is_read_without_an_error(connection):
 
 
 @sqlserver_alone
+def test_a_client_does_not_see_how_the_log_is_flushed(connection):
+    """Where one of these answers, the doctor can show more than commands for the server's machine."""
+    registry = "SELECT registry_key, value_name, value_data FROM sys.dm_server_registry WHERE value_name LIKE N'%writethrough%';"
+    log = "EXECUTE sys.sp_readerrorlog 0, 1, N'ForceFlush';"
+    volume = "SELECT file_system_type FROM sys.dm_os_volume_stats(DB_ID(), 2);"
+    settings, entries, [(filesystem,)] = (rows(connection, text) for text in (registry, log, volume))
+    assert (settings, entries) == ([], []) and filesystem not in ("xfs", "ext4")
+
+
+@sqlserver_alone
 def test_the_error_log_names_a_disabled_queue(services, connect):
     send(services, begin(services), b"x")
     for _ in range(5):

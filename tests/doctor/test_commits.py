@@ -9,7 +9,7 @@ import pytest
 
 from harness.doctor import commits
 from harness.doctor.commits import CommitTimes
-from harness.doctor.facts import TRACE_FLAGS, Facts
+from harness.doctor.facts import HOST, TRACE_FLAGS, Facts
 from harness.doctor.machine import ClockDifference
 from harness.lab import scripts
 from harness.lab.instances import connections
@@ -104,3 +104,28 @@ def test_nothing_is_said_of_a_log_of_which_something_is_not_known() -> None:
     side = in_container(Flushing(1, 1, "xfs", "rw"))
     side.answers.clear()
     assert list(commits.check_flushing(side)) == []
+
+
+@pytest.mark.parametrize(
+    "host, platform, governor_is_known",
+    [
+        ("192.0.2.1", "Linux", False),
+        ("127.0.0.1", "Linux", True),  # it is this machine's
+        ("192.0.2.1", "Windows", None),
+        ("192.0.2.1", "", None),  # the instance does not say
+    ],
+)
+def test_what_a_users_server_on_linux_does_not_show_is_said_with_the_commands_that_show_it(
+    host: str, platform: str, governor_is_known: bool | None
+) -> None:
+    instance: Any = SimpleNamespace(name="target", host=host, log_storage=None)
+    answers: dict[str, list[dict[str, Any]]] = {TRACE_FLAGS: [{"TraceFlag": 3979, "Status": 1}]}
+    if platform:
+        answers[HOST] = [{"host_platform": platform}]
+    found = [str(one) for one in commits.check_flushing(Facts(instance, "Target", answers))]
+    assert found == [
+        "information: target, commits: how the log is flushed is not known (trace flag 3979 on): SQL Server on Linux shows "
+        f"neither mssql.conf nor the filesystem{'' if governor_is_known else ', nor the governor of its processors'}; remedy: "
+        "look on its machine: sudo grep writethrough /var/opt/mssql/mssql.conf (what is missing there is 1); findmnt -T "
+        f"/var/opt/mssql/data{'' if governor_is_known else '; cpupower frequency-info'}"
+    ] * (governor_is_known is not None)
