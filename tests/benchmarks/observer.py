@@ -36,7 +36,7 @@ class Size:
 
 
 FULL = Size("i1-t10-r150-p100-v2008", 10, 5.0, 2.5)
-SMALLEST = Size("i1-t1-r1-p100-v2008", 1, 0.2, 1.0)
+SMALLEST = Size("i1-t1-r1-p100-v2008", 1, 1.0, 2.0)  # on a busy machine no message is processed within 0.2 s
 
 
 class WithoutWindow:
