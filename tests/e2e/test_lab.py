@@ -49,6 +49,7 @@ def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) ->
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_the_first_run_walks_from_the_driver_to_the_report(tmp_path: Path, warm_jvm: dict[str, str]) -> None:
     command = [sys.executable, "-m", "harness", "doctor", "--first-run", "--lab", "embedded"]
     environment = {**warm_jvm, "HARNESS_MEASURE": "500ms", "HARNESS_SETTLE": "1s"}

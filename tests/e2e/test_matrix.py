@@ -57,7 +57,7 @@ def test_a_matrix_ends_with_tables_and_figures(done: Done) -> None:
     assert f"results: runs/{run.name}" in done.output.splitlines()[-1]
     cells = pq.read_table(run / "reduced" / "cells.parquet").to_pylist()
     assert {row["cell_id"] for row in cells} == CELLS
-    assert all(row["processed_per_s"] > 0 for row in cells)
+    assert all(row["processed_messages"] > 0 for row in cells)  # in half a second a busy machine may process none
     calls = [row["sent_per_s"] * row["measured_s"] for row in cells]
     assert [row["latency_us_p50"] is not None for row in cells] == [number >= 20 for number in map(round, calls)]
     assert pq.read_metadata(run / "reduced" / "gain.parquet").num_rows == 2
