@@ -9,6 +9,7 @@ parameters = ["handle", "body", "Region"]   # its parameters in their order: of 
 values = {Region = "north"}       # what every call passes as further parameters, by their names without @
 think_time = "0s"                 # how long a client waits after a call, in the closed loop
 messages_per_transaction = 1      # calls that share a transaction of the client, which the last of them commits
+direct_rpc = false                # true: Microsoft's driver calls the procedure by name, not by sp_prepexecrpc
 
 [dialogs]
 priority = 5                      # of the conversations, on both sides: 1 to 10; 5 is SQL Server's default
@@ -63,6 +64,7 @@ from collections.abc import Mapping
 from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -186,6 +188,7 @@ class Client(_Part):
     values: dict[str, Annotated[Value, BeforeValidator(_passed)]] = {}
     think_time: Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=3600)] = 0.0  # seconds
     messages_per_transaction: Annotated[int, Field(ge=1, le=100_000)] = 1
+    direct_rpc: bool = False
 
     @property
     def begins_dialogs(self) -> bool:
@@ -198,13 +201,27 @@ class Client(_Part):
 
     @property
     def call(self) -> str:
-        """The text that ODBC executes.
+        """The text that ODBC executes with all parameters bound.
 
         pyodbc binds parameters anew for each call, and Microsoft's driver therefore prepares anew: one round trip
         either way, but as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls
         by name.
         """
-        return f"{{CALL {self.procedure} ({', '.join('?' * len(self.parameters))})}}"
+        return self._call(dict.fromkeys(self.parameters, "?"))
+
+    def call_on(self, handle: UUID) -> tuple[str, tuple[str, ...]]:
+        """Return the text that ODBC executes on a dialog, or with a broker instance, and the parameters to bind.
+
+        Microsoft's driver prepares no call that has a literal among its markers: it sends a direct RPC, which names the
+        procedure (ODBC Driver 18, seen on the wire). The handle is that literal, as text, which the server converts.
+        """
+        if not self.direct_rpc:
+            return self.call, self.parameters
+        bound = tuple(name for name in self.parameters if name not in {"handle", "broker_instance"})
+        return self._call({**dict.fromkeys(self.parameters, f"'{handle}'"), **dict.fromkeys(bound, "?")}), bound
+
+    def _call(self, arguments: Mapping[str, str]) -> str:
+        return f"{{CALL {self.procedure} ({', '.join(arguments.values())})}}"
 
 
 class Dialogs(_Part):

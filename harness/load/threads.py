@@ -149,16 +149,14 @@ class CellRun:
         # None: each thread has one, of `payload_bytes`.
         self.bodies = bodies and bodies.of_payload(payload_bytes)
         self.threads = threads
-        self.call, self.parameters, self.values = client.call, client.parameters, client.values
-        self.think_time_s = client.think_time
-        self.messages_per_transaction = client.messages_per_transaction
+        self.client = client
         self.stopping = False
         self.turns = turns  # None: the closed loop
         self.clock_offset_ns = clock_offset_ns()
 
     def new_transaction(self, execute: Callable[..., Any]) -> SharedTransaction | None:
         """What shares transactions among the calls of a thread; None if each call has its own."""
-        calls = self.messages_per_transaction
+        calls = self.client.messages_per_transaction
         return SharedTransaction(execute, calls) if calls > 1 else None
 
 
@@ -209,7 +207,9 @@ class ClientThread:
         self._connection: pyodbc.Connection | None = None
         self._connected_to = ""
         self._cursor: Any = None
-        self._arguments: list[Any] = []  # of the procedure
+        self._call = ""
+        self._arguments: list[Any] = []  # that are bound
+        self._place = 0  # of the body among them
         self._body = bytearray()  # one of them, changed before each call
         self._compose: Compose | None = None  # makes a body for each call instead
         threading.Thread(target=self._obey, daemon=True).start()
@@ -274,16 +274,17 @@ class ClientThread:
             self._compose = composer(
                 run.bodies, run=run.run, initiator=run.initiator, thread=self.number, threads=run.threads
             )
-        self._cursor.setinputsizes(input_sizes(self._connection, longest, run.parameters, is_text=is_text))
+        self._call, bound = run.client.call_on(handle)
+        self._cursor.setinputsizes(input_sizes(self._connection, longest, bound, is_text=is_text))
         values = {
             "handle": handle,
             "broker_instance": handle,
             "body": self._body,
             "initiator": run.initiator,
             "thread": self.number,
-            **run.values,
+            **run.client.values,
         }
-        self._arguments = [values[name] for name in run.parameters]
+        self._arguments, self._place = [values[name] for name in bound], bound.index("body")
         self.log.clear()
         self.reason = ""
         self.state = ThreadState.READY
@@ -317,10 +318,10 @@ class ClientThread:
         log = self.log
         transaction = run.new_transaction(self._cursor.execute)
         execute = transaction.execute if transaction else self._cursor.execute
-        send, arguments, body = run.call, self._arguments, self._body
-        compose, place = self._compose, run.parameters.index("body")
+        send, arguments, body = self._call, self._arguments, self._body
+        compose, place = self._compose, self._place
         offset, clock, stamp, turns = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into, run.turns
-        think_time_s = run.think_time_s
+        think_time_s = run.client.think_time
         failures_in_a_row = 0
         sequence = 0
         while not run.stopping and failures_in_a_row < FAILURES_IN_A_ROW_MAX:

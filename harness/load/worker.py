@@ -188,7 +188,7 @@ class Worker:
     def start(self, _: Start) -> Done:
         assert self._run is not None and self._order is not None
         turns = self._run.turns
-        no_pause = turns is None and not self._run.think_time_s
+        no_pause = turns is None and not self._run.client.think_time
         self._meter = HealthMeter(self._order.share.initiator, len(self._threads), calls_without_pause=no_pause)
         self._run.clock_offset_ns = clock_offset_ns()
         self._started_ns = time.perf_counter_ns()

@@ -162,6 +162,8 @@ def _require_modelled(technique: Technique) -> None:
     client, dialogs = workload.client, workload.dialogs
     if client.think_time or client.messages_per_transaction > 1:
         text = "clients neither pause nor share transactions"
+    elif client.direct_rpc:
+        text = "calls cost the same however the driver makes them"
     elif dialogs != Dialogs() or workload.queue.retention:
         text = "conversations have no priority and no common groups, and queues retain nothing"
     elif technique.arrangement.batch or workload.target.tables != Target.model_fields["tables"].default:

@@ -27,6 +27,7 @@ SEND = "dbo.SendMessage".encode("utf-16-le")
 DATATYPE_INFO = "sp_datatype_info".encode("utf-16-le")
 SP_EXECUTE = struct.pack("<HHHBBBBB", 0xFFFF, 12, 0, 0, 0, 0x26, 4, 4)  # and the handle
 SP_PREPEXECRPC = struct.pack("<HH", 0xFFFF, 14)
+BY_NAME = struct.pack("<H", len("dbo.SendMessage")) + SEND
 SEND_HANDLE = 1  # of prepared statements
 
 
@@ -119,9 +120,10 @@ class Session:
         if at >= 0:
             run, initiator, thread, _, sequence = struct.unpack_from(">IHHIq", request, at + 4)
             key = f"{run}/{initiator}/{thread}"
-            count = self._received.setdefault(key, [0, 0, 0])
+            count = self._received.setdefault(key, [0, 0, 0, 0])
             count[0] += 1
             count[2] += len(request) - at
+            count[3] += request.startswith(BY_NAME, 22)
             if sequence <= self._last.get(key, -1):
                 count[1] += 1
             self._last[key] = sequence
@@ -162,8 +164,8 @@ async def serve() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
     while await stdin.readline():
         counts = {
-            key: {"messages": messages, "misordered": misordered, "bytes": size}
-            for key, (messages, misordered, size) in received.items()
+            key: {"messages": messages, "misordered": misordered, "bytes": size, "by_name": by_name}
+            for key, (messages, misordered, size, by_name) in received.items()
         }
         print(json.dumps(counts), flush=True)
     os._exit(0)  # whatever connections there are

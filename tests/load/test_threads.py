@@ -132,6 +132,13 @@ def test_a_thread_passes_the_parameters_of_its_workload(echo, thread):
     assert [str(value) for value in thread._arguments[:4]] == ["7", HANDLE, "1", "north"]
 
 
+def test_a_direct_rpc_calls_the_procedure_by_name_with_either_driver(echo_by_driver, thread):
+    assert drive(thread, a_run(echo_by_driver, run=41, client=Client(direct_rpc=True)), 20) is ThreadState.FINISHED
+    received = echo_by_driver.received()["41/1/1"]
+    assert (received["messages"], received["misordered"]) == (thread.log.count, 0)
+    assert received["by_name"] == thread.log.count
+
+
 def test_a_failed_call_is_counted_with_the_servers_text_and_sending_goes_on(echo, thread):
     assert drive(thread, a_run(echo, "Fail3"), 30) is ThreadState.FINISHED
     numbers = [sequence for sequence, _ in thread.log.failures]

@@ -89,6 +89,7 @@ def test_each_variant_differs_in_one_setting_from_the_papers_set_up() -> None:
         "heaps": {"target.tables"},
         "unordered": {"target.activation_procedure"},
         "as_caller": {"client"},
+        "direct_rpc": {"client"},
         "retention": {"queue"},
         "batch": {"batch"},
     }
