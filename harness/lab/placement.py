@@ -16,6 +16,7 @@ https://www.kernel.org/doc/html/latest/admin-guide/cputopology.html
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import re
 import socket
@@ -136,9 +137,11 @@ def is_here(host: str) -> bool:
     """Return whether a host is this machine, named by one of its addresses or by a name of one."""
     own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
     try:
-        return any(str(found[4][0]) in own for found in socket.getaddrinfo(host, None))
+        found = {str(one[4][0]) for one in socket.getaddrinfo(host, None)}
     except OSError:  # nobody knows the name
         return False
+    # No interface lists 127.0.1.1, which is what Debian makes a machine's own name mean.
+    return any(address in own or ipaddress.ip_address(address).is_loopback for address in found)
 
 
 def scaling_governor() -> str:
@@ -233,7 +236,7 @@ def of_servers(sides: Iterable[tuple[str, str, str]]) -> Placement:
     for name, host, server_name in sides:
         machine = server_name.partition("\\")[0]  # a named instance is MACHINE\NAME
         machines["name", machine.upper()].append(name)
-        machines["host", host.lower()].append(name)
+        machines["host", "localhost" if is_here(host) else host.lower()].append(name)
     together = max(machines.values(), key=len)
     if len(together) == 1:
         return Placement()

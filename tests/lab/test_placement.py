@@ -18,7 +18,10 @@ from harness.lab.placement import Core, Machine, Placement, listed, parse
 
 @pytest.mark.parametrize(
     "host, expected",
-    [("localhost", True), ("127.0.0.1", True), ("192.0.2.7", True), ("192.0.2.8", False), ("nobody.invalid", False)],
+    [
+        *(("localhost", True), ("127.0.0.1", True), ("127.0.1.1", True), ("192.0.2.7", True)),
+        *(("192.0.2.8", False), ("nobody.invalid", False)),
+    ],
 )
 def test_a_host_is_this_machine_by_any_of_its_addresses(
     monkeypatch: pytest.MonkeyPatch, host: str, expected: bool
@@ -164,6 +167,7 @@ def test_what_containers_share_is_said(there, cpusets, why):
         ([("A", "a.example"), ("B", "b.example")], ""),
         ([("A\\ONE", "10.0.0.1"), ("a\\TWO", "10.0.0.2"), ("B", "b")], "side 0, side 1 run on one machine"),
         ([("A", "a.example"), ("B", "A.example")], "side 0, side 1 run on one machine"),
+        ([("A", "127.0.0.1"), ("B", "127.0.1.1")], "side 0, side 1 run on one machine"),
     ],
 )
 def test_servers_on_one_machine_share_it(sides, together):
