@@ -116,7 +116,11 @@ def _of_sqlserver(events: bool, info: ValidationInfo) -> bool:
 
 
 def _no_uri(results: Path) -> Path:
-    if re.match(r"[a-z][a-z0-9+.-]*:/", str(results)):
+    # Pyarrow takes a path that begins like a URI for one, without slashes too.
+    scheme = re.match(r"[a-z][a-z0-9+.-]*:", str(results), re.IGNORECASE)
+    if scheme and scheme[0].lower() == "file:":
+        raise ValueError("a run is written to a folder: name it by its path, without file:")
+    if scheme:
         raise ValueError("a run is written to a folder: name one, and copy the run to its store afterwards")
     return results
 
