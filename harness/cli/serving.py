@@ -6,13 +6,14 @@ servers."""
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors, say
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
@@ -76,7 +77,9 @@ def _refuse_compiled_sqlglot() -> None:
 
 @click.command(epilog=EXIT_CODES, short_help="Join a run of another machine with the test clients of this one.")
 @click.argument("master", metavar="HOST[:PORT]")
-@click.option("--processes", type=int, default=1, show_default=True, metavar="N", help="How many workers.")
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many workers."
+)
 def worker(master: str, processes: int) -> None:
     """Join a run that waits for workers (harness matrix --master-bind-host) at the master's address, and at its port
     if that is not 5557. A run takes one worker per initiator, or as many as its --workers-per-initiator says, and ends
@@ -101,8 +104,13 @@ def worker(master: str, processes: int) -> None:
         host, separator, port = master.rpartition(":")
         if not separator:
             host, port = master, str(MASTER_PORT)
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
             raise Failure(f"{master!r} is no address: write 10.0.0.5 or 10.0.0.5:{MASTER_PORT}", USAGE)
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError:
+            raise Failure(f"the host {host} is unknown: check its name", PREFLIGHT) from None
+        say(f"joining the run at {host}:{port}, or waiting until one listens there; Ctrl-C ends this")
         words = ["--worker", "--master-host", host, "--master-port", port, "--loglevel", "WARNING"]
         if processes > 1:
             words += ["--processes", str(processes)]

@@ -22,6 +22,7 @@ from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.load.plan import CellPlan, LoadError
 from harness.matrix import Cell, Visit
 from harness.places import LOCUSTFILE
+from tests import commands
 from tests.load.echo_server import EchoServer, handles
 from tests.processes import Child
 
@@ -195,7 +196,8 @@ def test_a_worker_with_another_token_ends_with_one_line(run: Run) -> None:
     listen(run)
     with by_harness(run, HARNESS_TOKEN="another of 24 characters") as stranger:
         assert output(stranger) == [
-            f"harness: the master at {MASTER}:{run.port} refuses this worker: its HARNESS_TOKEN is another one"
+            f"joining the run at {MASTER}:{run.port}, or waiting until one listens there; Ctrl-C ends this",
+            f"harness: the master at {MASTER}:{run.port} refuses this worker: its HARNESS_TOKEN is another one",
         ]
         assert stranger.returncode == 2
 
@@ -222,6 +224,21 @@ def test_a_worker_without_a_token_does_not_begin(run: Run) -> None:
             "the same on all machines"
         ]
         assert process.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words, code, reason",
+    [
+        (["127.0.0.1:65536"], 2, "'127.0.0.1:65536' is no address: write 10.0.0.5 or 10.0.0.5:5557"),
+        (["nobody.invalid"], 3, "the host nobody.invalid is unknown: check its name"),
+        (["127.0.0.1", "--processes", "0"], 2, "0 is not in the range x>=1"),
+    ],
+)
+def test_a_worker_that_could_never_join_does_not_begin(
+    tmp_path: Path, words: list[str], code: int, reason: str
+) -> None:
+    done = commands.harness(tmp_path, "worker", *words)
+    assert done.code == code and reason in done.line
 
 
 def test_an_address_of_another_machine_is_refused_before_anything_starts() -> None:
