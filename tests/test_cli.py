@@ -373,3 +373,9 @@ def test_the_first_run_on_a_lab_sends_messages_that_the_workload_can_have(
     (folder / "workload.toml").write_text((folder / "workload.toml").read_text() + tables)
     (folder / "order.json").write_text(json.dumps({"a": "${filler}", "b": "x" * (100 - len('{"a": "", "b": ""}'))}))
     assert first_run.payload(workload_file.read(str(folder))) == payload
+
+
+def test_the_first_run_ends_with_the_cells_that_do_not_count() -> None:
+    assert first_run.closing({"a": "valid", "b": "valid"}) == "No step differs: measure with harness matrix."
+    said = first_run.closing({"a": "disturbed", "b": "valid", "c": "starved"})
+    assert said == "No step differs, but a is disturbed, c is starved: such a cell does not count. Step 3 says why."

@@ -163,10 +163,7 @@ class LabTestbed:
             for ratio in sorted({each.dialog_ratio for each in group}):
                 threads = max(each.threads for each in group if each.dialog_ratio == ratio)
                 summary = dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads))
-                self._reporter.note(
-                    f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {summary} "
-                    "(threads contend for shared pages)"
-                )
+                self._reporter.note(f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {summary}")
         # Retained messages of a cell would be in the next one's way: it needs dialogs of its own.
         stage.group = None if parts.lab.workload.queue.retention else cell.group
 

@@ -63,4 +63,4 @@ def test_the_first_run_walks_from_the_driver_to_the_report(tmp_path: Path, warm_
     assert len([line for line in said if line.startswith("i1-t5-r") and "messages/s processed" in line]) == 2
     [report] = [line.rpartition(" ")[2] for line in said if line.startswith("the report is ")]
     assert (tmp_path / report).stat().st_size > 100_000
-    assert said[-1] == "No step differs: measure with harness matrix."
+    assert said[-1].startswith("No step differs")
