@@ -124,14 +124,21 @@ def _targets_differ(a: Run, b: Run, entries: Mapping[str, Sequence[str]]) -> lis
 
 
 def _logs_differ(a: Run, b: Run) -> list[str]:
-    """List how targets of the same version flush their logs, where that differs and both runs know it."""
+    """List how targets of the same version flush their logs, where that differs and both runs know it.
+
+    A setting that mssql.conf leaves out is 1 (`harness.lab.log_storage`).
+    """
     lines = []
     for version, *targets in _targets(a, b):
-        one, other = ({**_known(target, "trace_flags"), **(target.get("log_storage") or {})} for target in targets)
+        one, other = ({**_known(target, "trace_flags"), **_log_storage(target)} for target in targets)
         known = one.keys() & other.keys()
         facts = ({name: facts[name] for name in known} for facts in (one, other))
         lines += _differ(f"The logs of the targets of version {version}", *facts)
     return lines
+
+
+def _log_storage(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: 1 if value is None else value for name, value in (fingerprint.get("log_storage") or {}).items()}
 
 
 def _known(fingerprint: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Comparison:
 _CELLS_NAMED = 3
 # What to change where cells of a state are measured again.
 _AGAIN = {
-    State.DISTURBED: "on a machine that does nothing else",
+    State.DISTURBED: "without what disturbed them (state_reason in the table cells)",
     State.STARVED: "with clients that have more processors",
     State.BEHIND: "with less load",
     State.UNSETTLED: "with a longer --settle",

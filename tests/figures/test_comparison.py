@@ -349,11 +349,12 @@ def test_how_targets_flush_their_logs_is_compared_where_both_runs_know_it(tmp_pa
 
     older, unknown = run("a"), run("b", trace_flags=[], log_storage=None)
     known = run("c", trace_flags=[3979], log_storage={"writethrough": None, "filesystem": "xfs"})
+    alike = run("e", trace_flags=[3979], log_storage={"writethrough": 1, "filesystem": "xfs"})
     other = run("d", trace_flags=[3979], log_storage={"writethrough": 0, "filesystem": "ext4"})
-    assert remarkable(older, known) == []
+    assert remarkable(older, known) == remarkable(known, alike) == []
     assert remarkable(unknown, known) == ["The logs of the targets of version 2022 differ (trace_flags: [] / [3979])"]
     assert remarkable(known, other) == [
-        "The logs of the targets of version 2022 differ (filesystem: xfs / ext4; writethrough: None / 0)"
+        "The logs of the targets of version 2022 differ (filesystem: xfs / ext4; writethrough: 1 / 0)"
     ]
 
 
@@ -410,7 +411,8 @@ def test_runs_whose_cells_do_not_count_say_which_instead_of_asking_for_repeats(t
     named = ", ".join(cell.id for cell in CELLS[:3])
     assert str(raised.value).endswith(
         f"told from none: 4 of 12 measurements of b were disturbed ({named}, ...); 1 of 12 measurements of b were "
-        f"unsettled ({CELLS[0].id}): measure again on a machine that does nothing else and with a longer --settle"
+        f"unsettled ({CELLS[0].id}): measure again without what disturbed them (state_reason in the table cells) "
+        "and with a longer --settle"
     )
 
 
@@ -422,8 +424,8 @@ def test_a_comparison_in_which_no_cell_counts_says_why_beside_its_ratios(tmp_pat
     compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
     named = ", ".join(cell.id for cell in CELLS[:2])
     assert (
-        f"! No cell counts in both runs: 6 of 6 measurements of b were disturbed ({named}): measure again on a machine "
-        "that does nothing else"
+        f"! No cell counts in both runs: 6 of 6 measurements of b were disturbed ({named}): measure again without what "
+        "disturbed them (state_reason in the table cells)"
     ) in " ".join(printed(console).split())
 
 
