@@ -28,9 +28,9 @@ REMOVED = "[removed]"
 _SHORTEST_SECRET = 4  # characters: a shorter one would be found everywhere
 # Variables that hold secrets: HARNESS_PASSWORD_TARGET, HARNESS_TOKEN, MSSQL_SA_PASSWORD.
 _SECRET_NAME = re.compile(r"(?:HARNESS|MSSQL)\w*(?:PASSWORD|TOKEN)\w*")
-# What follows PWD=, PASSWORD = and the like: a value in quotes or braces, or one word.
+# What follows PWD=, PASSWORD =, HARNESS_PASSWORD_TARGET= and the like: a value in quotes or braces, or one word.
 _LOOKS_SECRET = re.compile(
-    r"""(?<![A-Z])(PWD|PASSWORD|PASSPHRASE|TOKEN|SECRET)(["']?\s*[=:]\s*)"""
+    r"""(?<![A-Z])((?:PWD|PASSWORD|PASSPHRASE|TOKEN|SECRET)(?:_\w+)?)(["']?\s*[=:]\s*)"""
     r"""(N?'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|\{(?:[^}]|\}\})*\}|[^\s;,'"{}]+)""",
     re.IGNORECASE,
 )

@@ -75,6 +75,8 @@ def test_secrets_of_the_environment_are_removed_also_as_json_writes_them(
     [
         ("UID=sa;PWD=abc;Encrypt=yes", "UID=sa;PWD=[removed];Encrypt=yes"),
         ("UID=sa;PWD={a;b}}c};Encrypt=yes", "UID=sa;PWD=[removed];Encrypt=yes"),
+        ("HARNESS_PASSWORD_INITIATOR_1=abcd x", "HARNESS_PASSWORD_INITIATOR_1=[removed] x"),
+        ("AWS_SECRET_ACCESS_KEY=AKIA x", "AWS_SECRET_ACCESS_KEY=[removed] x"),
         ("CREATE LOGIN x WITH PASSWORD = N'it''s'; GO", "CREATE LOGIN x WITH PASSWORD = [removed]; GO"),
         ("MSSQL_SA_PASSWORD=a-b MORE=1", "MSSQL_SA_PASSWORD=[removed] MORE=1"),
         ('"token": "abc def", "x": 1', '"token": [removed], "x": 1'),
