@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import psutil
 
-from harness.failures import MachineFailure
+from harness.failures import MachineFailure, UsageFailure
 from harness.lab import compose, drivers, error_remedies, placement, scripts
 from harness.lab.compose import ComposeError, Container, Engine, EnvFileError, Inspected
 from harness.lab.control_groups import ControlGroup
@@ -103,7 +103,7 @@ def running(
 def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
     """Start containers, wait until they are ready, and leave them running."""
     if version not in VERSIONS:
-        raise LabError(f"no container runs SQL Server {version!r}: choose one of {', '.join(VERSIONS)}")
+        raise UsageFailure(f"no container runs SQL Server {version!r}: choose one of {', '.join(VERSIONS)}")
     drivers.check_manager()
     services = _services(initiators)
     room = _make_room(version, services, tell)

@@ -70,7 +70,7 @@ _REMEDIES_BY_WORDS = (
     ("certificate verify failed", "trust it (trust_server_certificate = true), or give the server a valid certificate"),
     (
         "Login timeout expired",
-        "whatever listens there does not answer: check that it is SQL Server and that it is healthy",
+        "no SQL Server answers there: check that it listens there and that it is healthy",
     ),
     ("during handshakes before login", _HANGS_UP),
     ("Unable to connect to data source", _HANGS_UP),

@@ -37,6 +37,9 @@ _REMEDIES = {
     "valid account name": "write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/RUN",
     "DefaultAzureCredential": "run `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET",
     "OAuth2 access token": "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
+    "NETWORK_CONNECTION": "check the network, or name a server of your own: ?endpoint_override=HOST:PORT&scheme=http",
+    "Missing bucket name": "write s3://BUCKET/RUN",
+    "Path cannot start with a separator": "write STORE://BUCKET/RUN",
     "ACCESS_DENIED": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of a user with rights to the bucket",
 }
 

@@ -244,7 +244,7 @@ def test_a_server_that_does_not_answer_is_reported_in_time(monkeypatch: pytest.M
     monkeypatch.setattr(drivers, "LOGIN_TIMEOUT_S", 1)
     with (
         socket.create_server(("127.0.0.1", 0)) as mute,
-        pytest.raises(instances.LabError, match="Login timeout expired: whatever listens there does not answer"),
+        pytest.raises(instances.LabError, match="Login timeout expired: no SQL Server answers there"),
     ):
         instance_at(mute.getsockname()[1]).connect()
 

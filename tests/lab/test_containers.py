@@ -19,7 +19,7 @@ from harness import lab as labs
 from harness.doctor import commits
 from harness.doctor.facts import read
 from harness.doctor.machine import check_placement
-from harness.failures import MachineFailure
+from harness.failures import MachineFailure, UsageFailure
 from harness.lab import compose, containers, control_groups, dialog_pool, placement, scripts
 from harness.lab.instances import Lab, connections
 from harness.lab.log_storage import LogStorage
@@ -392,9 +392,7 @@ def test_processors_of_another_machine_are_not_dealt_out(start):
 
 
 def test_a_version_that_has_no_image_is_refused(docker):
-    with pytest.raises(
-        MachineFailure, match="no container runs SQL Server '2008': choose one of 2017, 2019, 2022, 2025"
-    ):
+    with pytest.raises(UsageFailure, match="no container runs SQL Server '2008': choose one of 2017, 2019, 2022, 2025"):
         containers.up("2008", 1, print)
 
 

@@ -23,7 +23,7 @@ EXPLAINED = [
     (f"[08S01] {MICROSOFT}TCP Provider: Error code 0x68 (104) (SQLExecDirectW)", "the server closed the connection"),
     (
         f"[HYT00] {MICROSOFT}Login timeout expired (0) (SQLDriverConnect)",
-        "Login timeout expired: whatever listens there does not answer: check that it is SQL Server and that it is healthy",
+        "Login timeout expired: no SQL Server answers there: check that it listens there and that it is healthy",
     ),
     (
         "[42S02] [FreeTDS][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)",

@@ -85,7 +85,12 @@ def test_a_store_that_cannot_be_reached_is_named_with_the_remedy(monkeypatch: py
         raise OSError(f"{said}\ndlopen(/usr/java/latest/libjvm.so) failed")
 
     monkeypatch.setattr(run_store, "FileSystem", SimpleNamespace(from_uri=unreachable))
-    for said, remedy in (("Unable to load libjvm", "set JAVA_HOME"), ("Unable to load libhdfs", "set HADOOP_HOME")):
+    for said, remedy in (
+        ("Unable to load libjvm", "set JAVA_HOME"),
+        ("Unable to load libhdfs", "set HADOOP_HOME"),
+        ("AWS Error NETWORK_CONNECTION", "endpoint_override=HOST:PORT"),
+        ("Missing bucket name", "write s3://BUCKET/RUN"),
+    ):
         with pytest.raises(StoreFailure, match=f"^hdfs://name/run cannot be reached: {said}: .*{remedy}") as failure:
             run_store.fetched("hdfs://name/run").__enter__()
         assert "\n" not in str(failure.value)
