@@ -110,4 +110,5 @@ def _copy(source: FileSystem, path: str, destination: FileSystem, to: str) -> No
 def _reason(error: Exception) -> str:
     said = str(error).strip().partition("\n")[0]
     remedy = next((remedy for words, remedy in _REMEDIES.items() if words in said), "")
-    return f"{said.rstrip('.')}: {remedy}" if remedy else said
+    # Google's and Amazon's errors go on with the same in other words.
+    return f"{said.partition('. ')[0].rstrip('.')}: {remedy}" if remedy else said

@@ -94,6 +94,9 @@ def test_a_store_that_cannot_be_reached_is_named_with_the_remedy(monkeypatch: py
         with pytest.raises(StoreFailure, match=f"^hdfs://name/run cannot be reached: {said}: .*{remedy}") as failure:
             run_store.fetched("hdfs://name/run").__enter__()
         assert "\n" not in str(failure.value)
+    said = "no OAuth2 access token. The request was not sent. Learn more about"
+    with pytest.raises(StoreFailure, match=r"reached: no OAuth2 access token: run `gcloud auth"):
+        run_store.fetched("gs://bucket/run").__enter__()
 
 
 def test_google_cloud_storage_is_not_tried_for_longer_than_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
