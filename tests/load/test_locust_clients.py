@@ -91,8 +91,9 @@ def test_cells_follow_each_other_and_every_call_is_kept(clients, echo, tmp_path,
     for initiator in range(1, cell.initiators + 1):
         path = records.raw_path(tmp_path, "calls", Visit(cell), 1, f"i{initiator}")
         table = pq.read_table(path).to_pandas()
-        assert table.started_at_ns.min() >= report.started_at_ns
-        assert (table.started_at_ns + table.latency_ns).max() <= report.stopped_at_ns
+        # On a busy machine an initiator may have made no call yet.
+        assert (table.started_at_ns >= report.started_at_ns).all()
+        assert (table.started_at_ns + table.latency_ns <= report.stopped_at_ns).all()
         rows.update((initiator, int(thread)) for thread in table.thread)
     assert rows == Counter(report.sent)
 
