@@ -83,6 +83,7 @@ ORDER = {
 }
 TABLES = tuple(name for name in ORDER if name != "events")  # of every run; that one is of runs with --events
 NOTES_SHOWN = 10
+SMALL_BYTES = 1024 * 1024  # of gathered records of a kind: reading more pays for compiling the query that begins there
 BESIDE = 2  # threads that gather while the JVM starts, and then see to tables for which Spark has processors left
 ROWS_PER_GROUP_MIN, ROWS_PER_GROUP_MAX = 128 * 1024, 1024 * 1024  # of gathered records
 _PATTERN, _ESCAPED = re.compile(r"([\\*?\[\]{}])"), r"\\\1"
@@ -121,10 +122,16 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standa
     try:
         with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:
             folders = {kind: threads.submit(gather, kind, raw.files, scratch) for kind in raw.files}
-            with session(raw.size_bytes, master) as spark:
+            with session(master) as spark:
                 tables = Tables(spark, raw.manifest, target, scratch, progress)
-                has_events = bool(raw.files["events"])
-                _reduce(lambda kind: read_raw(spark, kind, folders[kind].result()), tables, threads, has_events)
+                compiling = spark.newSession()
+
+                def rows(kind: str) -> DataFrame:
+                    folder = folders[kind].result()
+                    is_small = sum(path.stat().st_size for path in folder.iterdir()) <= SMALL_BYTES
+                    return read_raw(spark if is_small else compiling, kind, folder)
+
+                _reduce(rows, tables, threads, bool(raw.files["events"]))
     except (PySparkException, Py4JError) as error:
         raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
     if empty := [name for name in MAY_BE_EMPTY if tables.rows.get(name) == 0]:
@@ -253,12 +260,13 @@ def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoo
     waits = tables.write("waits", instance_activity.waits(rows("waits"), counting))
     timed = latencies.timed(counting, rows("calls"), rows("deliveries"))
     ranges = tables.compute(latencies.ranges(timed), "ranges")
+    percentiles = tables.compute(latencies.latencies(counting, timed, ranges), "percentiles")
     by_cell = tables.write(
         "cells",
         cells.cells(
             counting,
             counts=messages.counts(course),
-            latencies=latencies.latencies(counting, timed, ranges),
+            latencies=percentiles,
             processors=instance_activity.processor_use(rows("processors"), counting),
             peaks=messages.peaks(seconds),
             top_waits=instance_activity.top_waits(waits),

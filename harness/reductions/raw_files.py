@@ -35,10 +35,6 @@ class RawRecords:
     files: Mapping[str, tuple[Path, ...]]
     notes: tuple[str, ...]
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(path.stat().st_size for paths in self.files.values() for path in paths)
-
 
 def read(results: Path) -> RawRecords:
     """Choose the files of `results` that count; raises ResultsError if there is nothing to reduce."""

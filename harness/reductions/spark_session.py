@@ -53,12 +53,10 @@ KNOCK_TIMEOUT_S = 5.0
 EXECUTOR_WAIT_S = 300
 # What executors elsewhere run Python with: compiled parts of packages fit one minor version.
 EXECUTOR_PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
-# A small run is reduced before the compiling of its queries pays off: 36 s of processor time become 28.
-SMALL_BYTES = 1024 * 1024
+# A query of few rows is done before its compiling pays off.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
 
@@ -85,6 +83,8 @@ def settings(master: str) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(THREADS),
+        # Hints say what is broadcast, and partitions are few: to adapt plans costs more than it saves.
+        "spark.sql.adaptive.enabled": "false",
         # Our files are many and small.
         "spark.sql.files.openCostInBytes": str(256 * 1024),
         "spark.sql.files.maxPartitionBytes": str(16 * 1024 * 1024),
@@ -92,12 +92,15 @@ def settings(master: str) -> dict[str, str]:
 
 
 @contextmanager
-def session(raw_bytes: int, master: str = LOCAL) -> Iterator[SparkSession]:
-    """Yield the context with Spark's SQL, set for so many bytes of records; it takes one or two seconds more."""
+def session(master: str = LOCAL) -> Iterator[SparkSession]:
+    """Yield the context with Spark's SQL for few rows, which takes one or two seconds more.
+
+    Queries of the sessions that it makes are compiled.
+    """
     with context(master):
         # The settings of queries are a session's own.
         own = SparkSession.builder.getOrCreate().newSession()
-        for name, value in INTERPRETED.items() if raw_bytes <= SMALL_BYTES else ():
+        for name, value in INTERPRETED.items():
             own.conf.set(name, value)
         yield own
 

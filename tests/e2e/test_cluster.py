@@ -85,7 +85,7 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
         # With the packages of the context that runs: `master` would pack them once more.
         spark_job.run(experiment, turns, master="local", open_world=worlds(), on_entry=entries.append)
         # One table: all of them would cost three times the processor time.
-        with session(raw_bytes=0, master=master) as spark:
+        with session(master) as spark:
             cells, *rows = (read_raw(spark, kind, folders[kind]) for kind in folders)
             attempts = completed_attempts(cells)
             values = timed(attempts, *rows)

@@ -19,7 +19,7 @@ _EMPTY = {"string": "", "bool": True}
 @pytest.fixture(scope="package")
 def spark(gateway: Any) -> Iterator[SparkSession]:
     """One session for all modules, in the JVM that whole commands use after them."""
-    with warm_jvm.contexts_in(gateway), context("local[1]"), session(raw_bytes=0) as spark:
+    with warm_jvm.contexts_in(gateway), context("local[1]"), session() as spark:
         yield spark
 
 

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 import harness
-from harness import records
+from harness import records, reductions
 from harness.failures import UsageFailure
 from harness.matrix import Cell, Visit
 from harness.records import ResultsError
-from harness.reductions import TABLES, SparkUnavailable, gather, raw_files, reduce, spark_session
+from harness.reductions import TABLES, SparkUnavailable, gather, raw_files, reduce
 from tests.reductions import oracle
 from tests.results_fixture import NS, write_cell, write_journal, write_raw, write_reduced
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory, spark):
     reported = []
     # Queries are compiled, as those of a large run; the queries of every other reduction of the tests are interpreted.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark_session, "SMALL_BYTES", 0)
+        patch.setattr(reductions, "SMALL_BYTES", 0)
         reduce(folder, progress=reported.append)
     assert [line for line in reported if not line.startswith("reducing")] == []
     return folder
