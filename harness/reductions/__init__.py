@@ -237,11 +237,19 @@ class Tables:
 
 
 def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoolExecutor, has_events: bool) -> None:
-    """Write the tables, in an order in which each finds its inputs computed; those of the instances beside the rest."""
+    """Write the tables. Latencies take longest: what needs none is made beside them, first what `cells` needs."""
     counting = tables.compute(cells.completed_attempts(rows("cells")), "attempts")
     if counting.isEmpty():
         raise ResultsError("no cell was completed: nothing to reduce")
-    activity = {
+
+    def course_and_seconds() -> tuple[DataFrame, DataFrame]:
+        course = tables.compute(messages.course(counting, rows("calls"), rows("receives"), rows("processed")), "course")
+        depths = messages.depth_by_second(rows("samples"), counting)
+        return course, tables.write("seconds", messages.seconds(counting, course, depths))
+
+    messages_made = threads.submit(course_and_seconds)
+    waits_made = threads.submit(lambda: tables.write("waits", instance_activity.waits(rows("waits"), counting)))
+    others: dict[str, Callable[[], DataFrame]] = {
         "page_spread": lambda: instance_activity.page_spread(rows("dialog_pages"), counting),
         "latch_share": lambda: instance_activity.latch_share(rows("latch_waits"), rows("samples"), counting),
         "index_waits": lambda: instance_activity.index_waits(rows("index_waits"), counting),
@@ -249,18 +257,15 @@ def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoo
         "spinlocks": lambda: instance_activity.spinlocks(rows("spinlocks"), counting),
         "file_io": lambda: instance_activity.file_io(rows("file_io"), counting),
         "counters": lambda: instance_activity.counters(rows("samples"), counting),
+        "bins": lambda: bins.bins(counting, messages_made.result()[0]),
     }
     if has_events:
-        activity["events"] = lambda: instance_activity.events(rows("events"), counting)
-    written = [threads.submit(tables.plan_and_write, name, table) for name, table in activity.items()]
-    course = tables.compute(messages.course(counting, rows("calls"), rows("receives"), rows("processed")), "course")
-    depths = messages.depth_by_second(rows("samples"), counting)
-    seconds = tables.write("seconds", messages.seconds(counting, course, depths))
-    tables.write("bins", bins.bins(counting, course))
-    waits = tables.write("waits", instance_activity.waits(rows("waits"), counting))
+        others["events"] = lambda: instance_activity.events(rows("events"), counting)
+    others_made = [threads.submit(tables.plan_and_write, name, table) for name, table in others.items()]
     timed = latencies.timed(counting, rows("calls"), rows("deliveries"))
     ranges = tables.compute(latencies.ranges(timed), "ranges")
     percentiles = tables.compute(latencies.latencies(counting, timed, ranges), "percentiles")
+    course, seconds = messages_made.result()
     by_cell = tables.write(
         "cells",
         cells.cells(
@@ -269,15 +274,15 @@ def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoo
             latencies=percentiles,
             processors=instance_activity.processor_use(rows("processors"), counting),
             peaks=messages.peaks(seconds),
-            top_waits=instance_activity.top_waits(waits),
+            top_waits=instance_activity.top_waits(waits_made.result()),
             health=circumstances.workers(rows("health"), counting),
             machine=circumstances.machine(rows("machine"), counting),
             growth=circumstances.growth(rows("file_io"), counting),
         ),
     )
     tables.write("gain", cells.gain(by_cell))
-    for table in written:
-        table.result()
+    for made in others_made:
+        made.result()
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
