@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.dataset import ParquetFileFormat
+from pyarrow.fs import LocalFileSystem
 
 from harness.failures import MachineFailure
 from harness.records import SCHEMAS, ResultsError, read_manifest
@@ -19,6 +21,7 @@ from harness.records import SCHEMAS, ResultsError, read_manifest
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-b(?P<block>\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
 # A completed cell has no throughput without one kind of each. Other kinds may be missing and leave nulls.
 REQUIRED_KINDS = (("calls",), ("receives", "processed"))
+_PARQUET, _LOCAL = ParquetFileFormat(), LocalFileSystem()
 
 Attempt = tuple[str, int, int]  # cell id, block, attempt
 
@@ -103,10 +106,12 @@ def _is_of_another_version(raw: Path) -> bool:
 
 def _has_columns(path: Path, schema: pa.Schema) -> bool:
     try:
-        found = pq.ParquetFile(path).schema_arrow  # in half the time of pq.read_schema
+        found = _PARQUET.inspect(str(path), _LOCAL)  # in half the time of pq.ParquetFile
     except (OSError, pa.ArrowException):
         return False
-    return all(field.name in found.names and found.field(field.name).type == field.type for field in schema)
+    return found.equals(schema) or all(
+        field.name in found.names and found.field(field.name).type == field.type for field in schema
+    )
 
 
 def _completed_in_journal(path: Path, notes: list[str]) -> set[Attempt] | None:
