@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -191,13 +192,14 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
 
 def wrap(text: str, separator: str, points: float, width_in: float) -> list[str]:
     """Break `text` at separators into lines of at most `width_in`."""
-    lines: list[str] = []
-    for word in text.split(separator):
-        longer = f"{lines[-1]}{separator}{word}" if lines else word
-        if lines and _width_in(longer, points) <= width_in:
-            lines[-1] = longer
-        else:
-            lines.append(word)
+    words, lines = text.split(separator), []
+    while words:
+        # Text becomes no narrower with another word, so that a few of the many widths are measured.
+        fitting = bisect_right(
+            range(1, len(words) + 1), width_in, key=lambda count: _width_in(separator.join(words[:count]), points)
+        )
+        lines.append(separator.join(words[: max(fitting, 1)]))
+        del words[: max(fitting, 1)]
     return lines
 
 
