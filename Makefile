@@ -18,11 +18,11 @@ MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(VERSION),--server-versions '$(VERSION)')
 CLIENT_PACKAGES := freetds-bin mono-mcs libmono-system-data4.0-cil libmono-i18n-west4.0-cil
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 
-.PHONY: help setup clients matrix quick simulate techniques ui doctor up down status compare test check parity lint bench clean
+.PHONY: help setup clients matrix quick simulate techniques ui doctor up down status compare test test-all check parity lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir VERSION=2022"
 	@echo "           simulate takes SEED=1 HARDWARE=paper MASTER='local[*]'"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"
