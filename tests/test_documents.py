@@ -19,7 +19,7 @@ DOCUMENTS = sorted(
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
 COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?harness ((?:[a-z]+ ?)+)", re.MULTILINE)
-TARGET = re.compile(r"^(?:[A-Z_]+=\S+ )*make ([a-z]+)", re.MULTILINE)
+TARGET = re.compile(r"^(?:[A-Z_]+=\S+ )*make ([a-z-]+)", re.MULTILINE)
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 
@@ -45,7 +45,7 @@ def test_every_link_leads_to_a_file_and_a_heading(document):
 @each_document
 def test_every_command_that_is_shown_exists(document):
     text = document.read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
     assert set(TARGET.findall(blocks)) <= targets
     for words in COMMAND.findall(blocks):
