@@ -60,7 +60,7 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -207,7 +207,7 @@ class Client(_Part):
         either way, but as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls
         by name.
         """
-        return self._call(dict.fromkeys(self.parameters, "?"))
+        return self._call("?" * len(self.parameters))
 
     def call_on(self, handle: UUID) -> tuple[str, tuple[str, ...]]:
         """Return the text that ODBC executes on a dialog, or with a broker instance, and the parameters to bind.
@@ -218,10 +218,10 @@ class Client(_Part):
         if not self.direct_rpc:
             return self.call, self.parameters
         bound = tuple(name for name in self.parameters if name not in {"handle", "broker_instance"})
-        return self._call({**dict.fromkeys(self.parameters, f"'{handle}'"), **dict.fromkeys(bound, "?")}), bound
+        return self._call("?" if name in bound else f"'{handle}'" for name in self.parameters), bound
 
-    def _call(self, arguments: Mapping[str, str]) -> str:
-        return f"{{CALL {self.procedure} ({', '.join(arguments.values())})}}"
+    def _call(self, arguments: Iterable[str]) -> str:
+        return f"{{CALL {self.procedure} ({', '.join(arguments)})}}"
 
 
 class Dialogs(_Part):

@@ -222,13 +222,12 @@ function mssql() {
       const pool = await open();
       const wrong = [];
       for (const [column, [type, value, options]] of Object.entries(KINDS)) {
-        await run(connection, 'TRUNCATE TABLE dbo.kinds');
+        await pool.query('TRUNCATE TABLE dbo.kinds');
         const insert = `INSERT dbo.kinds (${column}) VALUES (@v)`;
         await pool.request().input('v', typed(type, options), value).query(insert);
         await pool.request().input('v', typed(type, options), null).query(insert);
         const [[first], [second]] = rowsOf(await pool.query(`SELECT ${column} FROM dbo.kinds ORDER BY id`));
         if (!same(value, first) || second !== null) wrong.push([column, first, second]);
-        await pool.query('TRUNCATE TABLE dbo.kinds');
       }
       await pool.close();
       return wrong;
