@@ -45,8 +45,9 @@ def show(run: harness.Run) -> None:
 def reduce(results: str, master: str | None) -> None:
     """Reduce the raw records of a run to tables (Parquet and CSV), with PySpark.
 
-    On a cluster the folder must be the same folder everywhere. A run in a store that pyarrow reads (s3, s3a, gs, abfs,
-    hdfs) is copied here, reduced on this machine, and its tables are written back.
+    On a cluster the folder must be the same folder everywhere, and the harness and its packages travel with the job. A
+    run in a store that pyarrow reads (s3, s3a, gs, abfs, hdfs) is copied here, reduced on this machine, and its tables
+    are written back.
 
     \b
     Examples:

@@ -4,8 +4,8 @@
 
 Every table is a function `DataFrame -> DataFrame`. It begins with a `select` of the columns that it needs and ends
 with a `select` or `agg` of the columns that it promises. `raw_files` decides which files count, `spark_session` starts
-and stops Spark, `reduce` runs everything and writes the tables. Arrow copies the records of the files that count into a
-few large files; what is computed from them, Spark computes, and no Python code runs inside it.
+and stops Spark, `reduce` runs everything and writes the tables. `message_records` reads what a cell has per message, in
+Spark's tasks. Of the other kinds Arrow first copies the records that count into a few large files.
 
 Every table has its rows for each cell and block. The latest attempt of a cell in a block counts that both the journal
 and the cell's own record call completed, if all its files can be read. Everything else is left out and named through
@@ -56,8 +56,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from harness.records import KEY, SCHEMAS, ResultsError, write_table
-from harness.reductions import bins, cells, circumstances, instance_activity, latencies, messages, raw_files
+from harness.reductions import bins, cells, circumstances, instance_activity, message_records, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
+from harness.reductions.spark_failures import remedy, why_broken
 from harness.reductions.spark_session import LOCAL, is_local, reach, session
 from harness.reporting import to_standard_error
 
@@ -121,7 +122,8 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standa
     progress(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
         with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:
-            folders = {kind: threads.submit(gather, kind, raw.files, scratch) for kind in raw.files}
+            gathered = [kind for kind in raw.files if kind not in message_records.COLUMNS_READ]
+            folders = {kind: threads.submit(gather, kind, raw.files, scratch) for kind in gathered}
             with session(master) as spark:
                 tables = Tables(spark, raw.manifest, target, scratch, progress)
                 compiling = spark.newSession()
@@ -131,9 +133,11 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standa
                     is_small = sum(path.stat().st_size for path in folder.iterdir()) <= SMALL_BYTES
                     return read_raw(spark if is_small else compiling, kind, folder)
 
-                _reduce(rows, tables, threads, bool(raw.files["events"]))
+                _reduce(rows, _by_attempt(raw.files), tables, threads, bool(raw.files["events"]))
     except (PySparkException, Py4JError) as error:
-        raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
+        reason = why_broken(error)
+        _, is_of_a_file, text = reason.partition("harness.records.ResultsError: ")  # of a task
+        raise ResultsError(text if is_of_a_file else f"Spark failed on {results}: {reason}{remedy(reason)}") from error
     if empty := [name for name in MAY_BE_EMPTY if tables.rows.get(name) == 0]:
         progress(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
     return [target / f"{name}.{ending}" for name in ORDER if name in tables.rows for ending in ("parquet", "csv")]
@@ -161,10 +165,10 @@ def _threads() -> Iterator[ThreadPoolExecutor]:
 def gather(kind: str, files: Mapping[str, Sequence[Path]], scratch: Path) -> Path:
     """Make a folder with the columns that tables read of all files of a kind that count, in a few large files.
 
-    To open a file costs Spark 4 ms of a processor, as much as 10,000 rows. A sweep has thousands of files, and some
-    are read three times. A row has the number of its attempt, and only that of a cell has id and axes.
+    To open a file costs Spark 4 ms of a processor, as much as 10,000 rows, and a sweep has thousands of files. A row
+    has the number of its attempt, and only that of a cell has id and axes.
     """
-    keys = {raw_files.attempt_of(path): key for key, path in enumerate(files["cells"])}
+    keys = _keys(files)
     folder = scratch / "raw" / kind
     folder.mkdir(parents=True)
     schema = gathered_schema(kind)
@@ -188,15 +192,30 @@ def gather(kind: str, files: Mapping[str, Sequence[Path]], scratch: Path) -> Pat
                 preserve_order=True,
             )
     except (OSError, pa.ArrowException) as error:
-        raise ResultsError(f"the raw records '{kind}' cannot be gathered: {_first_line(error)}") from error
+        first_line = str(error).partition("\n")[0]
+        raise ResultsError(f"the raw records '{kind}' cannot be gathered: {first_line}") from error
     return folder
 
 
 def gathered_schema(kind: str) -> pa.Schema:
-    """Return the columns of gathered records: the number of the attempt, and what tables read of the others."""
-    own = [field.name for field in SCHEMAS[kind] if field not in KEY or kind == "cells"]
-    read = messages.COLUMNS_READ.get(kind, own)
-    return pa.schema([pa.field(cells.ATTEMPT_KEY, pa.int32()), *(SCHEMAS[kind].field(name) for name in read)])
+    """Return the columns of gathered records: the number of the attempt, and all but those of `KEY`."""
+    own = (field for field in SCHEMAS[kind] if field not in KEY or kind == "cells")
+    return pa.schema([pa.field(cells.ATTEMPT_KEY, pa.int32()), *own])
+
+
+def _keys(files: Mapping[str, Sequence[Path]]) -> dict[raw_files.Attempt | None, int]:
+    """Return the number of each attempt, that of its cell's file."""
+    return {raw_files.attempt_of(path): key for key, path in enumerate(files["cells"])}
+
+
+def _by_attempt(files: Mapping[str, Sequence[Path]]) -> dict[str, dict[int, list[Path]]]:
+    """Return the files of the kinds with a record per message, by kind and number of the attempt."""
+    keys = _keys(files)
+    found: dict[str, dict[int, list[Path]]] = {kind: {} for kind in message_records.COLUMNS_READ}
+    for kind, of_kind in found.items():
+        for path in files[kind]:
+            of_kind.setdefault(keys[raw_files.attempt_of(path)], []).append(path)
+    return found
 
 
 class Tables:
@@ -236,18 +255,18 @@ class Tables:
         self.write(name, table())
 
 
-def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoolExecutor, has_events: bool) -> None:
-    """Write the tables. Latencies take longest: what needs none is made beside them, first what `cells` needs."""
+def _reduce(
+    rows: Callable[[str], DataFrame],
+    message_files: Mapping[str, Mapping[int, Sequence[Path]]],
+    tables: Tables,
+    threads: ThreadPoolExecutor,
+    has_events: bool,
+) -> None:
+    """Write the tables. What needs no records of messages is made beside these, first what `cells` needs."""
     counting = tables.compute(cells.completed_attempts(rows("cells")), "attempts")
     if counting.isEmpty():
         raise ResultsError("no cell was completed: nothing to reduce")
 
-    def course_and_seconds() -> tuple[DataFrame, DataFrame]:
-        course = tables.compute(messages.course(counting, rows("calls"), rows("receives"), rows("processed")), "course")
-        depths = messages.depth_by_second(rows("samples"), counting)
-        return course, tables.write("seconds", messages.seconds(counting, course, depths))
-
-    messages_made = threads.submit(course_and_seconds)
     waits_made = threads.submit(lambda: tables.write("waits", instance_activity.waits(rows("waits"), counting)))
     others: dict[str, Callable[[], DataFrame]] = {
         "page_spread": lambda: instance_activity.page_spread(rows("dialog_pages"), counting),
@@ -257,21 +276,21 @@ def _reduce(rows: Callable[[str], DataFrame], tables: Tables, threads: ThreadPoo
         "spinlocks": lambda: instance_activity.spinlocks(rows("spinlocks"), counting),
         "file_io": lambda: instance_activity.file_io(rows("file_io"), counting),
         "counters": lambda: instance_activity.counters(rows("samples"), counting),
-        "bins": lambda: bins.bins(counting, messages_made.result()[0]),
     }
     if has_events:
         others["events"] = lambda: instance_activity.events(rows("events"), counting)
     others_made = [threads.submit(tables.plan_and_write, name, table) for name, table in others.items()]
-    timed = latencies.timed(counting, rows("calls"), rows("deliveries"))
-    ranges = tables.compute(latencies.ranges(timed), "ranges")
-    percentiles = tables.compute(latencies.latencies(counting, timed, ranges), "percentiles")
-    course, seconds = messages_made.result()
+    summaries = tables.compute(message_records.summaries(counting, message_files), "summaries")
+    course = message_records.course(summaries)
+    others_made.append(threads.submit(tables.plan_and_write, "bins", lambda: bins.bins(counting, course)))
+    depths = messages.depth_by_second(rows("samples"), counting)
+    seconds = tables.write("seconds", messages.seconds(counting, course, depths))
     by_cell = tables.write(
         "cells",
         cells.cells(
             counting,
             counts=messages.counts(course),
-            latencies=percentiles,
+            latencies=message_records.latencies(summaries),
             processors=instance_activity.processor_use(rows("processors"), counting),
             peaks=messages.peaks(seconds),
             top_waits=instance_activity.top_waits(waits_made.result()),
@@ -301,11 +320,3 @@ def raw_schema(kind: str) -> T.StructType:
 
 def spark_schema(schema: pa.Schema) -> T.StructType:
     return T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in schema])
-
-
-def _first_line(error: Exception) -> str:
-    try:
-        text = str(error)
-    except OSError:  # the JVM, which holds the text, has ended
-        text = "its JVM ended (out of memory?)"
-    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

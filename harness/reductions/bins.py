@@ -8,11 +8,15 @@ rate of a bin is its count divided by its own length.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, AXES, NS_PER_S, beside
+from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, beside
 
 # The phases of a cell, each from one moment to the next.
 EDGES = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
@@ -23,7 +27,7 @@ BINS_PER_PHASE_MAX = 4 * 3600
 
 
 def phases(attempts: DataFrame) -> DataFrame:
-    """Return one row per attempt: by phase, its length in ns, its number of bins, and the number of its first bin."""
+    """Return the attempts with, by phase, its length in ns, its number of bins, and the number of its first bin."""
     width_ns = F.least(
         F.lit(NS_PER_S), F.greatest((F.col(EDGES[-1]) - F.col(EDGES[0])) / BINS_PER_CELL_MIN, F.lit(1.0))
     )
@@ -32,8 +36,7 @@ def phases(attempts: DataFrame) -> DataFrame:
         for phase, (begin, end) in zip(PHASES, itertools.pairwise(EDGES), strict=True)
     }
     known = attempts.select(
-        *(ATTEMPT_KEY, *AXES, "attempt"),
-        *EDGES,
+        "*",
         *(length.alias(f"{phase}_ns") for phase, length in lengths.items()),
         *(
             F.least(F.ceil(length / width_ns), F.lit(BINS_PER_PHASE_MAX)).alias(f"{phase}_bins")
@@ -47,23 +50,25 @@ def phases(attempts: DataFrame) -> DataFrame:
     )
 
 
-def bin_of(moment: str) -> Column:
-    """Return the number of the bin in which `moment` lies, from 0.
+def bin_of(at_ns: NDArray[np.int64], attempt: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the number of the bin, from 0, in which each moment lies; `attempt` is a row of `phases`.
 
     What clocks of two machines put before the start or after the end belongs to the first or the last bin.
     """
-    phase_bin: Column | None = None
-    for phase, begin, end in reversed(list(zip(PHASES, EDGES[:-1], EDGES[1:], strict=True))):
-        inside = F.expr(f"{phase}_first + ({moment} - {begin}) * {phase}_bins div greatest({phase}_ns, 1)")
-        phase_bin = inside if phase_bin is None else F.when(F.col(moment) < F.col(end), inside).otherwise(phase_bin)
-    assert phase_bin is not None
-    return F.greatest(F.lit(0), F.least(F.col("no_first") - 1, phase_bin)).cast("int")
+    inside = [
+        attempt[f"{phase}_first"]
+        + (at_ns - attempt[begin]) * attempt[f"{phase}_bins"] // max(attempt[f"{phase}_ns"], 1)
+        for phase, begin in zip(PHASES, EDGES[:-1], strict=True)
+    ]
+    before_end = [at_ns < attempt[end] for end in EDGES[1:-1]]
+    found: NDArray[np.int64] = np.clip(np.select(before_end, inside[:-1], inside[-1]), 0, attempt["no_first"] - 1)
+    return found
 
 
 def bins(attempts: DataFrame, course: DataFrame) -> DataFrame:
     """Return one row per bin of a cell in a block: its phase, begin and length in seconds, messages sent and processed.
 
-    `course` is that of `harness.reductions.messages`.
+    `course` is that of `harness.reductions.message_records`.
     """
     by_phase = phases(attempts)
     grid = by_phase.select(

@@ -2,65 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.bins import bin_of, phases
-from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, AXES, NS_PER_S, beside, in_window, second_of, with_moments
+from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, AXES, NS_PER_S, beside, second_of, with_moments
 
-# Of the kinds that may have a row per message: the columns that any table reads.
-COLUMNS_READ: Mapping[str, tuple[str, ...]] = {
-    "calls": ("intended_at_ns", "latency_ns", "succeeded"),
-    "deliveries": ("sent_at_ns", "processed_at_ns"),
-    "receives": ("received_at_ns", "messages", "session_id"),
-    "processed": ("processed_at_ns", "messages"),
-}
 # No cell is meant to last longer; an absurd drain time must not blow up the table.
 SECONDS_MAX = 4 * 3600
-
-
-def returned_calls(calls: DataFrame) -> DataFrame:
-    """Return the calls of the send procedure that succeeded, with the time of their return."""
-    return calls.where(F.col("succeeded")).select(
-        ATTEMPT_KEY,
-        "intended_at_ns",
-        (F.col("intended_at_ns") + F.col("latency_ns")).alias("returned_at_ns"),
-        "latency_ns",
-    )
-
-
-def course(attempts: DataFrame, calls: DataFrame, receives: DataFrame, processed: DataFrame) -> DataFrame:
-    """Return messages sent and processed, and the number of RECEIVEs, by second, by bin, and in the window or not.
-
-    A message is sent when its call returns, and processed when the target counts its RECEIVE, by the target's clock.
-    Where messages are counted they are in `processed`, and there are no RECEIVEs. All that tables say of the course of
-    a cell is added up of these few rows, so that the records are read once.
-    """
-    sent = returned_calls(calls).select(ATTEMPT_KEY, F.col("returned_at_ns").alias("at_ns"), F.lit(1).alias("sent"))
-    received = receives.select(
-        *(ATTEMPT_KEY, F.col("received_at_ns").alias("at_ns"), F.col("messages").alias("processed")),
-        F.lit(1).alias("receives"),
-    )
-    counted = processed.select(
-        ATTEMPT_KEY, F.col("processed_at_ns").alias("at_ns"), F.col("messages").alias("processed")
-    )
-    moments = phases(attempts)
-    marks = sent.unionByName(received, allowMissingColumns=True).unionByName(counted, allowMissingColumns=True)
-    sums = (
-        marks.join(F.broadcast(moments.drop(*AXES, "attempt")), on=ATTEMPT_KEY, how="inner")
-        .groupBy(
-            ATTEMPT_KEY,
-            second_of("at_ns").alias("second"),
-            bin_of("at_ns").alias("bin"),
-            in_window("at_ns").alias("in_window"),
-        )
-        .agg(*(F.sum(name).alias(name) for name in ("sent", "processed", "receives")))
-    )
-    return sums.join(F.broadcast(moments.select(ATTEMPT_KEY, *ATTEMPT)), on=ATTEMPT_KEY, how="inner").select(
-        *ATTEMPT, "second", "bin", "in_window", "sent", "processed", "receives"
-    )
 
 
 def counts(course: DataFrame) -> DataFrame:

@@ -37,6 +37,7 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from harness.reductions import packages
 from harness.reductions.raw_files import SparkUnavailable
 from harness.system_packages import JAVA_MINIMUM, how_to_install, java_version
 
@@ -118,7 +119,8 @@ def kept_session() -> SparkSession:
 def context(master: str = LOCAL, own: Mapping[str, str] | None = None) -> Iterator[SparkContext]:
     """Yield a context for one job: the running one, or a new one that ends with the block.
 
-    `master` and `own` apply to a new one; `own` settings of Spark override those of reductions.
+    `master` and `own` apply to a new one; `own` settings of Spark override those of reductions. Our packages travel
+    with it to a cluster.
     """
     active = SparkContext._active_spark_context
     if active is not None:
@@ -128,8 +130,9 @@ def context(master: str = LOCAL, own: Mapping[str, str] | None = None) -> Iterat
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with ExitStack() as block:
+            travelling = {} if is_local(master) else block.enter_context(packages.travelling())
             (_shared or block).enter_context(_jvm())
-            started = _start(master, own or {}, address)
+            started = _start(master, {**(own or {}), **travelling}, address)
             try:
                 if not is_local(master):
                     _wait_for_executor(started, master)

@@ -24,7 +24,6 @@ import heapq
 import json
 import math
 import os
-import re
 import socket
 import threading
 import time
@@ -41,8 +40,8 @@ from harness.lab.processes import die_with_parent
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.records import written_whole
-from harness.reductions.spark_session import EXECUTOR_PYTHON, context
-from harness.simulation import packages
+from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
+from harness.reductions.spark_session import context
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep import run_folder
@@ -70,16 +69,6 @@ MESSAGE_S = 300e-6
 CELL_S = 0.2
 DIALOG_S = 600e-6
 GROUP_S = 3.0
-# Around what a Python worker wrote before it ended, in Spark's error.
-WORKER_LOG, WORKER_LOG_END = "Error from python worker:", "PYTHONPATH was:"
-NOT_THERE = "is not there on"
-# By a part of the reason why workers failed.
-REMEDIES = {
-    "No module named": "Install the harness there, or unset PYSPARK_PYTHON.",
-    "Cannot run program": f"Install {EXECUTOR_PYTHON} on the machines of the cluster, or name a Python there that has "
-    "the harness with PYSPARK_PYTHON.",
-    NOT_THERE: "Name a folder that all machines of the cluster share with --results.",
-}
 FRUITLESS_MAX = 2  # a worker may be killed before the first cell of a round has ended
 FINEST = 4  # slices a worker
 
@@ -234,15 +223,14 @@ def run(
             on_entry(entry)
 
     fruitless = 0  # rounds in a row
-    with packages.travelling(master) as travelling:
-        while open_turns:
-            before = len(open_turns)
-            with context(master, {**SPARK, **travelling}) as spark:
-                broken = _round(spark, experiment, list(open_turns.values()), open_world, lambda: mailbox.take(keep))
-            broken = broken or f"what they wrote to {experiment.results} {NOT_THERE} this machine"
-            fruitless = fruitless + 1 if len(open_turns) == before else 0
-            if fruitless == FRUITLESS_MAX:
-                raise JobBroken(f"Spark's Python workers failed: {broken}{_remedy(broken)}")
+    while open_turns:
+        before = len(open_turns)
+        with context(master, SPARK) as spark:
+            broken = _round(spark, experiment, list(open_turns.values()), open_world, lambda: mailbox.take(keep))
+        broken = broken or f"what they wrote to {experiment.results} {NOT_THERE} this machine"
+        fruitless = fruitless + 1 if len(open_turns) == before else 0
+        if fruitless == FRUITLESS_MAX:
+            raise JobBroken(f"Spark's Python workers failed: {broken}{remedy(broken)}")
     mailbox.close()
 
 
@@ -330,29 +318,6 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         phases_s=phases_s,
         block=turn.visit.block,
     )
-
-
-def why_broken(error: BaseException) -> str:
-    """Return the last line of what a worker's Python left, Java's line of another error, or else the first."""
-    try:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    except OSError:  # the JVM, which knows the text, has ended
-        return "its JVM ended"
-    if WORKER_LOG in lines:  # it did not start
-        lines = lines[lines.index(WORKER_LOG) + 1 :]
-        return lines[lines.index(WORKER_LOG_END) - 1] if WORKER_LOG_END in lines else lines[0]
-    if "Traceback (most recent call last):" in lines:
-        lines = lines[lines.index("Traceback (most recent call last):") :]
-        java = [place for place, line in enumerate(lines) if line.startswith("at ")]
-        return lines[java[0] - 1] if java else lines[-1]
-    thrown = (line.removeprefix(": ") for line in lines if line.startswith(": "))  # py4j's second line: the Java one
-    # After the number of the task that failed and the machine it ran on.
-    return re.sub(r"^.*Lost task .* executor [^)]*\): ", "", next(thrown, lines[0] if lines else type(error).__name__))
-
-
-def _remedy(reason: str) -> str:
-    """Return what to do, as a sentence after the reason; empty where that is not known."""
-    return next((f". {remedy}" for sign, remedy in REMEDIES.items() if sign in reason), "")
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ import pytest
 from pyspark import SparkContext
 
 from harness.matrix import Cell, Visit
-from harness.reductions import gather, raw_files, read_raw
+from harness.reductions import gather, message_records, packages, raw_files, read_raw, spark_session
 from harness.reductions.cells import completed_attempts
-from harness.reductions.latencies import latencies, ranges, timed
 from harness.reductions.spark_session import context, session
-from harness.simulation import packages, parameters, spark_job
+from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, RunCell, Turn
 from harness.sweep.attempt import CellFailed, Measured
@@ -36,7 +35,7 @@ def master(gateway: Any, warm_jvm: dict[str, str], tmp_path: Path, monkeypatch: 
     jvm, spark = gateway.jvm, gateway.jvm.org.apache.spark
     bare = tmp_path / "bin"
     bare.mkdir()
-    (bare / spark_job.EXECUTOR_PYTHON).symlink_to(sys._base_executable)  # type: ignore[attr-defined]
+    (bare / spark_session.EXECUTOR_PYTHON).symlink_to(sys._base_executable)  # type: ignore[attr-defined]
     # As in spark-defaults.conf.
     defaults = {
         "spark.executorEnv.PATH": f"{bare}:{os.environ['PATH']}",
@@ -79,17 +78,15 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
     experiment = Experiment(parameters.read("paper"), 1, 0.1, 0.1, run, WorldSize(1, 1, 100))
     entries: list[Entry] = []
     files = raw_files.read(run).files
-    folders = {kind: gather(kind, files, tmp_path) for kind in ("cells", "calls", "deliveries")}
-    with packages.travelling(master) as travelling, context(master, {**spark_job.SPARK, **travelling}):
+    folder = gather("cells", files, tmp_path)
+    with context(master, spark_job.SPARK):
         turns = [Turn(Visit(cell), 1, 1.0) for cell in CELLS]
-        # With the packages of the context that runs: `master` would pack them once more.
-        spark_job.run(experiment, turns, master="local", open_world=worlds(), on_entry=entries.append)
+        spark_job.run(experiment, turns, master=master, open_world=worlds(), on_entry=entries.append)
         # One table: all of them would cost three times the processor time.
         with session(master) as spark:
-            cells, *rows = (read_raw(spark, kind, folders[kind]) for kind in folders)
-            attempts = completed_attempts(cells)
-            values = timed(attempts, *rows)
-            [row] = latencies(attempts, values, ranges(values)).collect()
+            attempts = completed_attempts(read_raw(spark, "cells", folder))
+            by_attempt = {kind: {0: list(files[kind])} for kind in message_records.COLUMNS_READ}
+            [row] = message_records.latencies(message_records.summaries(attempts, by_attempt)).collect()
     assert len(entries) == 2
     assert all(entry.reason.endswith(f"/{packages.NAME}/harness/__init__.py") for entry in entries)
     expected = oracle.cell_numbers(run, CELLS[0])

@@ -1,14 +1,17 @@
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.matrix import Cell
 from harness.records import SCHEMAS
-from harness.reductions import gathered_schema, spark_schema
+from harness.reductions import gathered_schema, message_records, spark_schema
 from harness.reductions.cells import ATTEMPT_KEY, completed_attempts
+from harness.reductions.message_records import COLUMNS_READ
 from harness.reductions.spark_session import context, session
 from tests import warm_jvm
 
@@ -47,7 +50,7 @@ def raw(spark):
             for row in rows
         ]
         schema = gathered_schema(kind)
-        numbered = [row | {ATTEMPT_KEY: row["block"] * 10 + row["attempt"]} for row in known]
+        numbered = [row | {ATTEMPT_KEY: _number(row)} for row in known]
         return spark.createDataFrame(
             [tuple(_typed(schema, row, name) for name in schema.names) for row in numbered], spark_schema(schema)
         )
@@ -62,6 +65,34 @@ def raw(spark):
 def attempts(raw):
     """One completed attempt: clients start at 0 s, the window is [1 s, 3 s), drained at 3.5 s."""
     return completed_attempts(raw("cells", [COMPLETED]))
+
+
+@pytest.fixture
+def summaries(spark, tmp_path):
+    """The attempts with what the records of their messages say: `summaries(attempts, calls=[{"latency_ns": 5}, ...])`.
+
+    Records of the first block and attempt, unless they name another, and files as a recorder writes them.
+    """
+
+    def make(attempts: DataFrame, **rows_by_kind: list[dict[str, Any]]) -> DataFrame:
+        files: dict[str, dict[int, list[Path]]] = {kind: {} for kind in COLUMNS_READ}
+        for kind, rows in rows_by_kind.items():
+            of_attempt: dict[int, list[dict[str, Any]]] = {}
+            for row in rows:
+                known = dict.fromkeys(COLUMNS_READ[kind], 0) | {"intended_at_ns": row.get("started_at_ns", 0)}
+                of_attempt.setdefault(_number(row), []).append(known | {"succeeded": True} | row)
+            for number, records in of_attempt.items():
+                path = tmp_path / f"{kind}-{number}.parquet"
+                schema = pa.schema([SCHEMAS[kind].field(name) for name in COLUMNS_READ[kind]])
+                pq.write_table(pa.Table.from_pylist(records, schema), path)
+                files[kind][number] = [path]
+        return message_records.summaries(attempts, files)
+
+    return make
+
+
+def _number(row: dict[str, Any]) -> int:
+    return int(row.get("block", 1) * 10 + row.get("attempt", 1))
 
 
 S = 1_000_000_000

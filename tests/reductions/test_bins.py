@@ -5,25 +5,28 @@ import random
 
 import pytest
 
-from harness.reductions import bins, messages
+from harness.reductions import bins, message_records
 from harness.reductions.cells import completed_attempts
 from tests.reductions.conftest import COMPLETED, S
 
 pytestmark = pytest.mark.spark
 
 
-def table(raw, attempts, *, calls=(), receives=()):
-    course = messages.course(attempts, raw("calls", list(calls)), raw("receives", list(receives)), raw("processed", []))
-    return bins.bins(attempts, course).orderBy("bin").toPandas()
+@pytest.fixture
+def table(summaries):
+    def make(attempts, **records):
+        course = message_records.course(summaries(attempts, **records))
+        return bins.bins(attempts, course).orderBy("bin").toPandas()
+
+    return make
 
 
 def call_that_returns_at(ns):
     return {"intended_at_ns": ns - 1, "started_at_ns": ns - 1, "latency_ns": 1}
 
 
-def test_bins_are_a_tenth_of_the_cell_or_shorter_and_are_cut_where_a_phase_ends(raw, attempts):
+def test_bins_are_a_tenth_of_the_cell_or_shorter_and_are_cut_where_a_phase_ends(table, attempts):
     rows = table(
-        raw,
         attempts,
         calls=[call_that_returns_at(ns) for ns in (0, 1 * S - 1, 1 * S, 3 * S - 1)],
         receives=[{"received_at_ns": 3 * S, "messages": 7}],
@@ -34,13 +37,13 @@ def test_bins_are_a_tenth_of_the_cell_or_shorter_and_are_cut_where_a_phase_ends(
     assert rows.processed_messages.tolist() == [0] * 9 + [7, 0]
 
 
-def test_bins_of_a_long_cell_are_a_second_long(raw):
+def test_bins_of_a_long_cell_are_a_second_long(raw, table):
     moments = {"measured_from_ns": 20 * S, "measured_to_ns": 50 * S, "stopped_at_ns": 50 * S, "drained_at_ns": 50 * S}
-    rows = table(raw, completed_attempts(raw("cells", [COMPLETED | moments])))
+    rows = table(completed_attempts(raw("cells", [COMPLETED | moments])))
     assert len(rows) == 50 and (rows.length_s == 1).all()
 
 
-def test_every_message_is_in_the_bin_of_its_moment(raw):
+def test_every_message_is_in_the_bin_of_its_moment(raw, table):
     names = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
     drawn, records, calls = {}, [], []
     for block in range(1, 5):
@@ -50,7 +53,7 @@ def test_every_message_is_in_the_bin_of_its_moment(raw):
         drawn[block] = edges, moments
         records.append(COMPLETED | {"block": block} | dict(zip(names, edges, strict=True)))
         calls += [call_that_returns_at(ns) | {"block": block} for ns in [*moments, *edges[:-1]]]
-    of_all = table(raw, completed_attempts(raw("cells", records)), calls=calls)
+    of_all = table(completed_attempts(raw("cells", records)), calls=calls)
     for block, (edges, moments) in drawn.items():
         check_bins(of_all[of_all.block == block].reset_index(), edges, moments)
 
@@ -69,7 +72,7 @@ def check_bins(rows, edges, moments):
     assert rows.sent_messages.sum() == len(moments) + 4
 
 
-def test_what_another_clock_puts_outside_the_cell_is_in_its_first_or_last_bin(raw, attempts):
+def test_what_another_clock_puts_outside_the_cell_is_in_its_first_or_last_bin(table, attempts):
     received = [{"received_at_ns": ns, "messages": 1} for ns in (-5 * S, 3 * S + S // 2, 90 * S)]
-    rows = table(raw, attempts, receives=received)
+    rows = table(attempts, receives=received)
     assert rows.processed_messages.tolist() == [1, *[0] * (len(rows) - 2), 2]

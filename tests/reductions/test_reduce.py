@@ -10,7 +10,7 @@ from harness import records, reductions
 from harness.failures import UsageFailure
 from harness.matrix import Cell, Visit
 from harness.records import ResultsError
-from harness.reductions import TABLES, SparkUnavailable, gather, raw_files, reduce
+from harness.reductions import TABLES, SparkUnavailable, reduce
 from tests.reductions import oracle
 from tests.results_fixture import NS, write_cell, write_journal, write_raw, write_reduced
 
@@ -226,13 +226,20 @@ def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
         assert set(table(synthetic, name).columns) == set(table(run, name).columns), name
 
 
-def test_records_that_are_damaged_behind_a_whole_footer_are_an_error_of_one_line(tmp_path):
+@pytest.mark.parametrize(
+    "kind, text",
+    [
+        ("samples", r"^the raw records 'samples' cannot be gathered: .+$"),
+        ("calls", r"^raw/calls/i1-t8-r1-p100-v2008-b1-a1.*\.parquet cannot be read: .+$"),
+    ],
+)
+def test_records_that_are_damaged_behind_a_whole_footer_are_an_error_of_one_line(tmp_path, spark, kind, text):
     run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
-    path = next((run / "raw" / "calls").iterdir())
+    path = next((run / "raw" / kind).iterdir())
     with path.open("r+b") as file:
-        file.write(bytes(2000))
-    with pytest.raises(ResultsError, match=r"^the raw records 'calls' cannot be gathered: .+$"):
-        gather("calls", raw_files.read(run).files, tmp_path / "scratch")
+        file.write(bytes(path.stat().st_size // 4))
+    with pytest.raises(ResultsError, match=text):
+        reduce(run, progress=lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What cells need on the machines of a cluster: the harness and its packages, an archive that travels with the job.
+"""What jobs need on the machines of a cluster: the harness and its packages, an archive that travels with them.
 
 Executors unpack an archive of `spark.archives` in their working folder (PySpark's manual, "Python Package Management").
 A virtual environment, as the manual packs it, has only a link to an interpreter. So this archive has packages alone,
@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.places import PACKAGE, SQL_ROOT
-from harness.reductions.spark_session import is_local
 
 NAME = "harness-packages"
 _OF_THE_CLUSTER = frozenset({"pyspark", "py4j"})
@@ -29,12 +28,12 @@ _LOADED = "import sys, harness.simulation.spark_job; print(*{name.partition('.')
 
 
 @contextmanager
-def travelling(master: str) -> Iterator[Mapping[str, str]]:
-    """Yield Spark's settings with which the packages travel to the executors of `master`.
+def travelling() -> Iterator[Mapping[str, str]]:
+    """Yield Spark's settings with which the packages travel to executors on other machines.
 
-    None travel to Spark on this machine, nor where PYSPARK_PYTHON names an interpreter that has them.
+    None travel where PYSPARK_PYTHON names an interpreter that has them.
     """
-    if is_local(master) or "PYSPARK_PYTHON" in os.environ:
+    if "PYSPARK_PYTHON" in os.environ:
         yield {}
         return
     with tempfile.TemporaryDirectory(prefix="harness-packages-") as scratch:
@@ -48,7 +47,7 @@ def pack(archive: Path) -> None:
 
     It is not compressed: that would take longer than sending 270 MB to a machine nearby.
     """
-    # A process of its own imports nothing for a terminal, for figures or for a notebook.
+    # A process of its own imports nothing for a terminal, for figures or for a notebook. Reductions need no more.
     loaded = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True).stdout.split()
     distributions = importlib.metadata.packages_distributions()
     needed = {name for module in loaded for name in distributions.get(module, ())} - _OF_THE_CLUSTER - {_OWN}
