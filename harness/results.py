@@ -191,6 +191,16 @@ class Run:
 
         return build.draw(self.folder, progress=tell)
 
+    def queue_course(self, cell_id: str, *, block: int = 1) -> list[Path]:
+        """Draw one cell into `figures/`, second by second: queues, states of queue monitors, readers; return the files.
+
+        From the raw samples, so that the run need not be reduced. The beginning of an id is enough where no other cell
+        of the run begins so. Raises ResultsError for a cell or block that the run lacks or that failed.
+        """
+        from harness.figures import build
+
+        return build.draw_queue_course(self._of_cells(), cell_id, block)
+
     def claims(self) -> pd.DataFrame:
         """The paper's claims, one a row: statement, wording, number with interval, provenance, verdict, explanation."""
         from harness import claims

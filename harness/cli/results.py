@@ -76,6 +76,28 @@ def figures(results: str) -> None:
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 
+@click.command(name="queue-course", epilog=EXIT_CODES, short_help="Draw the queues of one cell, second by second.")
+@click.argument("results")
+@click.argument("cell")
+@click.option("--block", type=click.IntRange(min=1), default=1, metavar="N", help="Which block of the run (default 1).")
+def queue_course(results: str, cell: str, block: int) -> None:
+    """Draw one cell second by second (PNG and SVG): how many messages lay in the target's queue and in transmission
+    queues, what state the queue monitors had, and how many readers ran, with the measured window and the moment at
+    which the clients stopped.
+
+    It needs the run's raw records, no reduced tables. CELL is an id, or its beginning where no other cell of the run
+    begins so.
+
+    \b
+    Examples:
+      harness queue-course results/20260101-120000-embedded i1-t5-r150-p100-v2008
+      harness queue-course results/20260101-120000-sqlserver i3-t50-r1-p100 --block 2
+    """
+    with one_line_errors():
+        for path in harness.Run(results).queue_course(cell, block=block):
+            say(f"figure: {path}")
+
+
 @click.command(epilog=EXIT_CODES, short_help="Check the paper's claims against a run.")
 @click.argument("results")
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")

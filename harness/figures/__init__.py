@@ -26,6 +26,6 @@ Rules:
 Every figure is a function `DataFrame(s) -> Sheet` in the module of its subject. Folders, footers and files are the
 business of `build`. Nothing uses pyplot.
 
-`build.draw` draws a run, `comparison.compare` two. This package imports neither: who only reads tables (`reduced_run`)
-needs no Matplotlib.
+`build.draw` draws a run, `build.draw_queue_course` one cell from its raw samples, `comparison.compare` two runs. This
+package imports neither: who only reads tables (`reduced_run`) needs no Matplotlib.
 """

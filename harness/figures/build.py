@@ -20,6 +20,7 @@ from harness.figures import (
     latency,
     one_axis,
     pages,
+    queue_course,
     rate_lines,
     report,
     technique_bars,
@@ -92,6 +93,20 @@ def _draw_rates(results: Path, progress: Progress) -> list[Path]:
     head = functools.partial(origin, run.lab, run.load)
     foot = footer(run, counted=f"{len(table)} steps")
     return write({"rates": functools.partial(rate_lines.draw, table)}, results / "figures", head, foot, progress)
+
+
+def draw_queue_course(results: Path, cell_id: str, block: int) -> list[Path]:
+    """Draw one cell's queues, queue monitors and readers from its raw samples; return the files.
+
+    `cell_id` may be the beginning of an id that no other cell begins with. Raises ResultsError.
+    """
+    course = queue_course.read(results, cell_id, block)
+    run = Run(folder=results, manifest=read_manifest(results), cells=course.cells)
+    course.cells["payload_is_mean"] = run.payload_is_mean
+    head = functools.partial(origin, run.lab, run.load)
+    name = f"queue-course-{course.cell.cell_id}-b{block}"
+    figure = {name: functools.partial(queue_course.draw, course)}
+    return write(figure, results / "figures", head, footer(run), to_standard_error)
 
 
 def drawings(run: Run) -> dict[str, Drawing]:

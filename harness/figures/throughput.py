@@ -116,14 +116,14 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
         ax.set_xlim(0, length)
         thousands(ax.yaxis)
         legend_below(ax)
-        _phases(ax, cell, named=ax is rates)
+        phases(ax, cell, named=ax is rates)
     depth = (sampled.queue_depth.fillna(0) + sampled.transmission_queue_depth.fillna(0)).max()
     fig.entitle(
         f"Queues of the busiest cell, {cell.cell_id}{f', block {cell.block}' * (cells.block.nunique() > 1)}",
         f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_words(int(cell.payload_bytes), cells)}, "
         f"{used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent and "
         f"{cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; drained "
-        f"{cell.drain_s:.1f} s after the last call.{_not_valid(cell)} Rates: in bins of "
+        f"{cell.drain_s:.1f} s after the last call.{not_valid(cell)} Rates: in bins of "
         f"{short(course.length_s.max())} s or less, cut where the clients stopped. Queues: the deepest sample of each "
         "second; a message is in both until its arrival is acknowledged.",
         course,
@@ -131,7 +131,7 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
     return fig
 
 
-def _not_valid(cell: pd.Series) -> str:
+def not_valid(cell: pd.Series) -> str:
     """Say that the cell does not count, and why; empty if it does."""
     return "" if cell.valid else f" The cell does not count, it is {cell.state}: {cell.state_reason}."
 
@@ -176,7 +176,8 @@ def busiest(seconds: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:
     return ranked.iloc[-1]
 
 
-def _phases(ax: Axes, cell: pd.Series, *, named: bool) -> None:
+def phases(ax: Axes, cell: pd.Series, *, named: bool) -> None:
+    """Mark the measured window, and where the clients stopped, in seconds since they started; `named` in words too."""
     end_of_window = cell.settle_s + cell.measured_s
     ax.axvspan(cell.settle_s, end_of_window, color=muted_colour(), alpha=0.12, linewidth=0, zorder=0)
     ax.axvline(cell.load_s, color=muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
