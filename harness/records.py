@@ -28,6 +28,7 @@ from harness.failures import UsageFailure
 from harness.matrix import Visit
 
 MANIFEST = "manifest.json"  # of a run
+REPORT = "report.html"  # of a run that was drawn
 KEY = [
     pa.field("cell_id", pa.string(), nullable=False),
     pa.field("block", pa.int32(), nullable=False),  # 1.. the pass over the selected cells

@@ -191,6 +191,16 @@ class Run:
 
         return build.draw(self.folder, progress=tell)
 
+    def report(self, *, tell: Tell = silent) -> Path:
+        """Return `report.html`; where it is missing, or older than a reduced table, `draw` first."""
+        from harness.records import REPORT
+
+        path = self._of_cells() / REPORT
+        tables = [table.stat().st_mtime_ns for table in (self.folder / "reduced").glob("*.parquet")]
+        if path.is_file() and path.stat().st_mtime_ns >= max(tables, default=0):
+            return path
+        return self.draw(tell=tell)[-1]
+
     def queue_course(self, cell_id: str, *, block: int = 1) -> list[Path]:
         """Draw one cell into `figures/`, second by second: queues, states of queue monitors, readers; return the files.
 

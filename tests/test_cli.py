@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ COMMANDS = [
     "worker",
     "reduce",
     "figures",
+    "report",
     "queue-course",
     "claims",
     "compare",
@@ -127,6 +129,7 @@ BAD_INPUT = [
     (["reduce", "ftp://runs/x"], 2, "ftp://runs/x is no folder: copy the run here"),
     (["reduce", "file:///nowhere/a%20b"], 2, "/nowhere/a b is not a result folder: it does not exist"),
     (["figures", "."], 2, "is not a result folder: it has no manifest.json"),
+    (["report", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
     (["queue-course", "."], 2, "missing argument 'CELL'"),
     (["queue-course", "nowhere", "i1"], 2, "nowhere is not a result folder: it does not exist"),
     (["claims", "."], 2, "is not a result folder: it has no manifest.json"),
@@ -290,6 +293,37 @@ def test_a_run_of_techniques_is_refused_with_the_remedy(
         "harness: steps is a run of techniques, without cells: draw it with harness figures, or add its table to a run "
         "of cells with harness techniques --add-to\n"
     )
+
+
+@pytest.mark.parametrize(
+    "is_opened, said", [(True, ""), (False, "No browser can be opened here"), (None, "No browser")]
+)
+def test_a_report_is_opened_in_a_browser_or_its_path_is_printed(
+    is_opened: bool | None,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    asked = []
+
+    def open_(uri: str) -> bool:
+        asked.append(uri)
+        if is_opened is None:
+            raise webbrowser.Error("could not locate runnable browser")
+        return is_opened
+
+    monkeypatch.setattr(webbrowser, "open", open_)
+    (tmp_path / "a run").mkdir()
+    (tmp_path / "a run" / "manifest.json").write_text('{"lab": "embedded"}')
+    (tmp_path / "a run" / "report.html").touch()
+    assert printed(["report", "a run"], capsys) == (0, "report: a run/report.html\n")
+    assert asked == []
+    code, out = printed(["report", "a run", "--open"], capsys)
+    path, *more = out.splitlines()
+    assert (code, path, len(more)) == (0, "report: a run/report.html", bool(said))
+    assert said in "".join(more)
+    assert asked == [f"{tmp_path.as_uri()}/a%20run/report.html"]
 
 
 @pytest.mark.parametrize(

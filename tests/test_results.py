@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -65,6 +67,28 @@ def test_a_table_that_does_not_exist_is_named_with_the_nearest(raw_run: harness.
         raw_run.table("raw/call")
     with pytest.raises(harness.UsageFailure, match=r"no reduced/cells\.parquet: run `harness reduce"):
         raw_run.cells()
+
+
+def test_a_report_is_drawn_where_it_is_missing_or_older_than_a_table(
+    raw_run: harness.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, drawn = raw_run.folder / "report.html", []
+
+    def draw(self: harness.Run, *, tell: Callable[[str], None]) -> list[Path]:
+        drawn.append(self.folder)
+        page.touch()
+        return [page]
+
+    monkeypatch.setattr(harness.Run, "draw", draw)
+    table = raw_run.folder / "reduced" / "cells.parquet"
+    table.parent.mkdir()
+    table.touch()
+    assert raw_run.report() == raw_run.report() == page
+    assert len(drawn) == 1
+    newer_ns = page.stat().st_mtime_ns + 1_000_000_000
+    os.utime(table, ns=(newer_ns, newer_ns))
+    assert raw_run.report() == page
+    assert len(drawn) == 2
 
 
 def test_the_outcome_counts_what_the_journal_says_last(raw_run: harness.Run) -> None:

@@ -6,7 +6,7 @@ line.
 - `workloads`: workload new, workload check
 - `labs`: lab, doctor
 - `serving`: serve, worker
-- `results`: reduce, figures, queue-course, claims, compare, support-bundle
+- `results`: reduce, figures, report, queue-course, claims, compare, support-bundle
 - `conventions`: what they share; `outcomes`: how they end
 """
 
@@ -33,7 +33,7 @@ _MODULES = {
     "workload": "workloads",
     **dict.fromkeys(("lab", "doctor"), "labs"),
     **dict.fromkeys(("serve", "worker"), "serving"),
-    **dict.fromkeys(("reduce", "figures", "queue-course", "claims", "compare", "support-bundle"), "results"),
+    **dict.fromkeys(("reduce", "figures", "report", "queue-course", "claims", "compare", "support-bundle"), "results"),
 }
 
 

@@ -76,6 +76,37 @@ def figures(results: str) -> None:
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 
+@click.command(epilog=EXIT_CODES, short_help="Show the report of a run, in the browser with --open.")
+@click.argument("results")
+@click.option("--open", "in_browser", is_flag=True, help="Open it in the browser.")
+def report(results: str, in_browser: bool) -> None:
+    """Say where the report of a run is: findings, the paper's claims, all figures and the circumstances on one page.
+
+    It is drawn first, with all figures, where it is missing or older than the run's reduced tables.
+
+    \b
+    Examples:
+      harness report results/20260101-120000-embedded
+      harness report results/20260101-120000-embedded --open
+    """
+    with one_line_errors():
+        path = harness.Run(results).report(tell=to_standard_error)
+        say(f"report: {path}")
+        if in_browser:
+            _open_in_browser(path)
+
+
+def _open_in_browser(path: Path) -> None:
+    import webbrowser
+
+    try:
+        opened = webbrowser.open(path.absolute().as_uri())
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        say("No browser can be opened here: open the file in one yourself.")
+
+
 @click.command(name="queue-course", epilog=EXIT_CODES, short_help="Draw the queues of one cell, second by second.")
 @click.argument("results")
 @click.argument("cell")

@@ -30,7 +30,7 @@ from harness.figures.headlines import (
     version_sentences,
 )
 from harness.figures.reduced_run import COUNTED, LAB_WORDS, Missing, Run, clocks, footer, listed, origin
-from harness.records import ResultsError, written_whole
+from harness.records import REPORT, ResultsError, written_whole
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -44,8 +44,6 @@ from harness.whitepaper import (
 )
 from harness.workload_file import PAPER
 
-NAME = "report.html"
-
 
 def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Path:
     """Write the page into the run's folder, whole or not at all.
@@ -56,7 +54,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     shown = judged if run.has_papers_cells or any(each.measured for each in judged) else []
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    page = environment.get_template("report.html").render(
+    page = environment.get_template(REPORT).render(
         origin=origin(run.lab, run.load, run.versions),
         run_id=run.run_id,
         lab=run.lab,
@@ -83,7 +81,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         footer=footer(run),
         facts=facts(run),
     )
-    path = run.folder / NAME
+    path = run.folder / REPORT
     try:
         with written_whole(path) as file:
             file.write_text(page, encoding="utf-8")
