@@ -48,6 +48,11 @@ class Topology:
         return "embedded" if self.place == "embedded" else "sqlserver"
 
     @property
+    def nature(self) -> str:
+        """What its instances are, in a sentence."""
+        return _NATURE[self.place]
+
+    @property
     def versions(self) -> tuple[str, ...]:
         """The versions of SQL Server that this topology offers, those of a sweep first."""
         if self.lab_file is not None:
@@ -93,7 +98,7 @@ class Selection:
     @property
     def first_line(self) -> str:
         """The line with which every command that uses a lab begins."""
-        return f"lab: {self.topology.kind} ({self.why}) - {_NATURE[self.topology.place]}"
+        return f"lab: {self.topology.kind} ({self.why}) - {self.topology.nature}"
 
 
 def select_lab(

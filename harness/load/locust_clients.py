@@ -53,6 +53,8 @@ class WebPage:
     port: int
     lab: str  # what the page says it loads
     initiators_max: int
+    banner: str = ""  # whose numbers these are, in a sentence
+    is_sql_server: bool = False
     rate: str = ""  # default of the form's field; empty: the closed loop
     payload_bytes: int = 100  # the same
     payloads: Sequence[int] = ()  # which the page suggests
@@ -89,6 +91,8 @@ class Elsewhere:
 class _Peer:
     """A Locust process, and the messages to and from it."""
 
+    _writing = threading.Lock()  # the page's looks come from a thread of their own
+
     def __init__(self, name: str, address: str, child: Child | None, link: Child) -> None:
         self.name = name
         self.address = address  # Locust's client id of a worker; empty: the master
@@ -100,8 +104,9 @@ class _Peer:
 
     def tell(self, message: Message, number: int = 0) -> None:
         try:
-            self._link.stdin.write(self.address.encode() + b"\t" + encode(message, number))
-            self._link.stdin.flush()
+            with self._writing:
+                self._link.stdin.write(self.address.encode() + b"\t" + encode(message, number))
+                self._link.stdin.flush()
         except OSError:
             raise LoadError(self._link.death() or f"{self._link.name} does not read its input") from None
 
@@ -338,6 +343,7 @@ class LocustClients:
         options = ["--master-bind-host", at.host if at else LOOPBACK, "--master-bind-port", str(at.port if at else 0)]
         if web is not None:
             options += ["--web-page", str(web.port), "--lab", web.lab, "--initiators-max", str(web.initiators_max)]
+            options += ["--banner", web.banner, *(["--is-sql-server"] if web.is_sql_server else [])]
             options += ["--rate", web.rate, "--payload-bytes", str(web.payload_bytes)]
             options += ["--payloads", " ".join(map(str, web.payloads))]
             options += ["--payload-is-mean"] if web.payload_is_mean else []

@@ -165,6 +165,8 @@ def add_options(parser: Any) -> None:
     if known.web_page is not None:
         from harness.load.web import add_fields  # noqa: PLC0415  only `harness ui` needs it
 
+        parser.add_argument("--banner", default="", include_in_web_ui=False)
+        parser.add_argument("--is-sql-server", action="store_true", include_in_web_ui=False)
         parser.add_argument("--payloads", default="", include_in_web_ui=False)
         parser.add_argument("--payload-is-mean", action="store_true", include_in_web_ui=False)
         add_fields(parser, known.initiators_max)

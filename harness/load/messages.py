@@ -272,6 +272,16 @@ class WorkerLost(Message):
     reason: str
 
 
+@dataclass(frozen=True)
+class Looked(Message):
+    """What a look at the lab's instances has found (`harness.observe.looks`), for the page."""
+
+    at_s: float  # since 1970
+    charts: Mapping[str, Mapping[str, float]]
+    monitors: Mapping[str, str]
+    failures: Sequence[str]
+
+
 PIECE_BYTES = 1 << 19
 
 _KINDS = (*(kind for kind in Message.__subclasses__() if kind is not Answer), *Answer.__subclasses__())

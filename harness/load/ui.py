@@ -2,21 +2,24 @@
 
 This process owns the lab and the Locust processes, and may block; the web interface lives in the master's process
 (`web`) and asks this one for scenarios. The lab starts once, with all its initiators; its dialogs are begun anew when
-the number of initiators changes, or when a scenario needs more of them.
+the number of initiators changes, or when a scenario needs more of them. A thread looks at the instances each second
+and sends what it finds to the page, also before the first scenario and after the last.
 """
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from harness import lab as lab_package
 from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
-from harness.lab.opening import Selection
+from harness.lab.opening import Selection, Topology
 from harness.lab.scripts import ScriptError
 from harness.load.locust_clients import Elsewhere, LocustClients, WebPage
 from harness.load.messages import (
@@ -25,6 +28,7 @@ from harness.load.messages import (
     Done,
     Ended,
     Failed,
+    Looked,
     MakeReady,
     Message,
     Ready,
@@ -34,11 +38,13 @@ from harness.load.messages import (
 from harness.load.plan import CellPlan, LoadError, Sending
 from harness.load_model import OpenLoop
 from harness.matrix import PAYLOADS_BYTES, Cell, Visit
+from harness.observe.looks import Looks
 from harness.settings import RunSettings
 from harness.workload_file import PAPER, Workload, WorkloadError
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
+LOOK_EVERY_S = 1.0
 Tell = Callable[[str], None]
 
 
@@ -159,6 +165,34 @@ class Player:
         self._clients.tell_master(Status(text))
 
 
+class Feed:
+    """Sends a look at the instances to the page each second, until the block ends or the lab does."""
+
+    def __init__(self, looks: Looks, send: Callable[[Message], None]) -> None:
+        self._looks = looks
+        self._send = send
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="looks of the page", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._looks.close()
+
+    def _run(self) -> None:
+        due_s = time.monotonic()
+        # The main thread finds out why a lab or a master has died.
+        with contextlib.suppress(LoadError, TimeoutError):
+            while not self._ended.wait(max(0.0, due_s - time.monotonic())):
+                due_s = max(due_s + LOOK_EVERY_S, time.monotonic())
+                at_s, look = time.time(), self._looks.take()
+                self._send(Looked(at_s, look.charts, look.monitors, look.failures))
+
+
 def suggested_payloads(workload: Workload, usual: int) -> list[int]:
     """The usual payload, and those of the paper that the messages of a workload can have."""
     found = {usual}
@@ -167,6 +201,13 @@ def suggested_payloads(workload: Workload, usual: int) -> list[int]:
             workload.require_payload(payload)
             found.add(payload)
     return sorted(found)
+
+
+def banner(topology: Topology, version: str) -> str:
+    """Whose numbers the page shows."""
+    if topology.kind == "sqlserver":
+        return f"{topology.nature}, version {version}"
+    return f"Embedded lab, not SQL Server: {topology.nature}"
 
 
 def main(
@@ -194,6 +235,8 @@ def main(
             port,
             f"{topology.kind} lab{'' if workload.name == PAPER else f', workload {workload}'}",
             initiators,
+            banner(topology, version),
+            topology.kind == "sqlserver",
             rate,
             payload_bytes,
             suggested_payloads(workload, payload_bytes),
@@ -209,5 +252,8 @@ def main(
             )
         )
         clients.launch(1)
+        # The embedded lab has no page latches.
+        looks = Looks(opened.instances, has_page_latches=topology.kind == "sqlserver")
+        stack.enter_context(Feed(looks, clients.tell_master))
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

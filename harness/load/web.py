@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -20,11 +21,13 @@ from locust import LoadTestShape, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness.load.locust_process import Pipe
+from harness.load.looks_page import LooksPage
 from harness.load.messages import (
     Answer,
     BadScenario,
     BeginScenario,
     EndScenario,
+    Looked,
     MakeReady,
     Message,
     Status,
@@ -75,6 +78,7 @@ class WebInterface:
         self.handlers: dict[type[Message], Callable[[Any], Answer | None]] = {
             Status: self._on_status,
             WorkerLost: self._on_worker_lost,
+            Looked: self._on_looked,
         }
         environment.parsed_options = options
         environment.host = options.lab
@@ -87,7 +91,8 @@ class WebInterface:
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         web_ui.app.json.sort_keys = False
         web_ui.app.before_request(self._before_request)
-        web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options)))
+        self._looks_page = LooksPage(web_ui, options.banner, is_sql_server=options.is_sql_server)
+        web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options) + self._looks_page.html()))
         web_ui.app.add_url_rule("/scenario", view_func=self._show_status)
         web_ui.start()
         gevent.idle()  # it listens
@@ -97,6 +102,9 @@ class WebInterface:
 
     def _on_status(self, status: Status) -> None:
         self._status = status.text
+
+    def _on_looked(self, looked: Looked) -> None:
+        self._looks_page.add(looked)
 
     def _on_worker_lost(self, lost: WorkerLost) -> None:
         self._master.forget(lost.worker)
@@ -139,6 +147,7 @@ class WebInterface:
             self._cell = gevent.spawn(self._begin_cell)
 
     def _begin_cell(self) -> None:
+        self._looks_page.run_begins()
         try:
             self._pipe.ask(BeginScenario(), timeout_s=CELL_TIMEOUT_S)
         except (RuntimeError, gevent.Timeout) as error:
@@ -206,9 +215,15 @@ def own_page_parts(options: Any) -> str:
         "dialog_ratio": DIALOG_RATIOS,
         "payload_bytes": options.payloads.split(),
     }
-    return files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8") + "".join(
-        f'<datalist id="suggested_{name}" data-field="{name}">'
-        + "".join(f'<option value="{value}"></option>' for value in values)
-        + "</datalist>"
-        for name, values in suggestions.items()
+    kind = "sql-server" if options.is_sql_server else "other"
+    banner = f'<div id="lab-banner" class="{kind}" role="note">{escape(options.banner)}</div>'
+    return (
+        banner
+        + files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8")
+        + "".join(
+            f'<datalist id="suggested_{name}" data-field="{name}">'
+            + "".join(f'<option value="{value}"></option>' for value in values)
+            + "</datalist>"
+            for name, values in suggestions.items()
+        )
     )

@@ -78,6 +78,9 @@ SAMPLED: Sequence[Query] = (
 
 SAMPLED_WITH_RETENTION: Sequence[Query] = (_depth("queue_depth_retention"), *SAMPLED[1:])
 
+# For who looks at waits each second; a cell takes them from snapshots. The value is the running total.
+WAITS: Query = _query("waits", lambda row: Sample("wait_ms", row["wait_type"], row["wait_time_ms"]))
+
 
 class TargetProgress(NamedTuple):
     """How far the target is at one moment: a row of sql/observe/target_progress.sql."""
@@ -113,10 +116,16 @@ class Observer:
     """Reads one instance in a thread of its own until `close`."""
 
     def __init__(
-        self, instance: Instance, queries: Sequence[Query] | None = None, interval_s: float = INTERVAL_S
+        self,
+        instance: Instance,
+        queries: Sequence[Query] | None = None,
+        interval_s: float = INTERVAL_S,
+        *,
+        also: Sequence[Query] = (),
     ) -> None:
         self.instance = instance
         self._queries = queries
+        self._also = also
         self._interval_s = interval_s
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._recording: Recording | None = None
@@ -138,6 +147,17 @@ class Observer:
         def take() -> Recording:
             self._sample()
             recording, self._recording = self._recording or Recording(), None
+            return recording
+
+        return self._ask(take)
+
+    def sample(self) -> Future[Recording]:
+        """Take one sample now and return it, outside of `begin` and `end`."""
+
+        def take() -> Recording:
+            self._recording = Recording()
+            self._sample()
+            recording, self._recording = self._recording, None
             return recording
 
         return self._ask(take)
@@ -201,7 +221,7 @@ class Observer:
             queries = self._queries
             if queries is None:  # whether the queue retains messages may change from cell to cell
                 queries = SAMPLED_WITH_RETENTION if self.instance.retention else SAMPLED
-            for query in queries:
+            for query in (*queries, *self._also):
                 recording.samples += [(at_ns, sample) for sample in query(connection, self.instance.queue)]
         except Exception as error:
             self._connection.drop()

@@ -1,6 +1,7 @@
 /*
 Purpose:   the tasks that wait for the latch of a page at this moment, and the page.
-Called by: the sampler, about ten times a second in the measured window, on every instance.
+Called by: the sampler, about ten times a second in the measured window, on every instance; likewise for the page of
+           harness ui.
 Assumes:   VIEW SERVER STATE. This is a sample: over many samples an object's share of the rows is its share of
            the waiting. System tasks have no session.
 Variables: none

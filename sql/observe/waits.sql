@@ -1,6 +1,6 @@
 /*
 Purpose:   the instance's waits since it started; the difference of two readings is that of a cell.
-Called by: the sampler, before and after each cell, on every instance.
+Called by: the sampler, before and after each cell, on every instance; once a second for the page of harness ui.
 Assumes:   VIEW SERVER STATE. Waits of idle tasks are left out: background tasks between two rounds,
            and readers in WAITFOR (RECEIVE).
 Variables: none

@@ -4,6 +4,7 @@ An open loop keeps the processors free: a page that shows calls needs only a few
 """
 
 import contextlib
+import csv
 import re
 import shutil
 import signal
@@ -123,6 +124,79 @@ def stop(page: Any) -> None:
     page.get_by_role("button", name="New").wait_for(timeout=120_000)
 
 
+def open_tab(page: Any, title: str) -> None:
+    page.get_by_role("tab", name=title).click()
+    page.locator(f"#looks[data-tab={title.lower()}]").wait_for()
+
+
+def table(page: Any) -> dict[str, str]:
+    """What the table of a tab says of each series now."""
+    rows = page.locator("#looks tr[data-series]").evaluate_all(
+        "rows => rows.map(row => [row.dataset.series, row.cells[1].textContent])"
+    )
+    return dict(rows)
+
+
+def points(page: Any) -> dict[str, int]:
+    """How many points each line of a tab's charts has."""
+    found = page.locator("#looks path.series").evaluate_all(
+        "lines => lines.map(line => [line.dataset.name, line.getAttribute('d').split('L').length])"
+    )
+    return dict(found)
+
+
+def test_the_tabs_draw_what_their_csv_files_hold_in_both_themes(page: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with Child([sys.executable, "-m", "tests.load.echo_ui", str(port), str(tmp_path)]) as echo:
+        while True:
+            try:
+                page.goto(f"http://127.0.0.1:{port}/")
+                break
+            except Exception:  # of Playwright: nothing listens yet
+                assert echo.poll() is None
+        draw_and_compare(page, tmp_path)
+
+
+def draw_and_compare(page: Any, tmp_path: Path) -> None:
+    page.get_by_text("Echo, not SQL Server: it only answers").wait_for()
+    page.locator("form [name=dialogRatio]").wait_for()
+    fill(page, threads=1)
+    page.locator("form [name=rate]").last.fill("20/s")
+    start(page)
+    page.get_by_role("button", name="Stop").wait_for(timeout=START_TIMEOUT_MS)
+
+    open_tab(page, "Queues")
+    assert points(page) == {
+        "target's queue": 5,
+        "initiators' transmission queues": 5,
+        "sent": 5,
+        "processed": 5,
+    }
+    assert table(page)["Messages sent and processed: sent (messages/s)"] == "1,005"
+    with page.expect_download() as downloaded:
+        page.locator("#looks figure[data-chart=rate] .tools a", has_text="CSV").click()
+    head, *rows = csv.reader(downloaded.value.path().read_text().splitlines())
+    assert [row[head.index("Messages sent and processed: sent (messages/s)")] for row in rows][-1] == "1005.0"
+    with page.expect_download() as downloaded:
+        page.locator("#looks figure[data-chart=rate] .tools a", has_text="PNG").click()
+    assert downloaded.value.path().read_bytes().startswith(b"\x89PNG")
+
+    open_tab(page, "Monitors")
+    states = page.locator("#looks rect.state").evaluate_all("all => all.map(one => one.dataset.state)")
+    assert states == ["NOTIFIED", "RECEIVES_OCCURRING"]
+    open_tab(page, "Waits")
+    assert points(page) == {"WRITELOG": 5, "PAGELATCH_EX": 5}
+    open_tab(page, "Latches")
+    assert table(page)["Whose pages tasks of the initiators waited for: sys.sysdesend (tasks waiting)"] == "12.5"
+
+    back = page.locator("#looks figure svg > rect").first
+    assert back.get_attribute("fill") == "#fff"
+    page.locator("header button svg").last.click()
+    page.locator("#looks figure svg > rect[fill='#27272a']").first.wait_for()
+    page.screenshot(path=tmp_path / "latches-dark.png")
+
+
 def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp_path: Path) -> None:
     with serving("--initiators", "2") as address:
         page.goto(address)
@@ -152,6 +226,14 @@ def start_stop_and_start_again(page: Any, tmp_path: Path) -> None:
     page.get_by_role("tab", name="Charts").click()
     page.locator("canvas").first.wait_for()
     page.screenshot(path=tmp_path / "charts.png")
+    open_tab(page, "Queues")
+    page.locator("#looks line.run").first.wait_for(state="attached")
+    assert table(page)["Messages in queues: target's queue (messages)"]
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#looks tr[data-series*=\"processed: processed\"] td')].pop()?.textContent > 0",
+        timeout=START_TIMEOUT_MS,
+    )
+    page.screenshot(path=tmp_path / "queues.png")
     page.get_by_role("tab", name="Statistics").click()
 
     stop(page)

@@ -1,18 +1,36 @@
 """Locust's web interface with an echo server instead of a lab: `python -m tests.load.echo_ui PORT LOGS`.
 
-The number of threads asks for trouble: 41 has no lab, 42 no login, 43 a server that fails every call.
+The number of threads asks for trouble: 41 has no lab, 42 no login, 43 a server that fails every call. The page shows
+LOOKS at instances that nobody has.
 """
 
 import sys
+import time
 from pathlib import Path
 
 from harness.lab import LabError
 from harness.load import ui
 from harness.load.locust_clients import LocustClients, WebPage
-from harness.load.messages import WebScenario
+from harness.load.messages import Looked, WebScenario
 from harness.load.plan import SEND_MESSAGE, CellPlan, Sending
 from harness.load_model import OpenLoop
 from tests.load import echo_server
+
+LOOKS = [
+    Looked(
+        time.time() + second,
+        {
+            "depth": {"target's queue": 100 * second, "initiators' transmission queues": 7},
+            "rate": {"sent": 1000 + second, "processed": 900},
+            "readers": {"queue readers": 5},
+            "target_waits": {"WRITELOG": 250.5} | ({"PAGELATCH_EX": 40} if second == 3 else {}),
+            "initiator_latches": {"sys.sysdesend": 12.5, "queue dbo.MySSBLabTestQueue": 0.25},
+        },
+        {"target MySSBLabTestQueue": "NOTIFIED" if second < 3 else "RECEIVES_OCCURRING"},
+        ["initiator-1: connection refused"] if second == 2 else [],
+    )
+    for second in range(1, 6)
+]
 
 
 class EchoStage:
@@ -35,8 +53,11 @@ class EchoStage:
 
 
 def main(port: int, logs: Path) -> None:
-    with echo_server.running() as server, LocustClients(log_directory=logs, web=WebPage(port, "echo", 5)) as clients:
+    page = WebPage(port, "echo", 5, banner="Echo, not SQL Server: it only answers", is_sql_server=True)
+    with echo_server.running() as server, LocustClients(log_directory=logs, web=page) as clients:
         clients.launch(1)
+        for look in LOOKS:
+            clients.tell_master(look)
         ui.Player(EchoStage(server), clients).serve()
 
 

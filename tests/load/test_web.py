@@ -1,5 +1,6 @@
 """Locust's web interface over HTTP, with an echo server behind it; the page in a browser is `tests/e2e/test_ui.py`."""
 
+import csv
 import json
 import socket
 import subprocess
@@ -63,7 +64,7 @@ def page(tmp_path_factory):
         deadline = time.monotonic() + 120
         while True:
             try:
-                if json.loads(page.get("/worker-count"))["worker_count"]:
+                if json.loads(page.get("/looks?after=3"))["looks"]:  # the last of them; there is a worker before
                     break
             except urllib.error.URLError:
                 pass
@@ -155,6 +156,22 @@ def test_a_worker_that_is_killed_ends_the_scenario_and_the_next_one_starts(page)
     assert page.start(initiators=2)["success"]
     page.wait_for(lambda stats: stats["user_count"] == 4 and requests(stats) > 100, "calls again")
     page.stop()
+
+
+def test_each_tab_of_looks_has_a_csv_file_with_the_numbers_of_its_charts(page):
+    shown = json.loads(page.get("/looks?after=2"))["looks"]
+    assert [look["number"] for look in shown] == [3, 4]
+    assert shown[0]["charts"]["rate"] == {"sent": 1004, "processed": 900}
+    head, *rows = csv.reader(page.get("/looks/waits.csv").splitlines())
+    assert head[:2] == ["lab", "time"]
+    assert head[3:] == [
+        "Waits of the target: WRITELOG (ms waited/s)",
+        "Waits of the target: PAGELATCH_EX (ms waited/s)",
+    ]
+    assert [row[3:] for row in rows[1:4]] == [["250.5", "0.0"], ["250.5", "40.0"], ["250.5", "0.0"]]
+    assert {row[0] for row in rows} == {"Echo, not SQL Server: it only answers"}
+    states = [row[3] for row in csv.reader(page.get("/looks/monitors.csv").splitlines())]
+    assert states == ["target MySSBLabTestQueue", "NOTIFIED", "NOTIFIED", *["RECEIVES_OCCURRING"] * 3]
 
 
 STOPPING = """

@@ -1,0 +1,153 @@
+"""The tabs Queues, Monitors, Waits and Latches of Locust's page: what the looks at the instances have found.
+
+The tabs and the CSV files are Locust's own extensions (`extended_tabs`, `extended_csv_files`). Locust draws only tables
+in such a tab, so `looks.html` draws the charts there, as SVG in the manner of Locust's own. The page asks once a second
+for the looks that it does not have, whether a load runs or not.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any
+
+from flask import Response, jsonify, request
+
+from harness.load.messages import Looked
+
+LOOKS_MAX = 3600  # an hour
+
+
+@dataclass(frozen=True)
+class _Chart:
+    key: str  # of `harness.observe.looks`
+    title: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class _Tab:
+    key: str
+    title: str
+    charts: Sequence[_Chart]
+    note: str = ""
+    has_monitors: bool = False
+
+
+TABS = (
+    _Tab(
+        "queues",
+        "Queues",
+        (
+            _Chart("depth", "Messages in queues", "messages"),
+            _Chart("rate", "Messages sent and processed", "messages/s"),
+            _Chart("wait_ms", "Time in queues", "ms"),
+        ),
+        "Time in queues is computed, not measured: messages that wait / messages processed per second. All three count "
+        "every message of the instances, also those of a set-up.",
+    ),
+    _Tab(
+        "monitors",
+        "Monitors",
+        (
+            _Chart("readers", "Queue readers of the target", "readers"),
+            _Chart("activations", "Activations of the target", "readers started/s"),
+        ),
+        has_monitors=True,
+    ),
+    _Tab(
+        "waits",
+        "Waits",
+        (
+            _Chart("target_waits", "Waits of the target", "ms waited/s"),
+            _Chart("initiator_waits", "Waits of the initiators", "ms waited/s, all together"),
+        ),
+        "The wait types with the longest waits in each second. Tasks wait side by side, so a second can have more than "
+        "1000 ms.",
+    ),
+    _Tab(
+        "latches",
+        "Latches",
+        (
+            _Chart("initiator_latches", "Whose pages tasks of the initiators waited for", "tasks waiting"),
+            _Chart("target_latches", "Whose pages tasks of the target waited for", "tasks waiting"),
+        ),
+        "Tasks that wait for the latch of a page, on average of about ten samples a second.",
+    ),
+)
+NO_LATCHES = "The instances of this lab have no page latches, so there is nothing to draw. SQL Server has them."
+
+
+class LooksPage:
+    """Keeps the looks of an hour, and serves them."""
+
+    def __init__(self, web_ui: Any, lab: str, *, is_sql_server: bool) -> None:
+        self._lab = lab
+        self._is_sql_server = is_sql_server
+        self._looks: deque[tuple[int, Looked]] = deque(maxlen=LOOKS_MAX)
+        self._numbers = itertools.count()
+        self._runs_at_s: list[float] = []
+        web_ui.template_args["extended_tabs"] = [{"key": tab.key, "title": tab.title} for tab in TABS]
+        web_ui.template_args["extended_csv_files"] = [
+            {"href": f"./looks/{tab.key}.csv", "title": f"Download {tab.title.lower()} CSV"} for tab in TABS
+        ]
+        web_ui.app.add_url_rule("/looks", view_func=self._show)
+        for tab in TABS:
+            path = f"/looks/{tab.key}.csv"
+            web_ui.app.add_url_rule(path, f"looks-{tab.key}", lambda tab=tab: self._download(tab))
+
+    def add(self, looked: Looked) -> None:
+        self._looks.append((next(self._numbers), looked))
+
+    def run_begins(self) -> None:
+        """Every chart has a marker at this moment."""
+        self._runs_at_s.append(time.time())
+
+    def html(self) -> str:
+        """`looks.html` with what it draws."""
+        tabs = [asdict(tab) for tab in TABS]
+        if not self._is_sql_server:
+            tabs[-1] |= {"charts": (), "note": NO_LATCHES}
+        lab = {"short": self._lab.partition(":")[0], "isSqlServer": self._is_sql_server}
+        template = files("harness.load").joinpath("looks.html").read_text(encoding="utf-8")
+        return template.replace("LOOKS_TABS", json.dumps(tabs)).replace("LOOKS_LAB", json.dumps(lab))
+
+    def _show(self) -> Response:
+        after = request.args.get("after", -1, int)
+        looks = [{"number": number, **asdict(looked)} for number, looked in self._looks if number > after]
+        return jsonify(looks=looks, runs_at_s=self._runs_at_s)
+
+    def _download(self, tab: _Tab) -> Response:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(self._rows(tab))
+        headers = {"Content-Disposition": f"attachment;filename={tab.key}.csv"}
+        return Response(text.getvalue(), mimetype="text/csv", headers=headers)
+
+    def _rows(self, tab: _Tab) -> Iterator[Sequence[Any]]:
+        """A row for each look. A cell is empty where the look does not know the number."""
+        looks = [looked for _, looked in self._looks]
+        queues = list(dict.fromkeys(name for one in looks for name in one.monitors)) if tab.has_monitors else []
+        series = [(chart, name) for chart in tab.charts for name in _series(chart.key, looks)]
+        yield ["lab", "time", "run", *queues, *(f"{chart.title}: {name} ({chart.unit})" for chart, name in series)]
+        for one in looks:
+            run = sum(at_s <= one.at_s for at_s in self._runs_at_s)
+            states = [one.monitors.get(queue, "") for queue in queues]
+            numbers = [_number(one.charts, chart.key, name) for chart, name in series]
+            at = datetime.fromtimestamp(one.at_s, UTC).isoformat(timespec="milliseconds")
+            yield [self._lab, at, run or "", *states, *numbers]
+
+
+def _series(chart: str, looks: Sequence[Looked]) -> list[str]:
+    return list(dict.fromkeys(name for one in looks for name in one.charts.get(chart, ())))
+
+
+def _number(charts: Mapping[str, Mapping[str, float]], chart: str, name: str) -> float | str:
+    return round(charts[chart].get(name, 0.0), 3) if chart in charts else ""

@@ -1,0 +1,202 @@
+"""A look at all instances of a lab each second, for the page of `harness ui`.
+
+A look is one sample of each instance's observer, all asked at the same moment, and what the latch watches have seen
+since the look before. It holds charts: numbers by name of the chart and of the series.
+
+- `depth`: messages in the queues and in the transmission queues
+- `rate`: messages sent and processed per second, of the broker's counters SQL SENDs/sec and Enqueued Messages/sec: what
+  was put into the target's queue and does not lie in it has been received
+- `wait_ms`: how long a message waits on average in all queues, by Little's law: messages that wait / processed per
+  second; missing while nothing is processed
+- `readers`, `activations`: queue readers of the target, and how many were started per second
+- `target_waits`, `initiator_waits`: ms waited per second, by wait type
+- `target_latches`, `initiator_latches`: tasks that wait for a page, on average, by the object of the page
+
+A chart that is missing is not known in this look; a series that is missing from its chart is zero. Rates begin with the
+second look.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+
+from harness.lab.instances import Instance
+from harness.observe.latch_watch import LatchWatch, Watched
+from harness.observe.observers import QUERY_TIMEOUT_S, WAITS, Observer, Recording
+
+TARGET = "target"
+NO_OBJECT = "unknown object"
+# More series in one chart could not be read.
+WAIT_TYPES_MAX = 8
+LATCHES_WITHIN_S = 0.3  # the pages' objects of most looks are known by then; else the next look has them
+
+Chart = dict[str, float]
+
+
+@dataclass
+class Look:
+    """What one look has found."""
+
+    charts: dict[str, Chart] = field(default_factory=dict)
+    monitors: dict[str, str] = field(default_factory=dict)  # instance and queue -> state of its queue monitor
+    failures: list[str] = field(default_factory=list)  # of instances of which this look says nothing
+
+
+class _Read:
+    """The sample of one instance, by metric and label."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.at_ns = recording.samples[0][0]
+        self.values: dict[str, Chart] = defaultdict(dict)
+        for _, (metric, label, value) in recording.samples:
+            self.values[metric][label] = value
+
+    def total(self, metric: str) -> float:
+        return sum(self.values[metric].values())
+
+    def counter(self, name: str) -> float:
+        """Return a counter that the instance has once, or the one of its total."""
+        counters = self.values["counter"]
+        return counters.get(name, counters.get(f"{name}\\_Total", 0.0))
+
+
+Reads = Mapping[str, _Read]  # by instance; those that failed are missing
+
+
+def read(recordings: Mapping[str, Recording]) -> tuple[Reads, list[str]]:
+    """Return the samples by instance, and why some are missing."""
+    reads: dict[str, _Read] = {}
+    failures: list[str] = []
+    for name, recording in recordings.items():
+        failures += [f"{name}: {text}" for text in recording.failures]
+        if not recording.failures:
+            reads[name] = _Read(recording)
+    return reads, failures
+
+
+def charts(before: Reads, now: Reads) -> dict[str, Chart]:
+    """Return the charts of a look but those of latches, with rates where the look before has the same instance."""
+    found: dict[str, Chart] = {}
+    target, initiators = now.get(TARGET), {name: one for name, one in now.items() if name != TARGET}
+    if target is not None and initiators:
+        found["depth"] = {
+            "target's queue": target.total("queue_depth"),
+            "initiators' transmission queues": _sum(initiators.values(), "transmission_queue_depth"),
+            "target's transmission queue": target.total("transmission_queue_depth"),
+            "initiators' queues": _sum(initiators.values(), "queue_depth"),
+        }
+    if target is not None:
+        inside = target.total("queue_monitor")
+        found["readers"] = {"queue readers": target.total("activated_tasks"), "of these waiting in RECEIVE": inside}
+    sent = [_rate(before, name, one, "Broker Statistics\\SQL SENDs/sec") for name, one in initiators.items()]
+    known = [rate for rate in sent if rate is not None]
+    if known:
+        found["rate"] = {"sent": sum(known)}
+        found["initiator_waits"] = _waits(before, initiators)
+    if target is not None and (first := before.get(TARGET)) is not None:
+        found["target_waits"] = _waits(before, {TARGET: target})
+        enqueued = _rate(before, TARGET, target, "Broker Statistics\\Enqueued Messages/sec") or 0.0
+        grown = (target.total("queue_depth") - first.total("queue_depth")) / _seconds(first, target)
+        processed = max(0.0, enqueued - grown)
+        found.setdefault("rate", {})["processed"] = processed
+        started = _rate(before, TARGET, target, "Broker Activation\\Tasks Started/sec") or 0.0
+        found["activations"] = {"queue readers started": started}
+        if processed and "depth" in found:
+            waiting = found["depth"]["target's queue"] + found["depth"]["initiators' transmission queues"]
+            found["wait_ms"] = {"mean wait of a message": 1000 * waiting / processed}
+    return found
+
+
+def monitors(now: Reads) -> dict[str, str]:
+    """Return the states of the queue monitors: `target dbo.Queue` -> `RECEIVES_OCCURRING`."""
+    states = (
+        (name, *label.rpartition("\\")[::2]) for name, one in now.items() for label in one.values["queue_monitor"]
+    )
+    return {f"{name} {queue}": state for name, queue, state in states}
+
+
+def latches(watched: Iterable[Watched]) -> Chart:
+    """Return how many tasks waited for a page of each object, on average of all samples of these instances."""
+    found: Counter[str] = Counter()
+    samples = 0
+    for one in watched:
+        samples += len(one.sampled_at_ns)
+        found.update(one.object_of(wait).name or NO_OBJECT for wait in one.waits)
+    return {name: waits / samples for name, waits in found.items()}
+
+
+def _sum(reads: Iterable[_Read], metric: str) -> float:
+    return sum(one.total(metric) for one in reads)
+
+
+def _seconds(first: _Read, last: _Read) -> float:
+    return max(last.at_ns - first.at_ns, 1) / 1e9
+
+
+def _rate(before: Reads, name: str, last: _Read, counter: str) -> float | None:
+    """Return how fast a running total rose; None without a look before, zero if the instance was restarted."""
+    first = before.get(name)
+    return None if first is None else max(0.0, last.counter(counter) - first.counter(counter)) / _seconds(first, last)
+
+
+def _waits(before: Reads, now: Reads) -> Chart:
+    """Return the wait types for which these instances waited longest, in ms per second."""
+    waited: dict[str, float] = defaultdict(float)
+    for name, last in now.items():
+        if (first := before.get(name)) is None:
+            continue
+        earlier = first.values["wait_ms"]
+        for wait_type, total in last.values["wait_ms"].items():
+            if total > earlier.get(wait_type, 0.0):
+                waited[wait_type] += (total - earlier.get(wait_type, 0.0)) / _seconds(first, last)
+    return dict(sorted(waited.items(), key=lambda item: -item[1])[:WAIT_TYPES_MAX])
+
+
+class Looks:
+    """Looks at the instances of a lab from one thread."""
+
+    def __init__(self, instances: Sequence[Instance], *, has_page_latches: bool) -> None:
+        self._observers = [Observer(instance, also=(WAITS,)) for instance in instances]
+        self._watches = [LatchWatch(instance) for instance in instances] if has_page_latches else []
+        self._watched: list[Future[Watched]] = []
+        self._before: Reads = {}
+        for watch in self._watches:
+            watch.prepare()
+            watch.begin()
+
+    def take(self) -> Look:
+        """Look at all instances now; an instance that does not answer is a failure of the look."""
+        if not self._watched:
+            self._watched = [watch.end() for watch in self._watches]
+        asked = {observer.instance.name: observer.sample() for observer in self._observers}
+        recordings = {name: one.result(timeout=2 * QUERY_TIMEOUT_S) for name, one in asked.items()}
+        now, failures = read(recordings)
+        look = Look(charts(self._before, now), monitors(now), failures)
+        self._before = now
+        if not wait(self._watched, timeout=LATCHES_WITHIN_S).not_done:
+            self._add_latches(look)
+        return look
+
+    def close(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        for observer in self._observers:
+            observer.close()
+
+    def _add_latches(self, look: Look) -> None:
+        """Add what the watches have seen, and let them watch on."""
+        found = {watch.instance.name: one.result() for watch, one in zip(self._watches, self._watched, strict=True)}
+        self._watched = []
+        look.failures += [
+            f"latches of {name}: {why}" for name, one in found.items() if (why := one.refusal or one.failure)
+        ]
+        seen = {name: one for name, one in found.items() if one.sampled_at_ns}
+        for chart, is_target in (("target_latches", True), ("initiator_latches", False)):
+            if of := [one for name, one in seen.items() if (name == TARGET) is is_target]:
+                look.charts[chart] = latches(of)
+        for watch in self._watches:
+            watch.prepare()
+            watch.begin()
