@@ -33,6 +33,7 @@ COMMANDS = [
     "workload",
     "lab",
     "doctor",
+    "monitors",
     "serve",
     "worker",
     "reduce",

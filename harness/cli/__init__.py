@@ -5,6 +5,7 @@ line.
 - `simulation`: simulate, calibrate
 - `workloads`: workload new, workload check
 - `labs`: lab, doctor
+- `monitors`: monitors
 - `serving`: serve, worker
 - `results`: reduce, figures, report, queue-course, claims, compare, support-bundle
 - `conventions`: what they share; `outcomes`: how they end
@@ -32,6 +33,7 @@ _MODULES = {
     **dict.fromkeys(("techniques", "rates"), "sweeps"),
     "workload": "workloads",
     **dict.fromkeys(("lab", "doctor"), "labs"),
+    "monitors": "monitors",
     **dict.fromkeys(("serve", "worker"), "serving"),
     **dict.fromkeys(("reduce", "figures", "report", "queue-course", "claims", "compare", "support-bundle"), "results"),
 }

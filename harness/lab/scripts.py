@@ -213,6 +213,33 @@ def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str
     return found
 
 
+def result_sets(
+    connection: pyodbc.Connection, batch: str, origin: str
+) -> tuple[list[list[dict[str, Any]]], ScriptError | None]:
+    """Return the rows of each result set that was complete before an error, and that error, if there is one."""
+    found: list[list[dict[str, Any]]] = []
+    cursor = connection.cursor()
+
+    def ask() -> None:
+        cursor.execute(batch)
+        while True:
+            if cursor.description:
+                names = [column[0] for column in cursor.description]
+                found.append([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+            if not cursor.nextset():
+                return
+
+    try:
+        interruption.call(cursor, ask)
+    except OdbcError as error:
+        failure = ScriptError(f"{origin}: {error_text(error)}")
+        failure.__cause__ = error
+        return found, failure
+    finally:
+        cursor.close()  # else results behind an error keep the connection busy
+    return found, None
+
+
 def columns(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> dict[str, list[Any]]:
     """Return the columns of a file's only result set. For many rows this is faster than `rows`."""
     names, values = _query(connection, single(path, variables), str(path))

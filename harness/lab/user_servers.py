@@ -64,7 +64,7 @@ def start(
             "add an [[initiator]] for each, or use fewer"
         )
     servers = (lab_file.target, *lab_file.initiators[:initiators])
-    instances = [_instance(server, driver) for server in servers]
+    instances = [instance_of(server, driver) for server in servers]
     lab = Lab(
         "servers",
         lab_file.version,
@@ -152,7 +152,7 @@ def clean(
     failures: list[str] = []
     ours: list[tuple[Instance, Holdings]] = []
     for server in lab_file.servers:
-        instance = _instance(server, driver)
+        instance = instance_of(server, driver)
         try:
             with connections([instance], "master") as (connection,):
                 holdings = ledger.read_holdings(instance, connection, lab_file.prefix)
@@ -194,13 +194,14 @@ def clean(
 def password_for(server: Server) -> Secret:
     """Return a server's password from the environment, else ask for it once. Without a terminal: PasswordMissing."""
     own = f"{_PASSWORD}_{server.role.upper().replace('-', '_')}"
-    value = settings.secret(own) or settings.secret(_PASSWORD) or _asked.get(server)
+    is_side = own in settings.SECRETS  # of a lab, and not one that is only looked at
+    value = (is_side and settings.secret(own)) or settings.secret(_PASSWORD) or _asked.get(server)
     if not value and sys.stdin is not None and sys.stdin.isatty():
         value = getpass.getpass(f"Password of {server.user} on {server.role} ({server.host}:{server.port}): ")
     if not value:
         raise PasswordMissing(
-            f"{server.role} ({server.host}:{server.port}): there is no password for {server.user}: set {own}, or "
-            f"{_PASSWORD} for all servers, in the environment"
+            f"{server.role} ({server.host}:{server.port}): there is no password for {server.user}: set "
+            f"{f'{own}, or {_PASSWORD} for all servers,' if is_side else _PASSWORD} in the environment"
         )
     _asked[server] = Secret(value)
     return _asked[server]
@@ -209,7 +210,8 @@ def password_for(server: Server) -> Secret:
 # -- parts of start ----------------------------------------------------------------------------------------------------
 
 
-def _instance(server: Server, driver: Driver) -> Instance:
+def instance_of(server: Server, driver: Driver) -> Instance:
+    """Return how to connect to a server. Asks for a password that is needed and not in the environment."""
     login = Login(server.user, password_for(server)) if server.user is not None else None
     return Instance(
         name=server.role,

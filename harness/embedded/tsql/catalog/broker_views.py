@@ -17,6 +17,7 @@ from harness.embedded.tsql.catalog.visibility import everybody, of_object, owner
 from harness.embedded.tsql.permissions.rights import DBO, DBO_ID
 
 OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
+DROPPED = -1  # the same of a user that does not exist any more: its id is not kept
 VALIDATIONS = {"N": "BINARY", "E": "EMPTY", "X": "XML"}  # as on a live server; the manual says NONE for N
 NEVER_NS = -2_208_988_800_000_000_000  # 1900-01-01
 LIFETIME_MAX_NS = (2**31 - 1) * 1_000_000_000
@@ -30,7 +31,9 @@ def _execute_as(context: Context, queue: Queue) -> int | None:
         return None
     if queue.execute_as.upper() == "OWNER":
         return OWNER
-    return context.database.catalog.principals.principal_id(queue.execute_as)
+    principals = context.database.catalog.principals
+    is_known = queue.execute_as.lower() in principals.users or queue.execute_as.lower() == DBO
+    return principals.principal_id(queue.execute_as) if is_known else DROPPED
 
 
 def _queues(context: Context) -> Iterator[SimpleNamespace]:

@@ -14,7 +14,7 @@ from harness.embedded.broker.database import DATA_FILE, ROWS_PER_PAGE, Conversat
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import MILLISECOND
-from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, partition_id
+from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, internal_table_id, partition_id
 from harness.embedded.tsql.catalog.view import Context, TableFunction, View
 from harness.embedded.tsql.catalog.visibility import everybody
 
@@ -93,22 +93,32 @@ def _latch_classes(context: Context) -> list[SimpleNamespace]:
     return [buffer]
 
 
-def _index_waits(
+def _operations(
     context: Context, database_id: Any, object_id: Any, index_id: Any, partition_number: Any
 ) -> Iterator[SimpleNamespace]:
-    """The index of sys.sysdesend in each database whose pages a task has waited for. NULL and 0 mean all; so does an
-    index of -1."""
-    sysdesend = SYSTEM_OBJECTS["sysdesend"]
-    if object_id not in (None, 0, sysdesend) or index_id not in (None, -1, CLUSTERED):
+    """The index of sys.sysdesend in each database whose pages a task has waited for, and the clustered indexes of the
+    queues. NULL and 0 mean all; so does an index of -1."""
+    if index_id not in (None, -1, CLUSTERED) or partition_number not in (None, 0, 1):
         return
+    nothing = {"leaf_insert_count": 0, "leaf_ghost_count": 0, "page_latch_wait_count": 0, "page_latch_wait_in_ms": 0}
+    sysdesend = SYSTEM_OBJECTS["sysdesend"]
     for number, total in context.engine.waits.latches.items():
-        if database_id in (None, 0, number) and partition_number in (None, 0, 1):
-            yield SimpleNamespace(
-                database_id=number,
-                object_id=sysdesend,
-                page_latch_wait_count=total.waiting_tasks_count,
-                page_latch_wait_in_ms=total.wait_ns // MILLISECOND,
-            )
+        if database_id in (None, 0, number) and object_id in (None, 0, sysdesend):
+            counts = {
+                "page_latch_wait_count": total.waiting_tasks_count,
+                "page_latch_wait_in_ms": total.wait_ns // MILLISECOND,
+            }
+            yield SimpleNamespace(database_id=number, object_id=sysdesend, **{**nothing, **counts})
+    for database in context.engine.databases.values():
+        if database_id not in (None, 0, database.database_id):
+            continue
+        for queue in database.catalog.queues.values():
+            table = internal_table_id(queue.object_id)
+            if object_id in (None, 0, table):
+                # Rows that came while the queue was OFF lie in the transmission queue, as SQL Server has it.
+                inserted = queue.next_order - len(queue.blocked)
+                counts = {"leaf_insert_count": inserted, "leaf_ghost_count": inserted - queue.depth}
+                yield SimpleNamespace(database_id=database.database_id, object_id=table, **{**nothing, **counts})
 
 
 VIEWS = [
@@ -163,6 +173,9 @@ FUNCTIONS = [
         object_id                  int
         index_id                   int               = 1
         partition_number           int               = 1
+        leaf_insert_count          bigint NOT NULL
+        leaf_delete_count          bigint NOT NULL   = 0
+        leaf_ghost_count           bigint NOT NULL
         row_lock_count             bigint NOT NULL   = 0
         row_lock_wait_count        bigint NOT NULL   = 0
         row_lock_wait_in_ms        bigint NOT NULL   = 0
@@ -171,7 +184,7 @@ FUNCTIONS = [
         page_io_latch_wait_count   bigint NOT NULL   = 0
         page_io_latch_wait_in_ms   bigint NOT NULL   = 0
         """,
-        _index_waits,
+        _operations,
         arguments=4,
     ),
 ]

@@ -1,0 +1,114 @@
+"""The command that shows queues and what their monitors do."""
+
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.conventions import console, settings_options
+from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors, say
+
+if TYPE_CHECKING:
+    from harness.lab.instances import Instance
+
+_NO_SERVER = (
+    "no server named: harness monitors --server HOST,PORT --user NAME, or --lab-file lab.toml; harness lab open and "
+    "harness lab status print addresses"
+)
+_SHORTEST_S = 0.1
+
+
+@click.command(epilog=EXIT_CODES, short_help="Watch queues and monitors of a server; why messages do not move.")
+@click.option("--server", metavar="HOST,PORT", help="The SQL Server; port 1433 if none is given.")
+@click.option("--user", metavar="NAME", help="SQL login, with its password in HARNESS_PASSWORD (default: integrated).")
+@settings_options("lab_file", "driver")
+@click.option("--database", metavar="NAME", help="Only this database (default: all user databases).")
+@click.option("--once", is_flag=True, help="Print one state and end, as it does where the output is no terminal.")
+@click.option("--json", "as_json", is_flag=True, help="The same as one line of JSON.")
+@click.option("--watch", default="1s", show_default=True, metavar="TIME", help="From one look to the next.")
+def monitors(
+    *,
+    server: str | None,
+    user: str | None,
+    lab_file: Path | None,
+    driver: str | None,
+    database: str | None,
+    once: bool,
+    as_json: bool,
+    watch: str,
+) -> None:
+    """Show the queues of any SQL Server, what their monitors do, and why messages do not move.
+
+    It only reads, creates nothing, and takes at most one per cent of a core of the server: where a look is dear, it
+    looks less often. A right that the login lacks is named, and the rest is shown. Rates are those between two looks.
+
+    \b
+    Examples:
+      harness monitors --server sql1.example                            integrated authentication
+      HARNESS_PASSWORD=... harness monitors --server sql1.example,1433 --user me
+      harness monitors --lab-file lab.toml --database Orders --once
+      harness monitors --server sql1.example --json | jq .servers[0].explanations
+    """
+    from harness.lab import interruption
+    from harness.monitors import showing, watching
+    from harness.monitors.reading import Reader
+    from harness.units import parse_duration
+
+    with one_line_errors(), contextlib.ExitStack() as stack:
+        try:
+            every_s = parse_duration(watch)
+        except ValueError as error:
+            raise Failure(f"--watch: {error}", USAGE) from None
+        if every_s < _SHORTEST_S:
+            raise Failure(f"--watch: {watch} is shorter than 100ms", USAGE)
+        instances = _instances(server, user, lab_file, driver)
+        readers = [Reader(instance, database=database) for instance in instances]
+        for reader in readers:
+            stack.callback(reader.close)
+        stack.enter_context(interruption.noted())
+        terminal = console()
+        if not (once or as_json) and terminal.is_terminal:
+            watching.watch(readers, terminal, every_s=every_s)
+        servers = watching.look_twice(readers, apart_s=every_s)
+        if as_json:
+            say(showing.as_json(servers))
+            return
+        for shown in servers:
+            say(f"{shown.name} {shown.address}")
+            terminal.print(showing.view(shown, width=terminal.width))
+
+
+def _instances(server: str | None, user: str | None, lab_file: Path | None, driver: str | None) -> list[Instance]:
+    """Return the servers that the options name."""
+    from harness.lab import drivers, opening, user_servers
+    from harness.lab_file import Server
+
+    if (server is None) == (lab_file is None):
+        raise Failure(_NO_SERVER if server is None else "--server and --lab-file: leave out one of the two", USAGE)
+    if server is None and user is not None:
+        raise Failure("--user: the lab file names the logins", USAGE)
+    drivers.check_manager()
+    chosen = opening.select_lab({"lab_file": lab_file, "driver": driver})
+    if chosen.topology.lab_file is not None:
+        servers = chosen.topology.lab_file.servers
+    else:
+        assert server is not None
+        host, _, port = server.partition(",")
+        if not host.strip() or not (port or "1433").isdecimal() or not 1 <= int(port or 1433) <= 65535:
+            raise Failure(f"--server {server!r} is no address: write sql1.example,1433", USAGE)
+        named = Server(
+            role="server",
+            host=host.strip(),
+            port=int(port or 1433),
+            user=user,
+            authentication="integrated" if user is None else "sql",
+            broker_host=host.strip(),
+            database="master",
+        )
+        servers = (named,)
+    return [user_servers.instance_of(one, drivers.choose(chosen.settings.driver)) for one in servers]

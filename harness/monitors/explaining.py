@@ -1,0 +1,308 @@
+"""Say why messages do not move, with evidence and the statement that cures it.
+
+For queues by the tree of "Understanding Queue Monitors" (R. Rusanu): is there a monitor, and if not, what is missing;
+else what its state says. For ways between services by the status of the transmission queue, as ssbdiagnose RUNTIME
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, THRESHOLD_S, Database, Queue, Server, Session, Waiting
+
+_EVENT_CONTRACT = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
+_LISTED = 3  # sessions that an explanation names
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why messages of a queue, or to a service, stay."""
+
+    database: str
+    what: str  # the queue or the service
+    reason: str
+    evidence: str
+    remedy: str  # a statement, or what else to do
+
+    def __str__(self) -> str:
+        return f"{self.database}, {self.what}: {self.reason}. Evidence: {self.evidence}. Remedy: {self.remedy}"
+
+
+# Reason, evidence, remedy
+Why = tuple[str, str, str]
+
+
+def explain(server: Server) -> list[Explanation]:
+    """Return the reason for each queue and each way whose messages stay, in the order of the databases."""
+    found: list[Explanation] = []
+    for database in server.databases:
+        for queue in database.queues:
+            for why in _of_queue(server, database, queue):
+                found.append(Explanation(database.name, queue.full_name, *why))
+        for waiting in database.transmission:
+            if database.transmission_rows and (reason := _of_way(database, waiting)) is not None:
+                found.append(Explanation(database.name, f"to {waiting.to_service}", *reason))
+    return found
+
+
+def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]:
+    if not (queue.is_receive_enabled and queue.is_enqueue_enabled):
+        if queue.rows or database.transmission_rows:
+            yield _switched_off(database, queue)
+        return
+    if queue.stands_still and not database.is_broker_enabled:
+        remedy = f"ALTER DATABASE {_quoted(database.name)} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+        yield "the broker of the database is disabled", "is_broker_enabled = 0", remedy
+        return
+    if queue.stands_still and queue.statuses is not None and not queue.statuses.get(READY):
+        yield _not_ready(queue)
+    elif queue.stands_still and server.knows_monitors:
+        yield from _without_reader(database, queue)
+    elif _is_growing(queue) and (why := _at_limit(queue)) is not None:
+        yield why
+
+
+def _switched_off(database: Database, queue: Queue) -> Why:
+    off = [what for what in ("receive", "enqueue") if not getattr(queue, f"is_{what}_enabled")]
+    evidence = ", ".join(f"is_{what}_enabled = 0" for what in off)
+    reason = "the queue is switched off"
+    if queue.is_poison_message_handling_enabled:
+        reason += ", as after five rollbacks in a row (poison message)"
+    if queue.log:
+        evidence += f"; error log: {queue.log[-1]}"
+    if database.transmission_rows:
+        evidence += f"; {database.transmission_rows} rows in the transmission queue"
+    remedy = f"mend what rolls back or take out the message, then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
+    return reason, evidence, remedy
+
+
+def _not_ready(queue: Queue) -> Why:
+    """INACTIVE with rows: none of them has the status 1."""
+    statuses = queue.statuses or {}
+    evidence = ", ".join(f"{count} rows of status {status}" for status, count in sorted(statuses.items()) if count)
+    if statuses.get(NOT_COMPLETE):
+        reason = "its messages are not complete: a fragment or a message before them is missing"
+        return reason, evidence, "see sys.transmission_queue of the sender, or end the conversation there"
+    retained = sum(statuses.get(status, 0) for status in RETAINED)
+    reason = "all its rows are retained until their conversations end" if retained else "it has no row that is ready"
+    return (
+        reason,
+        evidence,
+        f"END CONVERSATION where it is over, or ALTER QUEUE {queue.full_name} WITH RETENTION = OFF;",
+    )
+
+
+def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
+    """Messages are ready, and none is taken."""
+    settings = list(_missing_for_activation(queue))
+    yield from settings
+    if settings:
+        return
+    if queue.monitor is None:
+        reason = "no queue monitor watches it, though all that one needs is there"
+        yield reason, "no row in sys.dm_broker_queue_monitors", _again(queue)
+        return
+    state, evidence = (
+        queue.monitor.state,
+        f"its monitor is {queue.monitor.state} for {time_text(queue.monitor.since_s)}",
+    )
+    if state == "NOTIFIED":
+        if queue.monitor.since_s >= THRESHOLD_S:
+            yield _notified(queue, evidence)
+    elif queue.monitor.readers and (why := _at_limit(queue)) is not None:
+        yield why
+    elif state == "INACTIVE" or queue.monitor.readers:
+        yield _locked(database, queue, evidence)
+    else:
+        yield _received_by_others(database, queue, evidence)
+
+
+def _missing_for_activation(queue: Queue) -> Iterator[Why]:
+    """What a monitor and a reader need, and the queue lacks."""
+    if queue.notification is not None and not queue.is_activation_enabled:
+        if queue.notification_is_local and not queue.notification_service_exists:
+            reason = f"its event notification {queue.notification} goes to a service that does not exist"
+            service = _quoted(queue.notification_service or "")
+            remedy = f"CREATE SERVICE {service} ON QUEUE dbo.<queue of notifications> ([{_EVENT_CONTRACT}]);"
+            yield reason, f"no service {queue.notification_service} in this database", remedy
+        return
+    change = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION"
+    if queue.activation_procedure is None:
+        reason = "nothing reads it: it has no activation procedure, no event notification, and no program receives"
+        remedy = f"{change} (STATUS = ON, PROCEDURE_NAME = dbo.<procedure>, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER);"
+        yield reason, "activation_procedure is NULL", remedy
+        return
+    if not queue.is_activation_enabled:
+        yield "its activation is off", "is_activation_enabled = 0", f"{change} (STATUS = ON);"
+    if not queue.procedure_exists:
+        reason = f"its activation procedure {queue.activation_procedure} does not exist, or the login may not see it"
+        evidence = f"error log: {queue.log[-1]}" if queue.log else "OBJECT_ID of it is NULL"
+        yield reason, evidence, f"create it, or {change} (PROCEDURE_NAME = dbo.<procedure>);"
+    if queue.execute_as is None:
+        evidence = "execute_as_principal_id names nobody"
+        yield "its procedure runs as a user that does not exist", evidence, f"{change} (EXECUTE AS OWNER);"
+    if not queue.max_readers:
+        yield "it may have no reader", "max_readers = 0", f"{change} (MAX_QUEUE_READERS = 1);"
+
+
+def _notified(queue: Queue, evidence: str) -> Why:
+    """A procedure was launched, or a notification sent, and nobody has issued a RECEIVE since."""
+    assert queue.monitor is not None
+    if not queue.is_activation_enabled:
+        reason = (
+            f"a notification went to {queue.notification_service}, and no program has received from this queue since"
+        )
+        return reason, evidence, "start the activator that reads that service's queue, and see its log"
+    if queue.log:
+        reason = "its activation procedure fails before it issues a RECEIVE"
+        evidence += f"; error log: {queue.log[-1]}"
+        return reason, evidence, f"mend {queue.activation_procedure}, then {_again(queue)}"
+    reason = f"its procedure {queue.activation_procedure} was launched and issues no RECEIVE on this queue"
+    if queue.procedure_receives is False:
+        evidence += "; its text has no RECEIVE with this queue's name"
+    if queue.monitor.readers:
+        evidence += f"; {queue.monitor.readers} of its tasks still run"
+    return reason, evidence, f"mend the procedure, which the monitor does not notice, then {_again(queue)}"
+
+
+def _at_limit(queue: Queue) -> Why | None:
+    """As many readers as allowed run, and they are too few or too slow."""
+    if queue.monitor is None or not queue.max_readers or queue.monitor.readers < queue.max_readers:
+        return None
+    evidence = f"{queue.monitor.readers} of {queue.max_readers} readers run, {queue.rows} rows wait"
+    more = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION (MAX_QUEUE_READERS = {2 * queue.max_readers});"
+    return "all readers that MAX_QUEUE_READERS allows run", evidence, f"find what they wait for, or {more}"
+
+
+def _locked(database: Database, queue: Queue, evidence: str) -> Why:
+    """Rows are ready, and the monitor or its readers find none: others have locked the conversation groups."""
+    holders = [
+        one for one in database.sessions or () if one.open_transactions and one.activated_for in (None, queue.queue_id)
+    ]
+    reason = "open transactions have locked the conversation groups of its messages"
+    if not holders:
+        return reason, f"{evidence}; no session with one is seen", "look again; VIEW SERVER STATE shows the sessions"
+    evidence += f"; {_listed(holders, 'have transactions open in this database')}"
+    return reason, evidence, f"commit it, or KILL {holders[0].session_id};"
+
+
+def _received_by_others(database: Database, queue: Queue, evidence: str) -> Why:
+    """RECEIVES_OCCURRING, and the monitor has launched no reader."""
+    others = [one for one in database.sessions or () if one.activated_for is None]
+    receivers = [one for one in others if one.is_receiving] or [one for one in others if one.open_transactions]
+    evidence += (
+        f"; it has launched no reader that runs; {queue.monitor.tasks_waiting if queue.monitor else 0} wait in RECEIVE"
+    )
+    reason = "somebody else receives from this queue, so its monitor launches nothing"
+    if not receivers:
+        return reason, evidence, "look again: the session was not seen"
+    evidence += f"; {_listed(receivers, 'receive in this database')}"
+    return reason, evidence, f"stop that program, or KILL {receivers[0].session_id};"
+
+
+def _is_growing(queue: Queue) -> bool:
+    return bool(queue.rows) and (queue.in_per_s or 0.0) > (queue.out_per_s or 0.0)
+
+
+def _again(queue: Queue) -> str:
+    change = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION"
+    return f"{change} (STATUS = OFF); {change} (STATUS = ON);"
+
+
+def _listed(sessions: list[Session], do: str) -> str:
+    more = f" and {len(sessions) - _LISTED} more" if len(sessions) > _LISTED else ""
+    return f"{', '.join(map(str, sessions[:_LISTED]))}{more} {do}"
+
+
+# Words of a status, the reason, and the remedy: {database}, {from_service}, {to_service} are filled in.
+_ROUTE = "CREATE ROUTE [<name>] WITH SERVICE_NAME = N'{to_service}', ADDRESS = N'TCP://<host>:4022';"
+_WAYS = (
+    ("broker is disabled in the sender", "the broker of this database is disabled", "{enable}"),
+    (
+        "administratively disabled",
+        "the broker of the target's database is disabled",
+        "in the target's server: ALTER DATABASE <target's> SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;",
+    ),
+    ("target service name could not be found", "no route leads to the service, and it is not in this instance", _ROUTE),
+    ("No route matches", "no route leads to the service", _ROUTE),
+    (
+        "target broker in the local",
+        "the conversation names a broker that is not in this instance, and no route leads there",
+        _ROUTE,
+    ),
+    (
+        "transport is not available",
+        "this instance has no Service Broker endpoint that is started",
+        "CREATE ENDPOINT ... FOR SERVICE_BROKER, or ALTER ENDPOINT <name> STATE = STARTED;",
+    ),
+    (
+        "Connection attempt failed",
+        "nothing answers at the address of the route",
+        "start the endpoint there, or ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';",
+    ),
+    ("address", "the address of the route is wrong", "ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';"),
+    (
+        "local service",
+        "the target's queue does not take messages",
+        "ALTER QUEUE <queue of {to_service}> WITH STATUS = ON;",
+    ),
+    (
+        "remote service binding",
+        "the dialog is encrypted, and no remote service binding names the service",
+        "CREATE REMOTE SERVICE BINDING [<name>] TO SERVICE N'{to_service}' WITH USER = [<user with the certificate>];",
+    ),
+    (
+        "master key",
+        "the server cannot open the master key of the database",
+        "CREATE MASTER KEY, or ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY;",
+    ),
+    (
+        "security context",
+        "the sender's user is nobody in the target's database",
+        "ALTER DATABASE [{database}] SET TRUSTWORTHY ON; or sign the procedure",
+    ),
+)
+
+
+def _of_way(database: Database, waiting: Waiting) -> Why | None:
+    """Return why messages to a service wait; None where they may just be on their way."""
+    status = waiting.transmission_status
+    routes = database.routes or []
+    known = waiting.to_service in routes
+    evidence = f"{waiting.messages} messages wait, the oldest for {time_text(waiting.oldest_s)}"
+    if database.routes is not None:
+        evidence += f"; {'a' if known else 'no'} route names the service"
+    if not status:
+        if waiting.oldest_s < THRESHOLD_S:
+            return None
+        if not database.is_broker_enabled:
+            return "the broker of this database is disabled", evidence, _enable(database)
+        off = [queue for queue in database.queues if not queue.is_enqueue_enabled]
+        if off and not known:
+            return "a queue is switched off", evidence, f"ALTER QUEUE {off[0].full_name} WITH STATUS = ON;"
+        reason = "they were sent, and no acknowledgement has come"
+        return reason, evidence, "on the other side, look at its endpoint, at the route back, and at the target's queue"
+    evidence += f"; transmission_status: {status}"
+    filled = {"database": database.name, "to_service": waiting.to_service, "enable": _enable(database)}
+    for words, reason, remedy in _WAYS:
+        if words.lower() in status.lower():
+            return reason, evidence, remedy.format(**filled)
+    return "the broker cannot send them", evidence, "do what transmission_status says; harness doctor examines a lab"
+
+
+def _enable(database: Database) -> str:
+    return f"ALTER DATABASE {_quoted(database.name)} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+
+
+def _quoted(name: str) -> str:
+    return f"[{name.replace(']', ']]')}]"
+
+
+def time_text(seconds: float) -> str:
+    """3 s, 2 min, 5 h, 3 d"""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

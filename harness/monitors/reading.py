@@ -1,0 +1,288 @@
+"""Read a server's queues, look by look, at little cost to it.
+
+A look reads what is cheap: the monitors of the whole server in one round trip, row counts and totals of each database
+in another. All else is a *detail*: definitions, messages by status, reasons of the transmission queue, evidence. The
+first look reads all details, a later one as many as their share allows, the one that was read longest ago first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from harness.failures import UsageFailure, nearest
+from harness.lab.instances import Instance
+from harness.monitors.asking import Asker, NoDatabase
+from harness.monitors.state import Database, Monitor, Queue, Server, Session, Waiting
+
+SHARE = 0.005  # of one core of the server, for details
+LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
+DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
+_SYSXMITQUEUE, _SYSDESEND = 68, 72  # object ids
+_LOG_LINES = 3
+_OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
+
+Detail = tuple[tuple[str, ...], Callable[[], None]]
+
+
+class Reader:
+    """Looks at one server again and again. `database` limits it to one. Not for several threads."""
+
+    def __init__(self, instance: Instance, *, database: str | None = None) -> None:
+        self._asker = Asker(instance)
+        self._only = database
+        self._server = Server(instance.name, f"{instance.host}:{instance.port}")
+        self._tables: dict[tuple[int, int], Queue] = {}  # database and internal table → queue
+        self._totals: dict[tuple[int, int], tuple[float, int, int]] = {}  # the same → moment, inserted, deleted
+        self._states: dict[tuple[int, int], tuple[str, float]] = {}  # database and queue → monitor's state, since when
+        self._read_at: dict[tuple[str, ...], float] = {}  # detail → when
+        self._details_due = 0.0
+
+    def close(self) -> None:
+        self._asker.close()
+
+    def look(self, *, thoroughly: bool = False) -> Server:
+        """Return the server as it is now. The first look, and a thorough one, reads all details.
+
+        The state is the same object at every look. Raises MachineFailure if the server does not answer, UsageFailure
+        if it has no such database.
+        """
+        is_first = not self._read_at
+        if is_first:
+            self._read_databases()
+            for database in self._server.databases:
+                self._tried(database, partial(self._read_definitions, database))
+        before_s = self._asker.cost_s
+        self._read_monitors()
+        for database in self._server.databases:
+            self._tried(database, partial(self._read_counts, database))
+        self._server.cost_s = self._asker.cost_s - before_s
+        self._read_details(all_of_them=is_first or thoroughly)
+        missing = [problem for database in self._server.databases for problem in database.problems]
+        gone = [f"the database {self._only} has gone"] if self._only and not self._server.databases else []
+        self._server.problems = [*self._asker.refusals(), *missing, *gone]
+        return self._server
+
+    # -- what every look reads
+
+    def _read_monitors(self) -> None:
+        rows = self._asker.ask("", ["monitors/queue_monitors"], {}).get("monitors/queue_monitors")
+        self._server.knows_monitors = rows is not None
+        now = time.monotonic()
+        found = {(row["database_id"], row["queue_id"]): row for row in rows or ()}
+        for database in self._server.databases:
+            for queue in database.queues:
+                key = database.database_id, queue.queue_id
+                queue.monitor = self._monitor(key, found[key], now) if key in found else None
+        self._states = {key: since for key, since in self._states.items() if key in found}
+
+    def _monitor(self, key: tuple[int, int], row: Mapping[str, Any], now: float) -> Monitor:
+        state = str(row["state"])
+        if self._states.get(key, ("", 0.0))[0] != state:
+            self._states[key] = state, now
+        activated_s, empty_s = _age(row["last_activated_time"], row), _age(row["last_empty_rowset_time"], row)
+        since_s = now - self._states[key][1]
+        if state == "NOTIFIED" and activated_s is not None:
+            since_s = max(since_s, activated_s)
+        return Monitor(state, int(row["tasks_waiting"] or 0), int(row["readers"]), activated_s, empty_s, since_s)
+
+    def _read_counts(self, database: Database) -> None:
+        answers = self._asker.ask(database.name, ["monitors/depths", "monitors/traffic"], {})
+        now = time.monotonic()
+        for row in answers.get("monitors/depths", ()):
+            queue = self._tables.get((database.database_id, row["object_id"]))
+            if queue is not None:
+                queue.rows = row["row_count"]
+            elif row["object_id"] == _SYSXMITQUEUE:
+                database.transmission_rows = row["row_count"]
+            elif row["object_id"] == _SYSDESEND:
+                database.conversation_rows = row["row_count"]
+        for row in answers.get("monitors/traffic", ()):
+            key = database.database_id, row["object_id"]
+            if key in self._tables:
+                self._measure(key, self._tables[key], now, row["inserted"], row["deleted"])
+
+    def _measure(self, key: tuple[int, int], queue: Queue, now: float, inserted: int, deleted: int) -> None:
+        """Compute rates from two readings. Totals that went back have begun anew."""
+        before = self._totals.get(key)
+        self._totals[key] = now, inserted, deleted
+        if before is None or inserted < before[1] or deleted < before[2]:
+            queue.in_per_s = queue.out_per_s = None
+            return
+        seconds = max(now - before[0], 0.001)
+        queue.in_per_s, queue.out_per_s = (inserted - before[1]) / seconds, (deleted - before[2]) / seconds
+        queue.still_s = queue.still_s + seconds if deleted == before[2] and queue.rows else 0.0
+
+    # -- details
+
+    def _read_details(self, *, all_of_them: bool) -> None:
+        """Read all details, or those that fit into their share, the one that was read longest ago first."""
+        done: set[tuple[str, ...]] = set()
+        while True:
+            todo = {name: read for name, read in self._details() if name not in done}
+            if not todo or (not all_of_them and time.monotonic() < self._details_due):
+                return
+            name = min(todo, key=lambda one: self._read_at.get(one, 0.0))
+            done.add(name)
+            before_s = self._asker.cost_s
+            todo[name]()
+            self._read_at[name] = now = time.monotonic()
+            if not all_of_them:
+                self._details_due = max(self._details_due, now - 1.0) + (self._asker.cost_s - before_s) / SHARE
+
+    def _details(self) -> Iterator[Detail]:
+        yield ("databases",), self._read_databases
+        for database in self._server.databases:
+            yield from self._details_of(database)
+
+    def _details_of(self, database: Database) -> Iterator[Detail]:
+        def detail(read: Callable[..., None], *queue: Queue) -> Detail:
+            name = (read.__name__, database.name, *(one.full_name for one in queue))
+            return name, partial(self._tried, database, partial(read, database, *queue))
+
+        yield detail(self._read_definitions)
+        if database.is_owner:
+            yield detail(self._read_conversations)
+            if database.transmission_rows or database.transmission:
+                yield detail(self._read_transmission)
+                yield detail(self._read_routes)
+        full = sorted((queue for queue in database.queues if queue.rows), key=lambda queue: -(queue.rows or 0))
+        for queue in full[:DETAILED_QUEUES]:
+            yield detail(self._read_messages, queue)
+        still = [queue for queue in full[:DETAILED_QUEUES] if queue.stands_still]
+        if still:
+            yield detail(self._read_sessions)
+        for queue in still:
+            if queue.activation_procedure is not None:
+                yield detail(self._read_procedure, queue)
+
+    def _tried(self, database: Database, read: Callable[[], None]) -> None:
+        """Read something of a database; forget the database if it has gone."""
+        try:
+            read()
+        except NoDatabase as error:
+            if self._only is not None and not self._read_at:
+                raise
+            database.queues.clear()
+            database.problems = [str(error)]
+
+    def _read_databases(self) -> None:
+        rows = self._asker.ask("", ["monitors/databases"], {}).get("monitors/databases", [])
+        if self._only is not None:
+            wanted = [row for row in rows if str(row["database_name"]).lower() == self._only.lower()]
+            if not wanted and not self._read_at:
+                names = [str(row["database_name"]) for row in rows]
+                hint = nearest(self._only, names) if names else ""
+                raise UsageFailure(f"{self._server.address} has no database {self._only!r} that the login sees{hint}")
+            rows = wanted
+        known = {database.database_id: database for database in self._server.databases}
+        self._server.databases = []
+        for row in rows:
+            name, number = str(row["database_name"]), int(row["database_id"])
+            database = known.get(number)
+            if database is None or database.name != name:
+                database = Database(number, name, bool(row["is_broker_enabled"]))
+            database.is_broker_enabled = bool(row["is_broker_enabled"])
+            self._server.databases.append(database)
+
+    def _read_definitions(self, database: Database) -> None:
+        rows = self._asker.ask(database.name, ["monitors/queues"], {}).get("monitors/queues", [])
+        old = {queue.queue_id: queue for queue in database.queues}
+        database.queues, database.problems = [], []
+        for key in [key for key in self._tables if key[0] == database.database_id]:
+            del self._tables[key]
+        for row in rows:
+            queue = _queue(row)
+            if (before := old.get(queue.queue_id)) is not None:
+                before.define(queue)
+                queue = before
+            database.queues.append(queue)
+            self._tables[database.database_id, row["table_id"]] = queue
+            database.is_owner = bool(row["is_owner"])
+        if not database.is_owner:
+            lacking = f"not shown: conversations and transmission queue of {database.name}: they show to db_owner alone"
+            database.problems.append(f"{lacking}; remedy: ALTER ROLE db_owner ADD MEMBER its user")
+
+    def _read_conversations(self, database: Database) -> None:
+        rows = self._asker.ask(database.name, ["observe/conversations"], {}).get("observe/conversations", [])
+        database.conversations = {}
+        for row in rows:
+            state = str(row["state_desc"])
+            database.conversations[state] = database.conversations.get(state, 0) + row["conversations"]
+
+    def _read_transmission(self, database: Database) -> None:
+        name = "monitors/transmission"
+        rows = self._asker.ask(database.name, [name], {"Limit": str(LIMIT)}).get(name, [])
+        database.transmission = [
+            Waiting(
+                str(row["from_service"] or ""),
+                str(row["to_service"] or ""),
+                row["to_broker_instance"],
+                str(row["transmission_status"] or ""),
+                row["messages"],
+                row["oldest_s"],
+            )
+            for row in rows
+        ]
+
+    def _read_routes(self, database: Database) -> None:
+        rows = self._asker.ask(database.name, ["doctor/routes"], {}).get("doctor/routes")
+        if rows is not None:
+            database.routes = [str(row["remote_service_name"] or "") for row in rows if not row["is_expired"]]
+
+    def _read_messages(self, database: Database, queue: Queue) -> None:
+        name, variables = "monitors/messages", {"Queue": queue.full_name, "Limit": str(LIMIT)}
+        rows = self._asker.ask(database.name, [name], variables, place=f"{database.name}.{queue.full_name}").get(name)
+        if rows is not None:
+            queue.statuses = {row["status"]: row["messages"] for row in rows}
+            queue.is_capped = any(row["messages"] >= LIMIT for row in rows)
+            queue.oldest_s = max((row["oldest_s"] for row in rows if row["oldest_s"] is not None), default=None)
+
+    def _read_sessions(self, database: Database) -> None:
+        rows = self._asker.ask(database.name, ["monitors/sessions"], {}).get("monitors/sessions")
+        if rows is not None:
+            database.sessions = [Session(**{**row, "is_receiving": bool(row["is_receiving"])}) for row in rows]
+
+    def _read_procedure(self, database: Database, queue: Queue) -> None:
+        place = f"{database.name}.{queue.full_name}"
+        name = "monitors/procedure"
+        rows = self._asker.ask(database.name, [name], {"Queue": queue.full_name}, place=place).get(name)
+        if rows and rows[0]["receive_at"] is not None:
+            queue.procedure_receives = bool(rows[0]["receive_at"] and rows[0]["queue_at"])
+        name, variables = "observe/activation_errors", {"Database": database.name, "Queue": queue.plain_name}
+        log = self._asker.ask("", [name], variables).get(name, [])
+        queue.log = [str(row["Text"]) for row in sorted(log, key=lambda row: row["LogDate"])[-_LOG_LINES:]]
+
+
+def _queue(row: Mapping[str, Any]) -> Queue:
+    principal = row["execute_as_principal_id"]
+    instance = str(row["notification_instance"] or "").lower()
+    return Queue(
+        schema=str(row["schema_name"]),
+        name=str(row["queue_name"]),
+        queue_id=int(row["queue_id"]),
+        is_receive_enabled=bool(row["is_receive_enabled"]),
+        is_enqueue_enabled=bool(row["is_enqueue_enabled"]),
+        is_retention_enabled=bool(row["is_retention_enabled"]),
+        is_poison_message_handling_enabled=bool(row["is_poison_message_handling_enabled"]),
+        is_activation_enabled=bool(row["is_activation_enabled"]),
+        activation_procedure=row["activation_procedure"],
+        procedure_exists=row["procedure_id"] is not None,
+        execute_as="OWNER" if principal == _OWNER else row["execute_as_name"] if principal is not None else None,
+        max_readers=row["max_readers"],
+        notification=row["notification_name"],
+        notification_service=row["notification_service"],
+        notification_is_local=instance in ("current database", str(row["service_broker_guid"]).lower()),
+        notification_service_exists=row["notification_service_id"] is not None,
+    )
+
+
+def _age(moment: datetime | None, row: Mapping[str, Any]) -> float | None:
+    """Return how many seconds ago a moment was: in UTC or in the server's time, whichever does not lie ahead."""
+    if moment is None or moment.year < 1901:
+        return None
+    ages = [(row[clock] - moment).total_seconds() for clock in ("local_time", "utc_time")]
+    return max(0.0, min((age for age in ages if age > -1.0), default=0.0))

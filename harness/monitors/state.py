@@ -1,0 +1,146 @@
+"""What one look at a server has shown. None means not known: a right is missing, or it was not looked at yet."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+
+READY, NOT_COMPLETE, RETAINED = 1, 2, (0, 3)  # status of a queue's rows
+THRESHOLD_S = 5.0  # of a queue monitor's timer: what lasts longer is no hesitation
+
+
+@dataclass
+class Monitor:
+    """A row of sys.dm_broker_queue_monitors, with the number of readers that it has launched and that run."""
+
+    state: str  # INACTIVE, NOTIFIED or RECEIVES_OCCURRING
+    tasks_waiting: int
+    readers: int
+    last_activated_s: float | None  # seconds ago; None: never
+    last_empty_rowset_s: float | None
+    since_s: float = 0.0  # how long it has been in this state, as far as it was watched; NOTIFIED since the last launch
+
+
+@dataclass
+class Queue:
+    """A queue: its definition, what lies in it, and what its monitor does."""
+
+    schema: str
+    name: str
+    queue_id: int
+    is_receive_enabled: bool
+    is_enqueue_enabled: bool
+    is_retention_enabled: bool
+    is_poison_message_handling_enabled: bool
+    is_activation_enabled: bool
+    activation_procedure: str | None
+    procedure_exists: bool
+    execute_as: str | None  # OWNER or a user; None: nobody, or a user that does not exist
+    max_readers: int | None
+    notification: str | None  # of the event QUEUE_ACTIVATION
+    notification_service: str | None
+    notification_is_local: bool  # its service is that of this database's broker
+    notification_service_exists: bool  # in this database
+    rows: int | None = None
+    statuses: dict[int, int] | None = None  # messages by status
+    is_capped: bool = False  # a count of a status is the most that was looked at
+    oldest_s: float | None = None
+    in_per_s: float | None = None
+    out_per_s: float | None = None
+    still_s: float = 0.0  # how long no message has left the queue, as far as it was watched
+    monitor: Monitor | None = None  # there is none, or it is not known: Server.knows_monitors
+    log: list[str] = field(default_factory=list)  # the newest lines of the error log on its procedure
+    procedure_receives: bool | None = None  # its procedure's text has RECEIVE and the queue's name
+
+    @property
+    def full_name(self) -> str:
+        """[dbo].[Orders]"""
+        return ".".join(f"[{part.replace(']', ']]')}]" for part in (self.schema, self.name))
+
+    @property
+    def plain_name(self) -> str:
+        """dbo.Orders, as the error log has it"""
+        return f"{self.schema}.{self.name}"
+
+    def define(self, other: Queue) -> None:
+        """Take over another reading of the definition; what was watched stays."""
+        for name in _DEFINITION:
+            setattr(self, name, getattr(other, name))
+
+    @property
+    def ready(self) -> int | None:
+        """Messages that could be received, by status; all rows where the statuses were not counted."""
+        return self.rows if self.statuses is None else self.statuses.get(READY, 0)
+
+    @property
+    def stands_still(self) -> bool:
+        """Rows lie in it, and none has left it since it is watched."""
+        return bool(self.rows) and self.still_s > 0
+
+
+# The fields of a definition: those without a default.
+_DEFINITION = tuple(one.name for one in fields(Queue) if one.default is MISSING and one.default_factory is MISSING)
+
+
+@dataclass
+class Waiting:
+    """Rows of the transmission queue that have the same way and status."""
+
+    from_service: str
+    to_service: str
+    to_broker_instance: str | None
+    transmission_status: str
+    messages: int
+    oldest_s: float
+
+
+@dataclass
+class Session:
+    """A session that waits in a RECEIVE, or has a transaction open."""
+
+    session_id: int
+    host_name: str | None
+    program_name: str | None
+    login_name: str
+    is_receiving: bool
+    open_transactions: int
+    activated_for: int | None  # the id of the queue
+
+    def __str__(self) -> str:
+        return f"session {self.session_id} ({self.program_name or 'no program name'} on {self.host_name or 'no host'})"
+
+
+@dataclass
+class Database:
+    """A user database."""
+
+    database_id: int
+    name: str
+    is_broker_enabled: bool
+    is_owner: bool = True  # the login sees conversations and the transmission queue
+    queues: list[Queue] = field(default_factory=list)
+    transmission_rows: int | None = None
+    conversation_rows: int | None = None
+    transmission: list[Waiting] = field(default_factory=list)
+    conversations: dict[str, int] | None = None  # endpoints by state
+    sessions: list[Session] | None = None
+    routes: list[str] | None = None  # services that its routes name; "" for a route without one
+    problems: list[str] = field(default_factory=list)  # what could not be read, with the remedy
+
+    @property
+    def reason(self) -> str:
+        """The commonest status of the transmission queue."""
+        if not self.transmission_rows or not self.transmission:
+            return ""
+        return max(self.transmission, key=lambda one: one.messages).transmission_status or "no status yet"
+
+
+@dataclass
+class Server:
+    """A server at one moment."""
+
+    name: str
+    address: str
+    databases: list[Database] = field(default_factory=list)
+    knows_monitors: bool = True
+    problems: list[str] = field(default_factory=list)
+    cost_s: float = 0.0  # the server's time for this look

@@ -1,0 +1,67 @@
+"""The live view: a look each second, which goes on when a database vanishes or a server stops answering."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.rule import Rule
+from rich.text import Text
+
+from harness.failures import MachineFailure
+from harness.lab import interruption
+from harness.monitors import showing
+from harness.monitors.reading import SHARE, Reader
+from harness.monitors.state import Server
+
+_SLICE_S = 0.1  # of a pause, after which a signal is noticed
+_OTHER_LINES = 12  # of a terminal, beside the table
+
+
+def look_twice(readers: Sequence[Reader], *, apart_s: float) -> list[Server]:
+    """Return what servers show now, with rates since a first look."""
+    for reader in readers:
+        reader.look()
+    _pause(apart_s)
+    return [reader.look(thoroughly=True) for reader in readers]
+
+
+def watch(
+    readers: Sequence[Reader], console: Console, *, every_s: float, is_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Show servers until Ctrl-C, or until `is_over`. Raises MachineFailure or UsageFailure if the first look fails."""
+    for reader in readers:
+        reader.look()
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        while not is_over():
+            begun = time.monotonic()
+            shown, cost_s = frame(readers, console)
+            live.update(shown, refresh=True)
+            _pause(max(begun + every_s - time.monotonic(), cost_s / SHARE))
+
+
+def frame(readers: Sequence[Reader], console: Console) -> tuple[RenderableType, float]:
+    """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
+    parts: list[RenderableType] = []
+    costs = [0.0]
+    rows = max(3, (console.height - _OTHER_LINES) // len(readers))
+    for reader in readers:
+        try:
+            server = reader.look()
+        except MachineFailure as error:
+            parts.append(Text(f"no answer, trying again: {error}", style="red"))
+            continue
+        costs.append(server.cost_s)
+        parts.append(Rule(f"{server.name} {server.address}  {time.strftime('%H:%M:%S')}"))
+        parts.append(showing.view(server, width=console.width, queues=rows))
+    return Group(*parts), max(costs)
+
+
+def _pause(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        interruption.check()
+        time.sleep(min(left, _SLICE_S))
+    interruption.check()

@@ -1,0 +1,51 @@
+"""One embedded instance for the folder, and databases with services in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyodbc
+import pytest
+
+from harness.lab import drivers, embedded_instances
+from harness.lab.instances import Instance
+
+_NUMBERS = itertools.count(1)
+
+Run = Callable[..., pyodbc.Connection]
+
+
+@pytest.fixture(scope="session")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    directory: Path = tmp_path_factory.mktemp("monitors")
+    with embedded_instances.running(
+        version="2008", initiators=0, directory=directory, driver=drivers.choose("microsoft")
+    ) as lab:
+        yield lab.target
+
+
+@pytest.fixture(scope="module")
+def database(instance: Instance) -> Iterator[str]:
+    """A new database with the service Sender, from which messages come."""
+    name = f"app{next(_NUMBERS)}"
+    connection = instance.connect("master")
+    connection.execute(f"CREATE DATABASE {name};")
+    connection.execute(f"USE {name};")
+    connection.execute("CREATE QUEUE dbo.Sender; CREATE SERVICE [Sender] ON QUEUE dbo.Sender;")
+    try:
+        yield name
+    finally:
+        connection.execute("USE master;")
+        connection.execute(f"ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE; DROP DATABASE {name};")
+        connection.close()
+
+
+def send(to_service: str, times: int = 1, *, encryption: str = "OFF") -> str:
+    """Statements that send messages in one new dialog."""
+    sends = " SEND ON CONVERSATION @h (0x01);" * times
+    return (
+        f"DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE [Sender] TO SERVICE N'{to_service}' "
+        f"WITH ENCRYPTION = {encryption};{sends}"
+    )

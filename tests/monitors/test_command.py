@@ -1,0 +1,87 @@
+"""`harness monitors` as a user runs it: one state as text and JSON, rights that are missing, and wrong options."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.lab.instances import Instance
+from tests.commands import CommandResult, harness
+from tests.monitors.conftest import send
+
+pytestmark = pytest.mark.process
+PASSWORD = "xY1-for-who-may-little"
+
+
+@pytest.fixture(scope="module")
+def place(instance: Instance, database: str) -> str:
+    """The server with two messages in a queue that nobody reads, and the login little, who may not look."""
+    connection = instance.connect(database)
+    for batch in (
+        "CREATE QUEUE dbo.Orders; CREATE SERVICE [Orders] ON QUEUE dbo.Orders ([DEFAULT]);",
+        send("Orders", 2),
+        f"CREATE LOGIN little WITH PASSWORD = '{PASSWORD}'; CREATE USER little FOR LOGIN little;",
+        "GRANT VIEW DEFINITION TO little;",
+    ):
+        connection.execute(batch)
+    connection.close()
+    return f"{instance.host},{instance.port}"
+
+
+@pytest.fixture
+def ask(instance: Instance, tmp_path: Path) -> Callable[..., CommandResult]:
+    """Runs the command as a login."""
+
+    def run(*words: str, user: str = "sa") -> CommandResult:
+        assert instance.login is not None
+        password = PASSWORD if user == "little" else instance.login.password
+        return harness(tmp_path, "monitors", *words, "--user", user, "--watch", "100ms", HARNESS_PASSWORD=password)
+
+    return run
+
+
+def test_one_state_as_text_and_as_json(ask: Callable[..., CommandResult], database: str, place: str) -> None:
+    done = ask("--server", place, "--database", database)
+    text = done.out
+    assert (done.code, done.err) == (0, "")
+    assert re.search(rf"{database}\.dbo\.Orders +2 +0 +0 +\d+ s +0 +0 +none", text), text
+    assert f"{database}, [dbo].[Orders]: nothing reads it" in text and "remedy: ALTER QUEUE [dbo].[Orders]" in text
+    [server] = json.loads(ask("--server", place, "--json").out)["servers"]
+    [orders] = [one for one in server["databases"][0]["queues"] if one["name"] == "Orders"]
+    assert (orders["rows"], orders["statuses"], orders["in_per_s"]) == (2, {"1": 2}, 0.0)
+    assert server["explanations"][0]["what"] == "[dbo].[Orders]"
+
+
+def test_each_right_that_is_missing_is_named_in_a_line_and_the_rest_is_shown(
+    ask: Callable[..., CommandResult], database: str, place: str
+) -> None:
+    done = ask("--server", place, "--database", database, user="little")
+    text = done.out
+    assert (done.code, done.err) == (0, "")
+    assert re.search(rf"{database}\.dbo\.Orders +2", text), text
+    flat = " ".join(text.split())
+    for what in ("states of queue monitors", "messages in and out", "messages by status", "conversations"):
+        assert re.search(f"not shown: {what}[^;]*; remedy: ", flat), (what, text)
+    assert "GRANT VIEW SERVER STATE TO the login" in flat
+
+
+def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandResult], place: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1,{unused.getsockname()[1]}"
+        for words, user, code, said in (
+            (("--server", nobody), "sa", 3, "nothing listens there: start the server"),
+            (("--server", place), "stranger", 3, "(error 18456): check the user's name and password"),
+            (("--server", place, "--database", "nix"), "sa", 2, "has no database 'nix' that the login sees; "),
+            (("--server", "sql1,x"), "sa", 2, "'sql1,x' is no address: write sql1.example,1433"),
+            ((), "sa", 2, "no server named: harness monitors --server HOST,PORT"),
+            (("--lab-file", "lab.toml", "--server", place), "sa", 2, "leave out one of the two"),
+        ):
+            done = ask(*words, user=user)
+            assert (done.code, done.out) == (code, ""), (words, done)
+            assert said in done.line, done

@@ -1,0 +1,358 @@
+"""Each reason why messages stay is made on the embedded broker with T-SQL: it is named, with the statement that cures it,
+and nothing is once that was done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyodbc
+import pytest
+
+from harness.lab.instances import Instance
+from harness.monitors import explaining
+from harness.monitors.explaining import Explanation, explain
+from harness.monitors.reading import Reader
+from harness.monitors.state import Database, Queue, Server
+from tests.monitors.conftest import send
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+PATIENCE_S = 60.0
+READING = """
+    DECLARE @t table (m varbinary(max));
+    WHILE 1 = 1
+    BEGIN
+        DELETE FROM @t;
+        RECEIVE TOP (10) message_body FROM dbo.{name} INTO @t;
+        IF @@ROWCOUNT = 0 BREAK;
+    END;
+"""
+
+
+def procedure(name: str, body: str, *, verb: str = "CREATE") -> str:
+    return f"{verb} PROCEDURE dbo.Read{name} AS BEGIN {body.format(name=name)} END;"
+
+
+def queue(name: str, activation: str = "") -> str:
+    return f"CREATE QUEUE dbo.{name}{activation}; CREATE SERVICE [{name}] ON QUEUE dbo.{name} ([DEFAULT]);"
+
+
+def activated(name: str, more: str = "EXECUTE AS OWNER", *, readers: int = 1) -> str:
+    activation = f"STATUS = ON, PROCEDURE_NAME = dbo.Read{name}, MAX_QUEUE_READERS = {readers}, {more}"
+    return queue(name, f" WITH ACTIVATION ({activation})")
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """`spoil` are batches; `mend` too, where {remedy} is the statement of the explanation, behind its last comma."""
+
+    what: str
+    spoil: tuple[str, ...]
+    reason: str
+    evidence: str
+    remedy: str
+    mend: tuple[str, ...] = ("{remedy}",)
+
+    def __str__(self) -> str:
+        return self.what
+
+
+def on(name: str, *batches: str) -> str:
+    return f"ALTER QUEUE [dbo].[{name}] WITH ACTIVATION ({batches[0] if batches else 'STATUS = ON'});"
+
+
+AGAIN = "WITH ACTIVATION (STATUS = OFF); ALTER QUEUE [dbo].[{}] WITH ACTIVATION (STATUS = ON);"
+BREAKAGES = [
+    Breakage(
+        "Stub",
+        (procedure("Stub", "\n--TODO: add code here\n SELECT 1;"), activated("Stub"), send("Stub")),
+        "issues no RECEIVE on this queue",
+        "NOTIFIED for .* no RECEIVE with this queue's name",
+        AGAIN.format("Stub"),
+        (procedure("Stub", READING, verb="ALTER"), "{remedy}"),
+    ),
+    Breakage(
+        "Poison",
+        (
+            procedure("Poison", "BEGIN TRANSACTION; RECEIVE * FROM dbo.{name}; ROLLBACK;"),
+            activated("Poison"),
+            send("Poison"),
+        ),
+        "switched off, as after five rollbacks",
+        "is_receive_enabled = 0",
+        "WITH STATUS = ON;",
+        (procedure("Poison", READING, verb="ALTER"), "{remedy}"),
+    ),
+    Breakage(
+        "Paused",
+        (procedure("Paused", READING), activated("Paused"), on("Paused", "STATUS = OFF"), send("Paused")),
+        "its activation is off",
+        "is_activation_enabled = 0",
+        on("Paused"),
+    ),
+    Breakage(
+        "Unread",
+        (queue("Unread"), send("Unread")),
+        "no activation procedure, no event notification",
+        "activation_procedure is NULL",
+        "PROCEDURE_NAME = dbo.<procedure>",
+        ("RECEIVE * FROM dbo.Unread;",),
+    ),
+    Breakage(
+        "Dropped",
+        (procedure("Dropped", READING), activated("Dropped"), "DROP PROCEDURE dbo.ReadDropped;", send("Dropped")),
+        "ReadDropped] does not exist",
+        "error log: .*ReadDropped",
+        "create it, or ALTER QUEUE",
+        (procedure("Dropped", READING),),
+    ),
+    Breakage(
+        "Nobody",
+        (
+            "CREATE USER reader WITHOUT LOGIN;",
+            procedure("Nobody", READING),
+            activated("Nobody", "EXECUTE AS 'reader'"),
+            "DROP USER reader;",
+            send("Nobody"),
+        ),
+        "runs as a user that does not exist",
+        "execute_as_principal_id",
+        on("Nobody", "EXECUTE AS OWNER"),
+    ),
+    Breakage(
+        "Failing",
+        (procedure("Failing", "EXECUTE dbo.NotThere;"), activated("Failing"), send("Failing")),
+        "fails before it issues a RECEIVE",
+        "error log: .*NotThere",
+        AGAIN.format("Failing"),
+        (procedure("Failing", READING, verb="ALTER"), "{remedy}"),
+    ),
+    Breakage(
+        "Limited",
+        (
+            procedure("Limited", "BEGIN TRANSACTION; RECEIVE TOP (1) * FROM dbo.{name}; WAITFOR DELAY '00:10:00';"),
+            activated("Limited"),
+            send("Limited"),
+            send("Limited"),
+        ),
+        "all readers that MAX_QUEUE_READERS allows run",
+        "1 of 1 readers run, 1 rows wait",
+        on("Limited", "MAX_QUEUE_READERS = 2"),
+    ),
+    Breakage(
+        "Retaining",
+        (queue("Retaining", " WITH RETENTION = ON"), send("Retaining"), "RECEIVE * FROM dbo.Retaining;"),
+        "all its rows are retained",
+        "1 rows of status 0",
+        "RETENTION = OFF;",
+        (),
+    ),
+    Breakage(
+        "Notified",
+        (
+            queue("Notified"),
+            "CREATE EVENT NOTIFICATION n ON QUEUE dbo.Notified FOR QUEUE_ACTIVATION TO SERVICE 'Events',"
+            " 'current database';",
+            send("Notified"),
+        ),
+        "goes to a service that does not exist",
+        "no service Events",
+        "CREATE SERVICE [Events]",
+        ("RECEIVE * FROM dbo.Notified;",),
+    ),
+    Breakage(
+        "External",
+        (
+            "CREATE QUEUE dbo.Activator; CREATE SERVICE [Activator] ON QUEUE dbo.Activator"
+            " ([http://schemas.microsoft.com/SQL/Notifications/PostEventNotification]);",
+            queue("External"),
+            "CREATE EVENT NOTIFICATION e ON QUEUE dbo.External FOR QUEUE_ACTIVATION TO SERVICE 'Activator',"
+            " 'current database';",
+            send("External"),
+        ),
+        "a notification went to Activator, and no program has received",
+        "NOTIFIED",
+        "start the activator",
+        ("RECEIVE * FROM dbo.External;",),
+    ),
+    Breakage(
+        "to Nowhere",
+        (send("Nowhere"),),
+        "no route leads to the service",
+        "1 messages wait.*; no route names the service; transmission_status: .*could not be found",
+        "CREATE ROUTE [<name>] WITH SERVICE_NAME = N'Nowhere'",
+        (queue("Nowhere"), "RECEIVE * FROM dbo.Nowhere;"),
+    ),
+    Breakage(
+        "to Elsewhere",
+        (
+            "CREATE ROUTE elsewhere WITH SERVICE_NAME = 'Elsewhere', ADDRESS = 'TCP://127.0.0.1:1';",
+            send("Elsewhere"),
+        ),
+        "no Service Broker endpoint that is started",
+        "a route names the service; transmission_status: .*transport",
+        "CREATE ENDPOINT",
+        ("DROP ROUTE elsewhere;", queue("Elsewhere"), "RECEIVE * FROM dbo.Elsewhere;"),
+    ),
+    Breakage(
+        "to Shut",
+        (queue("Shut"), "ALTER QUEUE dbo.Shut WITH STATUS = OFF;", send("Shut")),
+        "queue",
+        "1 messages wait",
+        "WITH STATUS = ON;",
+        ("ALTER QUEUE dbo.Shut WITH STATUS = ON;", "RECEIVE * FROM dbo.Shut;"),
+    ),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def at_once() -> Iterator[None]:
+    """What lasts is waited for in one test; here nothing needs to last."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explaining, "THRESHOLD_S", 0.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def connection(instance: Instance, database: str) -> Iterator[pyodbc.Connection]:
+    opened = instance.connect(database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def find(instance: Instance, database: str) -> Iterator[Callable[..., Explanation | None]]:
+    """Looks until there is an explanation of something, or, if asked to, none."""
+    reader = Reader(instance, database=database)
+
+    def wait(what: str, *, there: bool = True) -> Explanation | None:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            explained = {
+                one.what.removeprefix("[dbo].").strip("[]"): one for one in explain(reader.look(thoroughly=True))
+            }
+            if (what in explained) == there or time.monotonic() > until:
+                return explained.get(what)
+            time.sleep(0.1)
+
+    yield wait
+    reader.close()
+
+
+@pytest.fixture(scope="module")
+def broken(connection: pyodbc.Connection) -> None:
+    """Everything is broken at once, so that the five seconds of some pass for all."""
+    for breakage in BREAKAGES:
+        for batch in breakage.spoil:
+            connection.execute(batch)
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=str)
+def test_a_reason_is_named_with_its_cure(
+    breakage: Breakage, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    import re  # noqa: PLC0415
+
+    found = find(breakage.what)
+    assert found is not None
+    assert breakage.reason in found.reason
+    assert re.search(breakage.evidence, found.evidence), found
+    assert breakage.remedy in found.remedy
+    statement = re.sub(r".*?(?=ALTER (QUEUE|DATABASE))", "", found.remedy, count=1)
+    for batch in breakage.mend:
+        connection.execute(batch.replace("{remedy}", statement))
+    if breakage.mend:
+        assert find(breakage.what, there=False) is None
+
+
+def test_locked_groups_are_told_with_the_session_that_may_hold_them(
+    instance: Instance, database: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    for batch in (queue("Locked"), send("Locked", 2), procedure("Locked", READING)):
+        connection.execute(batch)
+    holder = instance.connect(database)
+    holder.execute("BEGIN TRANSACTION; RECEIVE TOP (1) * FROM dbo.Locked;").fetchall()
+    change = "(STATUS = ON, PROCEDURE_NAME = dbo.ReadLocked, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER)"
+    connection.execute(f"ALTER QUEUE dbo.Locked WITH ACTIVATION {change};")
+    try:
+        found = find("Locked")
+        assert found is not None and "have locked the conversation groups" in found.reason
+        session = holder.execute("SELECT @@SPID;").fetchval()
+        assert f"session {session} (service-broker-harness on " in found.evidence and "INACTIVE" in found.evidence
+        assert found.remedy == f"commit it, or KILL {session};"
+    finally:
+        holder.execute("ROLLBACK;")
+        holder.close()
+    assert find("Locked", there=False) is None
+
+
+def test_who_receives_in_the_place_of_readers_is_told(
+    instance: Instance, database: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    for batch in (procedure("Stolen", "SELECT 1;"), activated("Stolen"), send("Stolen"), send("Stolen")):
+        connection.execute(batch)
+    other = instance.connect(database)
+    cursor = other.cursor()
+    waiting = (
+        "DECLARE @h uniqueidentifier; SELECT TOP (1) @h = conversation_handle FROM dbo.Stolen;"
+        " RECEIVE * FROM dbo.Stolen WHERE conversation_handle = @h;"
+        " WAITFOR (RECEIVE * FROM dbo.Stolen WHERE conversation_handle = @h), TIMEOUT 60000;"
+    )
+    session = other.execute("SELECT @@SPID;").fetchval()
+
+    def receive() -> None:
+        try:
+            cursor.execute(waiting)
+            while cursor.nextset():
+                pass
+        except pyodbc.Error:
+            pass  # cancelled
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    try:
+        found = find("Stolen")
+        until = time.monotonic() + PATIENCE_S
+        while (
+            found is None or "somebody else receives" not in found.reason or f"session {session} " not in found.evidence
+        ):
+            assert time.monotonic() < until, found
+            found = find("Stolen")
+        assert "RECEIVES_OCCURRING" in found.evidence and "receive in this database" in found.evidence
+        assert found.remedy == f"stop that program, or KILL {session};"
+    finally:
+        cursor.cancel()
+        thread.join()
+        other.close()
+    connection.execute("RECEIVE * FROM dbo.Stolen;")
+    assert find("Stolen", there=False) is None
+
+
+def test_a_disabled_broker_is_told_for_queues_and_ways(
+    connection: pyodbc.Connection, database: str, find: Callable[..., Explanation | None]
+) -> None:
+    connection.execute(queue("Silent"))
+    connection.execute(send("Silent"))
+    assert find("Silent") is not None
+    connection.execute(f"ALTER DATABASE {database} SET DISABLE_BROKER WITH ROLLBACK IMMEDIATE;")
+    connection.execute(send("Silenced"))
+    remedy = f"ALTER DATABASE [{database}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+    for what in ("Silent", "to Silenced"):
+        until = time.monotonic() + PATIENCE_S
+        while (found := find(what)) is not None and "broker" not in found.reason:
+            assert time.monotonic() < until, found
+        assert found is not None and "the broker of th" in found.reason and found.remedy == remedy
+    connection.execute(remedy)
+    connection.execute("RECEIVE * FROM dbo.Silent;")
+    assert find("Silent", there=False) is None
+
+
+def test_messages_behind_a_gap_are_no_fault_of_the_monitor() -> None:
+    gap = Queue("dbo", "Gap", 1, True, True, False, True, True, "p", True, "OWNER", 1, None, None, False, False)
+    gap.rows, gap.statuses, gap.still_s = 2, {2: 2}, 3.0
+    [found] = explain(Server("server", "here", [Database(5, "app", True, queues=[gap])]))
+    assert "a fragment or a message before them is missing" in found.reason and found.evidence == "2 rows of status 2"
