@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.failures import Declined, MachineFailure, UsageFailure  # noqa: F401  public here too
-from harness.results import Run, Tell, silent
+from harness.results import Run, Tell, reporter_for, silent
 
 if TYPE_CHECKING:
     from harness.doctor import Finding
@@ -122,7 +122,7 @@ def run_matrix(
     """
     from harness.sweep import matrix_run
 
-    reporter = _reporter(progress)
+    reporter = reporter_for(progress)
     if reduce:
         _require_java()
     outcome = matrix_run.sweep(_plain(settings), reporter, settings_file=_path(settings_file), resume=_path(resume))
@@ -152,7 +152,7 @@ def run_cell(
     """
     from harness.sweep import matrix_run
 
-    reporter = _reporter(progress)
+    reporter = reporter_for(progress)
     if reduce:
         _require_java()
     axes = {
@@ -182,7 +182,7 @@ def simulate(
     from harness.reductions.spark_session import one_jvm
     from harness.simulation import simulated_run
 
-    reporter = _reporter(progress)
+    reporter = reporter_for(progress)
     _require_java()
     if "lab" in settings:
         raise UsageFailure("simulate runs on no other lab: leave lab out, or call run_matrix")
@@ -199,7 +199,7 @@ def run_rates(cell: str, *, arrivals: Arrivals = "constant", progress: bool | Re
     """
     from harness.rates import rates_run
 
-    outcome = rates_run.run(_plain(settings), _reporter(progress), cell_id=cell, arrivals=arrivals)
+    outcome = rates_run.run(_plain(settings), reporter_for(progress), cell_id=cell, arrivals=arrivals)
     return Run(outcome.results, outcome)
 
 
@@ -220,7 +220,7 @@ def run_techniques(
     from harness.techniques import scenario_run
 
     outcome = scenario_run.run(
-        _plain(settings), _reporter(progress), scenario_file=_path(scenario_file), add_to=_path(add_to)
+        _plain(settings), reporter_for(progress), scenario_file=_path(scenario_file), add_to=_path(add_to)
     )
     return Run(outcome.results, outcome)
 
@@ -252,14 +252,6 @@ def _opened(
         ) as lab,
     ):
         yield chosen, lab
-
-
-def _reporter(progress: bool | Reporter) -> Reporter:
-    from harness import reporting
-
-    if isinstance(progress, bool):
-        return reporting.Lines(ask=False) if progress else reporting.Reporter()
-    return progress
 
 
 def _require_java() -> None:

@@ -147,7 +147,8 @@ class Lines(Notes):
         left = self._left_after(number, cell)
         if number % self._every:
             return
-        self.note(f"{self._unit} {number} of {self._total}: {cell} {outcome}: {text}{left and f', {left}'}")
+        said = f"{cell} {outcome}{text and f': {text}'}{left and f', {left}'}"
+        self.note(f"{self._unit} {number} of {self._total}: {said}")
 
 
 class Bar(Notes):
@@ -169,6 +170,7 @@ class Bar(Notes):
 
     def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
         super().begin(total, done, left, unit=unit, every=every)
+        self._update(left="", rate="", phase="")  # of what was counted before
         self._task = self._progress.add_task("", total=total, completed=done, unit=unit, left="", rate="", phase="")
         self._live.start()
 

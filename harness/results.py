@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.figures.comparison import Comparison
+    from harness.reporting import Reporter
     from harness.summary import Summary
     from harness.sweep.matrix_run import Outcome
 
@@ -25,6 +26,15 @@ Tell = Callable[[str], None]
 
 def silent(text: str) -> None:
     """Tell nobody."""
+
+
+def reporter_for(progress: bool | Reporter) -> Reporter:
+    """The reporter of a function with the keyword `progress`: True prints a line for each cell or figure."""
+    from harness import reporting
+
+    if isinstance(progress, bool):
+        return reporting.Lines(ask=False) if progress else reporting.Reporter()
+    return progress
 
 
 class Run:
@@ -182,16 +192,17 @@ class Run:
             raise ResultsError(f"{self.place} is reduced on this machine, to which it was copied: leave out --master")
         return reductions.reduce(self._of_cells(), **where, progress=tell)
 
-    def draw(self, *, tell: Tell = silent) -> list[Path]:
+    def draw(self, *, progress: bool | Reporter = False) -> list[Path]:
         """Draw `figures/` (PNG and SVG) and write `report.html`, the last of the files returned.
 
-        `tell` gets a line for each figure that is left out. Raises ResultsError if the run was not reduced.
+        `progress` is that of `run_matrix`, with a line for each figure, also for one that is left out and why. Raises
+        ResultsError if the run was not reduced.
         """
         from harness.figures import build
 
-        return build.draw(self.folder, progress=tell)
+        return build.draw(self.folder, progress=reporter_for(progress))
 
-    def report(self, *, tell: Tell = silent) -> Path:
+    def report(self, *, progress: bool | Reporter = False) -> Path:
         """Return `report.html`; where it is missing, or older than a reduced table, `draw` first."""
         from harness.records import REPORT
 
@@ -199,7 +210,7 @@ class Run:
         tables = [table.stat().st_mtime_ns for table in (self.folder / "reduced").glob("*.parquet")]
         if path.is_file() and path.stat().st_mtime_ns >= max(tables, default=0):
             return path
-        return self.draw(tell=tell)[-1]
+        return self.draw(progress=progress)[-1]
 
     def queue_course(self, cell_id: str, *, block: int = 1) -> list[Path]:
         """Draw one cell into `figures/`, second by second: queues, states of queue monitors, readers; return the files.
@@ -235,14 +246,14 @@ class Run:
         must_tell: bool = False,
         despite_differences: bool = False,
         console: Console | None = None,
-        tell: Tell = silent,
+        progress: bool | Reporter = False,
     ) -> Comparison:
         """Compare `other` (b) with this run (a): ratios of b to a with verdicts, written with figures to `output`.
 
         A verdict `faster` or `slower` needs a change beyond `threshold`, a part, and an interval that excludes no
         difference: three blocks of both runs, without which `must_tell` raises. `output` is by default a folder
-        `compare-A-B` beside this one. `console` prints the tables, and `tell` gets a line for each figure that is left
-        out. Raises ResultsError if the runs have no common cell, or differ in lab, hardware or settings without
+        `compare-A-B` beside this one. `console` prints the tables, and `progress` is that of `draw`. Raises
+        ResultsError if the runs have no common cell, or differ in lab, hardware or settings without
         `despite_differences`.
         """
         from rich.console import Console
@@ -258,7 +269,7 @@ class Run:
             must_tell=must_tell,
             despite_differences=despite_differences,
             console=console or Console(quiet=True),
-            progress=tell,
+            progress=reporter_for(progress),
         )
 
     def support_bundle(self) -> Path:

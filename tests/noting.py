@@ -1,8 +1,8 @@
-"""A reporter that keeps the notes of a run."""
+"""Reporters that keep what a user would see: the notes of a run, or the figures of a drawing."""
 
 from __future__ import annotations
 
-from harness.reporting import Reporter
+from harness.reporting import Reporter, TimeLeft
 
 
 class NotingReporter(Reporter):
@@ -11,3 +11,23 @@ class NotingReporter(Reporter):
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+
+class FigureReporter(Reporter):
+    """Keeps which figures were announced, drawn and left out, and why."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.completed: list[str] = []
+        self.left_out: dict[str, str] = {}
+
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+        assert unit == "figure"
+        self.total = total
+
+    def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
+        assert number == len(self.completed) + len(self.left_out) + 1
+        if outcome == "completed":
+            self.completed.append(cell)
+        else:
+            self.left_out[cell] = text

@@ -58,6 +58,32 @@ def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
     assert third == "cell 3 of 3: b failed: [initiator-1] was killed by signal 9 (SIGKILL)"
 
 
+def test_a_line_without_more_to_say_ends_with_the_time_left() -> None:
+    output = io.StringIO()
+    lines = Lines(Console(file=output))
+    lines.begin(total=2, done=0, unit="figure")
+    lines.cell_done(1, "gain-map", "completed", "")
+    lines.cell_done(2, "waits", "left out", "no waits were recorded")
+    assert output.getvalue().splitlines() == [
+        "figure 1 of 2: gain-map completed, 0 s left",
+        "figure 2 of 2: waits left out: no waits were recorded",
+    ]
+
+
+def test_a_bar_that_counts_other_units_afterwards_keeps_the_first_ones_above() -> None:
+    output = io.StringIO()
+    bar = Bar(Console(file=output, width=120, force_terminal=True))
+    bar.begin(total=2, done=0, unit="run")
+    bar.phase("measure")
+    bar.cell_done(2, "a", "completed", "")
+    bar.begin(total=14, done=0, unit="figure")
+    bar.cell_done(1, "waits", "completed", "")
+    bar.end()
+    above, below = [line for line in output.getvalue().splitlines() if "━" in line][-2:]
+    assert "run" in above and "2/2" in above and "measure" not in above
+    assert "figure" in below and "1/14" in below
+
+
 def test_the_bar_shows_cell_phase_rate_and_keeps_failures_on_the_screen() -> None:
     output = io.StringIO()
     bar = Bar(Console(file=output, width=120, force_terminal=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -74,7 +73,7 @@ def test_a_report_is_drawn_where_it_is_missing_or_older_than_a_table(
 ) -> None:
     page, drawn = raw_run.folder / "report.html", []
 
-    def draw(self: harness.Run, *, tell: Callable[[str], None]) -> list[Path]:
+    def draw(self: harness.Run, *, progress: bool) -> list[Path]:
         drawn.append(self.folder)
         page.touch()
         return [page]

@@ -36,6 +36,7 @@ SHOWN_TO = {
 
 def walk(*, initiators: str, server_version: str | None, settings_file: Path | None, options: dict[str, Any]) -> None:
     """Walk all steps; raises a failure of the first one that differs."""
+    from harness import reporting
     from harness.lab import opening
 
     lab = {"settings_file": settings_file, **options}
@@ -50,7 +51,9 @@ def walk(*, initiators: str, server_version: str | None, settings_file: Path | N
     with _step(4, "the instances show what explains a rate"):
         _evidence(run)
     with _step(5, "tables, figures and the report are made"):
-        say(f"the report is {run.draw(tell=say)[-1]}")
+        with reporting.on_console() as reporter:
+            *_, report = run.draw(progress=reporter)
+        say(f"the report is {report}")
     say(closing({cell["cell_id"]: cell["state"] for cell in run.cells().to_dict("records")}))
 
 

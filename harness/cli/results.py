@@ -21,7 +21,11 @@ _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow",
 
 def draw_and_show(run: harness.Run) -> None:
     """Draws the figures and the report of a reduced run; prints its results."""
-    for path in run.draw(tell=to_standard_error):
+    from harness import reporting
+
+    with reporting.on_console() as reporter:
+        files = run.draw(progress=reporter)
+    for path in files:
         if path.suffix == ".png":
             say(f"figure: {path}")
         elif path.suffix == ".html":
@@ -71,8 +75,12 @@ def figures(results: str) -> None:
     Example:
       harness figures results/20260101-120000-embedded
     """
+    from harness import reporting
+
     with one_line_errors():
-        for path in harness.Run(results).draw(tell=to_standard_error):
+        with reporting.on_console() as reporter:
+            files = harness.Run(results).draw(progress=reporter)
+        for path in files:
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 
@@ -89,8 +97,11 @@ def report(results: str, in_browser: bool) -> None:
       harness report results/20260101-120000-embedded
       harness report results/20260101-120000-embedded --open
     """
+    from harness import reporting
+
     with one_line_errors():
-        path = harness.Run(results).report(tell=to_standard_error)
+        with reporting.on_console() as reporter:
+            path = harness.Run(results).report(progress=reporter)
         say(f"report: {path}")
         if in_browser:
             _open_in_browser(path)
@@ -228,16 +239,19 @@ def compare(a: str, b: str, output: Path | None, fail_over: float | None, despit
       harness compare results/before results/after --fail-over 5%
       harness compare results/20260101-120000-embedded results/20260102-120000-simulated --despite-differences
     """
+    from harness import reporting
+
     with one_line_errors():
-        found = harness.Run(a).compare(
-            b,
-            output,
-            threshold=fail_over or harness.Run.THRESHOLD,
-            must_tell=fail_over is not None,
-            despite_differences=despite_differences,
-            console=console(),
-            tell=to_standard_error,
-        )
+        with reporting.on_console() as reporter:
+            found = harness.Run(a).compare(
+                b,
+                output,
+                threshold=fail_over or harness.Run.THRESHOLD,
+                must_tell=fail_over is not None,
+                despite_differences=despite_differences,
+                console=console(),
+                progress=reporter,
+            )
         for path in found.files:
             say(f"written: {path}")
     if fail_over is not None and found.slowdowns:

@@ -39,7 +39,7 @@ from harness.figures.reduced_run import (
     read,
 )
 from harness.records import ResultsError, read_manifest
-from harness.reporting import to_standard_error
+from harness.reporting import Reporter
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
@@ -48,18 +48,18 @@ MARGIN_IN = 0.14
 TITLE_POINTS, SUBTITLE_POINTS, FOOTER_POINTS = 13.5, 8.8, 7.6
 BOLD = 1.15  # how much wider bold letters are
 
-Progress = Callable[[str], None]
 Drawing = Callable[[], Sheet]
 Head = Callable[[Sequence[str]], str]
 
 
-def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]:
+def draw(results: Path, *, progress: Reporter | None = None) -> list[Path]:
     """Write `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; return the files, the
     report last.
 
     A run of `harness techniques` or `harness rates` has no cells: only its own figure is drawn.
-    `progress` gets a line for each figure that is left out, with the reason. Raises ResultsError.
+    `progress` counts the figures, also those that are left out, with the reason. Raises ResultsError.
     """
+    progress = progress or Reporter()
     if is_techniques_run(results):
         return _draw_techniques(results, progress)
     if is_rates_run(results):
@@ -67,6 +67,7 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     run = read(Path(results))
     head = functools.partial(origin, run.lab, run.load)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
+    progress.phase("report")
     judged = judge(run)
     table = claims.as_table(judged, run_id=run.run_id, lab=run.lab, load_model=run.load_model)
     try:
@@ -76,7 +77,7 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     return [*drawn, *tables, report.write(run, drawn, judged)]
 
 
-def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
+def _draw_techniques(results: Path, progress: Reporter) -> list[Path]:
     table = technique_bars.read(results)
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
@@ -87,7 +88,7 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
     return write(drawings, results / "figures", head, foot, progress)
 
 
-def _draw_rates(results: Path, progress: Progress) -> list[Path]:
+def _draw_rates(results: Path, progress: Reporter) -> list[Path]:
     table = rate_lines.read(results)
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
     head = functools.partial(origin, run.lab, run.load)
@@ -106,7 +107,7 @@ def draw_queue_course(results: Path, cell_id: str, block: int) -> list[Path]:
     head = functools.partial(origin, run.lab, run.load)
     name = f"queue-course-{course.cell.cell_id}-b{block}"
     figure = {name: functools.partial(queue_course.draw, course)}
-    return write(figure, results / "figures", head, footer(run), to_standard_error)
+    return write(figure, results / "figures", head, footer(run), Reporter())
 
 
 def drawings(run: Run) -> dict[str, Drawing]:
@@ -143,22 +144,24 @@ def drawings(run: Run) -> dict[str, Drawing]:
 
 
 def write(
-    drawings: Mapping[str, Drawing], folder: Path, head: Head, foot: Sequence[str], progress: Progress
+    drawings: Mapping[str, Drawing], folder: Path, head: Head, foot: Sequence[str], progress: Reporter
 ) -> list[Path]:
     """Draw, frame and save each figure; leave out a figure without data and remove its older files.
 
     `head` turns the versions that a figure shows into the line above its title.
     """
+    progress.begin(len(drawings), 0, unit="figure")
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with style.context(STYLE):
-            for name, drawing in drawings.items():
+            for number, (name, drawing) in enumerate(drawings.items(), 1):
+                progress.phase(name)
                 paths = [folder / f"{name}.{ending}" for ending in FORMATS]
                 try:
                     figure = drawing()
                 except Missing as reason:
-                    progress(f"figure {name} is left out: {reason}")
+                    progress.cell_done(number, name, "left out", str(reason))
                     for path in paths:
                         path.unlink(missing_ok=True)
                     continue
@@ -167,6 +170,7 @@ def write(
                     # Without a date in the file, the same data give the same file.
                     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
                 written += paths
+                progress.cell_done(number, name, "completed", "")
     except OSError as error:
         raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
     return written

@@ -15,14 +15,14 @@ from rich.table import Table
 
 from harness.claims.judgement import over_blocks
 from harness.figures import side_by_side
-from harness.figures.build import Drawing, Progress, write
+from harness.figures.build import Drawing, write
 from harness.figures.circumstances import forbidding, remarkable
 from harness.figures.gain import of_one_ratio
 from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.inference import BLOCKS_MIN, no_interval
 from harness.records import ResultsError, State
-from harness.reporting import to_standard_error
+from harness.reporting import Reporter
 
 ROWS_PRINTED = 24
 THRESHOLD = 0.05
@@ -62,7 +62,7 @@ def compare(
     must_tell: bool = False,
     despite_differences: bool = False,
     console: Console | None = None,
-    progress: Progress = to_standard_error,
+    progress: Reporter | None = None,
 ) -> Comparison:
     """Draw figures of `a` and `b` side by side, write and print the ratios (b divided by a) with their verdicts.
 
@@ -97,7 +97,7 @@ def compare(
     _print(
         console, runs, table, whole, notes if whole else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"]
     )
-    drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)
+    drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress or Reporter())
     return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, whole), cells, _as_table(whole))
 
 

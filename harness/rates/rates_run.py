@@ -116,6 +116,6 @@ def evaluate(results: Path, testbed: StepsTestbed, to_run: list[Step], reporter:
     if not rows:
         return
     reporter.note(f"table: {rates_table.write(results, rows)}")
-    for figure in build.draw(results):
+    for figure in build.draw(results, progress=reporter):
         if figure.suffix == ".png":
             reporter.note(f"figure: {figure}")

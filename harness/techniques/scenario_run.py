@@ -193,7 +193,7 @@ def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter
     if not rows:
         return
     reporter.note(f"table: {techniques_table.write(results, rows)}")
-    for figure in build.draw(results):
+    for figure in build.draw(results, progress=reporter):
         if figure.suffix == ".png":
             reporter.note(f"figure: {figure}")
 

@@ -86,7 +86,8 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     again = harness(tmp_path, "figures", str(results))
     assert (again.code, again.err) == (0, "")
     assert again.out.splitlines() == [
-        f"figure: {results / 'figures' / 'techniques'}.{ending}" for ending in ("png", "svg")
+        "figure 1 of 1: techniques completed",
+        *(f"figure: {results / 'figures' / 'techniques'}.{ending}" for ending in ("png", "svg")),
     ]
 
 

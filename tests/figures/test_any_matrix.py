@@ -21,6 +21,7 @@ from harness.figures.reduced_run import Missing, footer, judge, origin, read
 from harness.matrix import Cell, all_cells
 from harness.whitepaper import CLAIMS
 from tests.figures.conftest import FIGURES
+from tests.noting import FigureReporter
 from tests.results_fixture import quick_cells, write_manifest, write_reduced
 
 pytestmark = pytest.mark.drawing
@@ -104,12 +105,12 @@ def counted_run(folder):
 
 @pytest.mark.usefixtures("unrendered")
 def test_a_run_whose_messages_were_counted_says_so_and_leaves_out_what_nobody_knows(tmp_path):
-    folder, notes = counted_run(tmp_path / "run"), []
-    *_, page = draw(folder, progress=notes.append)
+    folder, reporter = counted_run(tmp_path / "run"), FigureReporter()
+    *_, page = draw(folder, progress=reporter)
     text = " ".join(page.read_text(encoding="utf-8").split())
     assert "Messages were counted, not matched one by one" in text
     assert "end to end" not in text.lower().replace("end-to-end latency", "")
-    assert "figure end-to-end is left out: messages were counted, so nobody knows when each was processed" in notes
+    assert reporter.left_out["end-to-end"] == "messages were counted, so nobody knows when each was processed"
     assert reduced_summary.read(folder).findings[-1].startswith("Messages were counted")
 
 
@@ -117,7 +118,7 @@ def test_a_run_whose_messages_were_counted_says_so_and_leaves_out_what_nobody_kn
 def test_runs_whose_messages_were_counted_are_compared_by_rates_and_calls(tmp_path):
     a, b = (counted_run(tmp_path / name) for name in "ab")
     console = Console(width=200, record=True, quiet=False, file=io.StringIO())
-    compared = comparison.compare(a, b, console=console, progress=lambda line: None)
+    compared = comparison.compare(a, b, console=console)
     text = console.export_text()
     assert "call p50" in text and "end to end" not in text
     assert compared.cells.latency_us_p50_ratio.notna().all() and compared.cells.end_to_end_us_p50_ratio.isna().all()

@@ -20,7 +20,9 @@ from harness.figures.gain import NOT_TOLD
 from harness.figures.reduced_run import Missing, clocks, footer, judge, origin, read
 from harness.matrix import Cell, all_cells
 from harness.records import ResultsError
+from harness.reporting import Reporter
 from tests.figures.conftest import FIGURES, Drawn
+from tests.noting import FigureReporter
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing
@@ -241,7 +243,7 @@ def test_files_are_png_and_svg(drawn_run):
 def test_the_same_data_give_the_same_files(quick_run, tmp_path):
     run = read(quick_run)
     some = {name: drawing for name, drawing in drawings(run).items() if name in ("figure-5-gain", "gain-map")}
-    first, second = (write(some, tmp_path / name, str, footer(run), lambda _: None) for name in ("first", "second"))
+    first, second = (write(some, tmp_path / name, str, footer(run), Reporter()) for name in ("first", "second"))
     assert len(first) == 4
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
@@ -253,8 +255,8 @@ def test_figures_without_data_are_left_out_reported_and_removed(tmp_path):
     (run / "figures").mkdir()
     stale = run / "figures" / "figure-5-gain.png"
     stale.write_bytes(b"of another time")
-    reported = []
-    *paths, _ = draw(run, progress=reported.append)
+    reporter = FigureReporter()
+    *paths, _ = draw(run, progress=reporter)
     assert {path.stem for path in paths} == {
         "figure-2-throughput-1-initiator",
         "waits",
@@ -265,20 +267,22 @@ def test_figures_without_data_are_left_out_reported_and_removed(tmp_path):
         "end-to-end",
         "queues",
     }
-    assert reported == [
-        "figure figure-3-throughput-2-initiators is left out: no completed cell with 2 initiators",
-        "figure figure-4-throughput-3-initiators is left out: no completed cell with 3 initiators",
-        "figure figure-5-gain is left out: no cell was completed with both dialog ratios",
-        "figure gain-map is left out: no cell was completed with both dialog ratios",
-        "figure page-latches is left out: in 800 samples no task was seen waiting for a page latch",
-    ]
+    assert reporter.left_out == {
+        "figure-3-throughput-2-initiators": "no completed cell with 2 initiators",
+        "figure-4-throughput-3-initiators": "no completed cell with 3 initiators",
+        "figure-5-gain": "no cell was completed with both dialog ratios",
+        "gain-map": "no cell was completed with both dialog ratios",
+        "page-latches": "in 800 samples no task was seen waiting for a page latch",
+    }
+    assert set(reporter.completed) == {path.stem for path in paths} - {"claims"}
+    assert reporter.total == len(reporter.completed) + len(reporter.left_out)
     assert not stale.exists()
 
 
 def test_a_single_cell_can_be_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "FORMATS", ("png",))
     run = write_reduced(tmp_path / "run", [Cell.parse("i2-t7-r1-p500-v2022")], lab="sqlserver")
-    sheets = {path.stem for path in draw(run, progress=lambda _: None)[:-1]}
+    sheets = {path.stem for path in draw(run)[:-1]}
     assert sheets == {
         "figure-3-throughput-2-initiators",
         "waits",
@@ -296,14 +300,14 @@ def test_a_folder_reduced_by_an_older_harness_is_drawn_without_the_missing_figur
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     for name in ("page_spread", "latch_share", "latches", "file_io"):
         (run / "reduced" / f"{name}.parquet").unlink()
-    reported = []
-    *paths, _ = draw(run, progress=reported.append)
+    reporter = FigureReporter()
+    *paths, _ = draw(run, progress=reporter)
     assert {path.stem for path in paths} == {*FIGURES, "claims"} - {"page-latches", "page-spread", "log-writes"}
-    assert reported == [
-        "figure page-latches is left out: tasks that wait for page latches were not sampled",
-        "figure page-spread is left out: the pages of the dialogs were not read (that needs the dedicated administrator connection)",
-        "figure log-writes is left out: the instances' database files were not observed",
-    ]
+    assert reporter.left_out == {
+        "page-latches": "tasks that wait for page latches were not sampled",
+        "page-spread": "the pages of the dialogs were not read (that needs the dedicated administrator connection)",
+        "log-writes": "the instances' database files were not observed",
+    }
 
 
 def test_one_version_has_no_bars_and_no_note_on_versions(tmp_path):

@@ -182,7 +182,7 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
 def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
     a = write_reduced(tmp_path / "a", CELLS)
     b = write_reduced(tmp_path / "b", CELLS[:10])
-    compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    compare(a, b, tmp_path / "out", console=console)
     assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == 10
     assert "! 14 cells that only a completed are left out" in printed(console)
 
@@ -211,7 +211,7 @@ def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, cons
     ]
     with pytest.raises(ResultsError, match=r"processors: 2 / 64.*--despite-differences compares the runs all the same"):
         compare(a, b, console=console)
-    compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None)
+    compare(a, b, tmp_path / "out", despite_differences=True, console=console)
     assert set(differences) < set(undrawn)
     for words in (*differences, "python: 3.11.7 / 3.13.1"):
         assert words in " ".join(printed(console).split())
@@ -251,7 +251,7 @@ def test_runs_without_a_common_cell_are_refused(tmp_path, console):
 def test_runs_without_a_common_version_are_compared_and_the_output_says_how(tmp_path, console):
     a = write_reduced(tmp_path / "a", quick_cells(("2022", "2025")), lab="sqlserver", shape="paper")
     b = write_reduced(tmp_path / "b", quick_cells(("2008",)), shape="paper")
-    paths = compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None).files
+    paths = compare(a, b, tmp_path / "out", despite_differences=True, console=console).files
     assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == len(CELLS)
     assert {"gain.png", "ratio-map.png"} <= {path.name for path in paths}
     said = " ".join(printed(console).split())
@@ -272,7 +272,7 @@ def test_a_model_compared_with_a_measurement_is_called_a_model(tmp_path, console
     versions = {"python": "3.11.7"}
     a = write_reduced(tmp_path / "a", CELLS, versions=versions | {"odbc_driver": "microsoft: x"}, settings=SECURE)
     b = write_reduced(tmp_path / "b", CELLS, lab="simulated", versions=versions, settings={"hardware": "paper"})
-    compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None)
+    compare(a, b, tmp_path / "out", despite_differences=True, console=console)
     assert "b: b (simulated lab, a model, closed loop, 24 cells)" in printed(console)
     assert forbidding(read(a), read(b)) == [
         "The labs differ: a is embedded, b is simulated. Their numbers do not measure one another"
@@ -369,10 +369,10 @@ def test_the_extremes_of_many_cells_are_printed(tmp_path, console):
 def test_a_slowdown_that_the_runs_tell_is_reported(tmp_path, console):
     cells = CELLS[:4]
     a, b = (write_reduced(tmp_path / name, cells, blocks=4, factor=factor) for name, factor in (("a", 1), ("b", 0.7)))
-    slower = compare(a, b, must_tell=True, console=console, progress=lambda _: None).slowdowns
+    slower = compare(a, b, must_tell=True, console=console).slowdowns
     assert slower[0].startswith("all 4 cells together (0.70, ")
     assert {words.split(" (")[0] for words in slower[1:]} == {cell.id for cell in cells}
-    faster = compare(b, a, must_tell=True, console=console, progress=lambda _: None)
+    faster = compare(b, a, must_tell=True, console=console)
     assert faster.slowdowns == []
 
 
@@ -421,7 +421,7 @@ def test_a_comparison_in_which_no_cell_counts_says_why_beside_its_ratios(tmp_pat
     a, b = (write_reduced(tmp_path / name, CELLS[:2], blocks=3) for name in "ab")
     path = b / "reduced" / "cells.parquet"
     pd.read_parquet(path).assign(state="disturbed").to_parquet(path, index=False)
-    compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    compare(a, b, tmp_path / "out", console=console)
     named = ", ".join(cell.id for cell in CELLS[:2])
     assert (
         f"! No cell counts in both runs: 6 of 6 measurements of b were disturbed ({named}): measure again without what "
