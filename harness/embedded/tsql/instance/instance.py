@@ -15,6 +15,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.store import Key, Value
+from harness.embedded.tsql.instance.application_locks import ApplicationLocks
 from harness.embedded.tsql.instance.defects import Defects
 from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger
 from harness.embedded.tsql.instance.properties import (
@@ -111,6 +112,7 @@ class Instance:
         self.configuration = Configuration()
         self.trace_flags: set[int] = set()  # global ones
         self.defects = Defects()
+        self.application_locks = ApplicationLocks()
         engine.transactions.defect = lambda defect: self.defects.report(defect, "the end of a transaction")
 
     # -- recovery ----------------------------------------------------------------------------------------------------

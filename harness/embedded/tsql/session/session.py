@@ -124,6 +124,7 @@ class Session:
     def reset(self) -> None:
         """RESETCONNECTION: as after the login, with the same id."""
         self.rollback()
+        self.instance.application_locks.release_all(self.spid)
         self.options = DEFAULTS
         self.guard = guard.of_login(self.instance, self.login)
         self.database = self.instance.engine.databases.get(self._first_database.lower(), self.database)
@@ -137,6 +138,7 @@ class Session:
     def close(self) -> None:
         """End the session; its open transaction is rolled back."""
         self.rollback()
+        self.instance.application_locks.release_all(self.spid)
         self.disconnect = None
         self.prepared.clear()
         if self.instance.sessions.get(self.spid) is self:

@@ -35,7 +35,8 @@ def register(words: str, parse: ParseFunction, node: type[Statement]) -> Callabl
 
 
 Outputs = dict[int, tuple[SqlType, Any]]  # index of an OUTPUT parameter -> its type and value
-SystemProcedure = Callable[[Session, Sequence[Parameter], ResultSink, int], Waiting[Outputs]]
+# It returns its outputs, or a status.
+SystemProcedure = Callable[[Session, Sequence[Parameter], ResultSink, int], Waiting[Outputs | int]]
 
 _PROCEDURES: dict[str, SystemProcedure] = {}
 
@@ -52,5 +53,5 @@ def call_system(
     system = _PROCEDURES.get(parts[-1].lower())
     if system is None:
         raise SqlServerError(2812, ".".join(parts))
-    outputs = yield from system(session, parameters, sink, depth)
-    return 0, outputs
+    answer = yield from system(session, parameters, sink, depth)
+    return (answer, {}) if isinstance(answer, int) else (0, answer)
