@@ -52,8 +52,8 @@ Identifier = Annotated[str, AfterValidator(_identifier)]
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=255)]
 
 
-class ServerKeys(BaseModel):
-    """The keys of `[target]` and `[[initiator]]`."""
+class LoginKeys(BaseModel):
+    """The keys by which this machine reaches a server and signs in."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -61,14 +61,19 @@ class ServerKeys(BaseModel):
     port: Port = 1433
     authentication: Literal["sql", "integrated"] = "sql"  # integrated: Windows or Kerberos, as this process's user
     user: Word | None = None
+    encrypt: Literal["optional", "mandatory", "strict"] = "optional"
+    trust_server_certificate: bool = True
+
+
+class ServerKeys(LoginKeys):
+    """The keys of `[target]` and `[[initiator]]`."""
+
     broker_port: Annotated[int, Field(ge=1024, le=32767)] = 4022  # LISTENER_PORT's range
     broker_host: Word | None = None  # what the other instances call it; host by default
     # <prefix>SSBTarget, <prefix>SSBInitiator1, ... by default; names of 128 characters have room for what follows
     database: Annotated[Identifier, Field(max_length=100)] | None = None
     existing_database: Annotated[Identifier, Field(max_length=128)] | None = None  # an application's, in its place
     admin_port: Port | None = None  # of the dedicated administrator connection, usually 1434
-    encrypt: Literal["optional", "mandatory", "strict"] = "optional"
-    trust_server_certificate: bool = True
 
 
 class _Document(BaseModel):
@@ -134,10 +139,8 @@ def read(path: Path) -> LabFile:
 
 def check(toml: TomlFile) -> LabFile:
     """The lab that a file describes; raises TomlError for the first mistake."""
-    for key in toml_file.keys(toml.values):
-        if re.search(r"passw|pwd|secret", str(key[-1]), re.IGNORECASE):
-            names = "HARNESS_PASSWORD, HARNESS_PASSWORD_TARGET, HARNESS_PASSWORD_INITIATOR_1, ..."
-            raise toml.error(key, f"passwords do not belong here: set one of {names}, or type it when asked")
+    names = "HARNESS_PASSWORD, HARNESS_PASSWORD_TARGET, HARNESS_PASSWORD_INITIATOR_1, ..."
+    refuse_passwords(toml, f"set one of {names}, or type it when asked")
     document = toml.validate(_Document)
     tables: list[Key] = [("target",), *(("initiator", number) for number in range(len(document.initiator)))]
     for table, keys in zip(tables, (document.target, *document.initiator), strict=True):
@@ -147,6 +150,13 @@ def check(toml: TomlFile) -> LabFile:
     initiators = tuple(_server(document, keys, number) for number, keys in enumerate(document.initiator, start=1))
     _check_servers(toml, document.prefix, target, initiators)
     return LabFile(toml.path, document.version, document.prefix, target, initiators, toml)
+
+
+def refuse_passwords(toml: TomlFile, instead: str) -> None:
+    """Raise TomlError for a key that is called like a password."""
+    for key in toml_file.keys(toml.values):
+        if re.search(r"passw|pwd|secret", str(key[-1]), re.IGNORECASE):
+            raise toml.error(key, f"passwords do not belong here: {instead}")
 
 
 def _server(document: _Document, keys: ServerKeys, number: int) -> Server:
@@ -166,7 +176,7 @@ def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequ
     sides: list[tuple[Key, Server]] = [(("target",), target)]
     sides += [(("initiator", number), server) for number, server in enumerate(initiators)]
     for table, server in sides:
-        _check_login(toml, table, server)
+        check_login(toml, table, server)
         if server.existing_database is None and not server.database.startswith(prefix):
             raise toml.error((*table, "database"), f"{server.database!r} does not begin with the prefix {prefix!r}")
         if "\\" in server.host:
@@ -186,7 +196,8 @@ def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequ
             raise toml.error((*table, "broker_host"), message)
 
 
-def _check_login(toml: TomlFile, table: Key, server: Server) -> None:
+def check_login(toml: TomlFile, table: Key, server: LoginKeys) -> None:
+    """Raise TomlError unless a table names its user just where it needs one."""
     if server.authentication == "sql" and server.user is None:
         raise toml.error((*table, "user"), 'missing: the SQL login (or authentication = "integrated")')
     if server.authentication == "integrated" and server.user is not None:

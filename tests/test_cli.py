@@ -36,6 +36,7 @@ COMMANDS = [
     "monitors",
     "serve",
     "worker",
+    "activator",
     "reduce",
     "figures",
     "report",

@@ -6,7 +6,7 @@ line.
 - `workloads`: workload new, workload check
 - `labs`: lab, doctor
 - `monitors`: monitors
-- `serving`: serve, worker
+- `serving`: serve, worker, activator
 - `results`: reduce, figures, report, queue-course, claims, compare, support-bundle
 - `conventions`: what they share; `outcomes`: how they end
 """
@@ -34,7 +34,7 @@ _MODULES = {
     "workload": "workloads",
     **dict.fromkeys(("lab", "doctor"), "labs"),
     "monitors": "monitors",
-    **dict.fromkeys(("serve", "worker"), "serving"),
+    **dict.fromkeys(("serve", "worker", "activator"), "serving"),
     **dict.fromkeys(("reduce", "figures", "report", "queue-course", "claims", "compare", "support-bundle"), "results"),
 }
 

@@ -1,5 +1,5 @@
-"""The commands of an instance and of a worker. `serve` imports no settings: a lab starts an instance for each of its
-servers."""
+"""The commands of an instance, a worker and an activator. `serve` imports no settings: a lab starts an instance for
+each of its servers."""
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
@@ -119,3 +119,44 @@ def worker(master: str, processes: int) -> None:
             [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), *words],
             {**os.environ, "LOCUST_SKIP_MONKEY_PATCH": "1"},
         )
+
+
+@click.command(epilog=EXIT_CODES, short_help="Start programs that read queues when they have messages.")
+@click.argument("config", type=PATH, metavar="CONFIG.toml")
+@click.option("--driver", type=click.Choice(("auto", "microsoft", "freetds")), default="auto", help="ODBC driver.")
+@click.option("--with-parent", is_flag=True, help="End when standard input ends.")
+def activator(config: Path, driver: Any, with_parent: bool) -> None:
+    """Start programs when queues need readers, as Microsoft's External Activator does: event notifications of the
+    queues say so. Scripts of sql/activation/ create them. Each program receives from its queue and ends when that is
+    empty. The activator starts it again where it crashed, keeps between min and max of it, and ends all with itself.
+
+    HARNESS_PASSWORD in the environment is the password of the login. Ctrl-C or SIGTERM end the activator; it runs on
+    where the server is lost.
+
+    \b
+    Example:
+      harness activator activator.toml
+
+    \b
+    activator.toml; relative paths of programs begin where the activator was started:
+      [server]
+      host = "sql1.example"                    # also: port, authentication, encrypt, as in lab.toml
+      user = "harness"
+      database = "Orders"
+      notification_queue = "dbo.Activation"
+
+    \b
+      [[queue]]                                # one for each queue
+      name = "dbo.Incoming"                    # database: that of [server] by default
+      command = ["python3", "-m", "harness.activator.reader"]
+      min = 0                                  # processes at a time
+      max = 4
+    """
+    from harness.activator.config import read
+    from harness.activator.supervisor import Supervisor
+    from harness.lab import drivers
+
+    with one_line_errors():
+        checked = read(config)
+        drivers.check_manager()
+        Supervisor(checked, drivers.choose(driver), say).run(with_parent=with_parent)

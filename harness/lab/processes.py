@@ -105,6 +105,11 @@ class Child:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, or minus the signal that ended it; None while it runs."""
+        return self._process.poll()
+
     def read_line(self, timeout_s: float) -> str:
         """Return the next line of its stdout. Raises ChildError if it dies first or the time is up."""
         deadline = time.monotonic() + timeout_s

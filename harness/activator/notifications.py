@@ -1,0 +1,131 @@
+"""The queue in which event notifications arrive, over one connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.activator import event
+from harness.activator.config import Config
+from harness.activator.event import Activation, NotAnEvent
+from harness.failures import MachineFailure
+from harness.lab import drivers, error_remedies, interruption
+from harness.lab.drivers import Driver, OdbcError
+from harness.lab.error_remedies import error_text
+
+if TYPE_CHECKING:
+    import pyodbc
+
+EVENT_NOTIFICATION = "http://schemas.microsoft.com/SQL/Notifications/EventNotification"
+ERROR = "http://schemas.microsoft.com/SQL/ServiceBroker/Error"
+END_DIALOG = "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
+WAIT_MS = 1000  # for a notification; processes that have ended are noticed in between
+_ANSWER_TIMEOUT_S = 30  # for a statement; a server that takes longer counts as lost
+_LOCK_TIMEOUT_MS = 2000  # the server may not have noticed yet that the last activator is gone
+_SHOWN = 200  # characters of an error's text
+
+_TAKE_LOCK = """
+DECLARE @status int;
+EXECUTE @status = sp_getapplock
+    @Resource = N'harness activator {queue}', @LockMode = 'Exclusive', @LockOwner = 'Session', @LockTimeout = {ms};
+SELECT @status;
+"""
+_RECEIVE = """
+SET NOCOUNT ON;
+BEGIN TRANSACTION;
+WAITFOR (
+    RECEIVE TOP (100) conversation_handle, message_type_name, message_body
+    FROM {queue}
+), TIMEOUT {ms};
+"""
+_COMMIT = "IF @@TRANCOUNT > 0 COMMIT TRANSACTION;"
+_END = "END CONVERSATION '{handle}';"
+
+
+class NotificationsLost(MachineFailure):
+    """The notifications cannot be read: no server, no login, no queue, or another activator reads them."""
+
+
+@dataclass
+class Received:
+    """What one transaction has received."""
+
+    activations: list[Activation] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)  # lines for the user
+
+
+class Notifications:
+    """A connection that holds the lock of its queue. Every method raises NotificationsLost; then open a new one."""
+
+    def __init__(self, config: Config, driver: Driver) -> None:
+        server = config.server
+        self._queue = server.notification_queue
+        self._place = f"{server.host}:{server.port}, {server.database}.{self._queue}"
+        if reason := error_remedies.out_of_reach(server.host, server.port):
+            raise NotificationsLost(f"{self._place}: {reason}")
+        try:
+            self._connection: pyodbc.Connection = drivers.connect(config.connection_string(driver))
+        except OdbcError as error:
+            raise NotificationsLost(f"{self._place}: {error_text(error)}") from None
+        self._connection.timeout = _ANSWER_TIMEOUT_S
+        try:
+            self._take_lock()
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_lock(self) -> None:
+        [[status]] = self._run(_TAKE_LOCK.format(queue=self._queue.lower(), ms=_LOCK_TIMEOUT_MS))
+        if status < 0:
+            raise NotificationsLost(f"{self._place}: another activator reads this queue: end one of the two")
+
+    def receive(self) -> Received:
+        """Begin a transaction and receive what is there, or wait for it up to a second. `commit` ends it."""
+        received = Received()
+        for handle, kind, body in self._run(_RECEIVE.format(queue=self._queue, ms=WAIT_MS)):
+            if kind == EVENT_NOTIFICATION:
+                try:
+                    received.activations.append(event.parse(body or b""))
+                except NotAnEvent as error:
+                    received.remarks.append(f"{self._queue}: a notification is ignored: {error}")
+                continue
+            if kind in (ERROR, END_DIALOG):
+                self._run(_END.format(handle=handle))
+                text = f": {_text(body)}" if kind == ERROR else ""
+                received.remarks.append(
+                    f"{self._queue}: the conversation of an event notification has ended{text}; "
+                    "sql/activation/notification.sql begins a new one"
+                )
+            else:
+                received.remarks.append(f"{self._queue}: a message of the type {str(kind)[:_SHOWN]} is ignored")
+        return received
+
+    def commit(self) -> None:
+        self._run(_COMMIT)
+
+    def close(self) -> None:
+        """Roll back what is not committed."""
+        interruption.close(self._connection)
+
+    def _run(self, statement: str) -> list[Any]:
+        try:
+            with self._connection.cursor() as cursor:
+
+                def ask() -> list[Any]:
+                    cursor.execute(statement)
+                    while cursor.description is None:
+                        if not cursor.nextset():
+                            return []
+                    rows: list[Any] = cursor.fetchall()
+                    return rows
+
+                return interruption.call(cursor, ask)
+        except OdbcError as error:
+            raise NotificationsLost(f"{self._place}: {error_text(error)}") from None
+
+
+def _text(body: bytes | None) -> str:
+    """The description in an error message: `<Error ...><Code>-1</Code><Description>...</Description></Error>`."""
+    text = (body or b"").decode("utf-16", "replace")
+    _, _, description = text.partition("<Description>")
+    return " ".join((description.partition("</Description>")[0] or text).split())[:_SHOWN]

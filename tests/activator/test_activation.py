@@ -1,0 +1,137 @@
+"""Activators and readers as processes, on an embedded instance: nothing is lost, nothing stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections import Counter
+
+import pyodbc
+import pytest
+
+from harness.lab import scripts
+from tests.activator.conftest import NAMES
+from tests.commands import harness
+from tests.processes import children_of, is_alive
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.process
+
+EVENT = (
+    "<EVENT_INSTANCE><EventType>QUEUE_ACTIVATION</EventType><PostTime>2026-01-01T00:00:00.000</PostTime>"
+    "<DatabaseName>Orders</DatabaseName><SchemaName>dbo</SchemaName><ObjectName>{}</ObjectName></EVENT_INSTANCE>"
+)
+NOTIFY = """
+DECLARE @h uniqueidentifier;
+BEGIN DIALOG @h FROM SERVICE Sender TO SERVICE '//Test/Activation'
+    ON CONTRACT [http://schemas.microsoft.com/SQL/Notifications/PostEventNotification] WITH ENCRYPTION = OFF;
+SEND ON CONVERSATION @h MESSAGE TYPE [http://schemas.microsoft.com/SQL/Notifications/EventNotification] (?);
+"""
+
+
+def test_readers_start_with_messages_end_with_the_queue_and_start_again(site):
+    site.write(max=2)
+    with site.connect() as connection, site.activator() as activator:
+        site.wait_for_line("ended with exit code 0")  # the first found nothing
+        for turn in (1, 2):
+            site.send(connection, *(b"%d-%d" % (turn, number) for number in range(30)))
+            wait_until(lambda turn=turn: len(site.stored(connection)) == 30 * turn)
+            wait_until(lambda: not children_of(activator.pid))
+        assert site.stored(connection) == [b"%d-%d" % (turn, number) for turn in (1, 2) for number in range(30)]
+
+        again = harness(site.folder, "activator", "a.toml", HARNESS_PASSWORD=site.password)
+        assert again.code == 3
+        assert again.line.endswith("Orders.dbo.Activation: another activator reads this queue: end one of the two")
+
+        started = len(site.lines("started"))
+        for name in ("Incoming", "Incoming", "Unknown"):  # twice the same
+            connection.execute(NOTIFY + "END CONVERSATION @h;", EVENT.format(name).encode("utf-16"))
+        connection.execute(
+            NOTIFY + "END CONVERSATION @h WITH ERROR = 1 DESCRIPTION = 'enough';", "<x/>".encode("utf-16")
+        )
+        site.wait_for_line("no [[queue]] names 'Orders.dbo.Unknown', so its notifications are ignored")
+        site.wait_for_line("dbo.Activation: a notification is ignored: it has no EventType")
+        site.wait_for_line(
+            "the conversation of an event notification has ended: enough; sql/activation/notification.sql"
+        )
+        wait_until(lambda: connection.execute("SELECT COUNT(*) FROM dbo.Activation;").fetchval() == 0)
+        wait_until(lambda: not children_of(activator.pid))
+        assert len(site.lines("started")) == started + 1
+
+        activator.send_signal(signal.SIGTERM)
+        assert activator.wait() == 130
+        scripts.run(connection, "activation/drop.sql", NAMES)
+        left = connection.execute("SELECT COUNT(*) FROM sys.services WHERE name = '//Test/Activation';").fetchval()
+        assert left == 0
+        scripts.run(connection, "activation/drop.sql", NAMES)
+
+
+@pytest.mark.thorough
+def test_a_program_that_crashes_is_started_again_between_min_and_max_and_dies_with_a_killed_activator(site):
+    site.write(["sleep", "1000"], min=2, max=3)
+    with site.connect() as connection, site.activator() as activator:
+        site.wait_for_line("2 of at most 3")
+        site.send(connection, b"x")  # nobody receives it
+        site.wait_for_line("3 of at most 3")
+        children_of(activator.pid)[0].kill()
+        site.wait_for_line("was killed by signal 9 (SIGKILL)")
+        site.wait_for_line("3 of at most 3", count=2)
+        processes = children_of(activator.pid)
+        assert len(processes) == 3
+        activator.kill()
+        wait_until(lambda: not any(map(is_alive, processes)))
+    site.write(["sh", "-c", "sleep 1000; true"], min=2, max=2)
+    with site.activator() as activator:
+        processes = wait_until(lambda: len(found := children_of(activator.pid)) >= 4 and found)  # shells and sleeps
+        activator.send_signal(signal.SIGINT)
+        assert activator.wait() == 130
+        assert not any(map(is_alive, processes))
+
+
+def test_nothing_is_lost_while_activators_readers_and_the_server_are_killed(site):
+    site.write(max=3)
+    sent: set[bytes] = set()
+    stop = threading.Event()
+
+    def send_on(sender: int) -> None:
+        """Messages of which the server has confirmed each; a connection that breaks is opened again."""
+        number = 0
+        while not stop.is_set():
+            with contextlib.suppress(pyodbc.Error), site.connect() as connection:
+                handle = site.send(connection, last=False)
+                while not stop.wait(0.01):
+                    number += 1
+                    body = b"%d-%d" % (sender, number)
+                    connection.execute(f"SEND ON CONVERSATION '{handle}' (?);", body)
+                    sent.add(body)
+            stop.wait(0.1)
+
+    senders = [threading.Thread(target=send_on, args=(sender,)) for sender in range(2)]
+    with site.activator() as first:
+        for sender in senders:
+            sender.start()
+        site.wait_for_line("started", count=2)
+        [reader, *_] = wait_until(lambda: children_of(first.pid))
+        reader.kill()
+        site.wait_for_line("SIGKILL")
+        first.kill()
+    with site.activator() as second:
+        site.wait_for_line("reading", count=2)
+        site.server.kill()
+        site.wait_for_line("next try in 1 s")
+        site.start()
+        site.wait_for_line("connected again")
+        confirmed = len(sent)
+        wait_until(lambda: len(sent) > confirmed + 50)
+        stop.set()
+        for sender in senders:
+            sender.join()
+        with site.connect() as connection:
+            wait_until(lambda: sent <= set(site.stored(connection)))
+            wait_until(lambda: not children_of(second.pid))
+            assert max(Counter(site.stored(connection)).values()) == 1
+            assert connection.execute("SELECT COUNT(*) FROM dbo.messageErrors;").fetchval() == 0
+        os.kill(second.pid, signal.SIGTERM)
+        assert second.wait() == 130
