@@ -18,6 +18,7 @@ from typing import Literal
 Arrivals = Literal["constant", "poisson"]
 
 CLOSED_LOOP = "closed loop"
+OPEN_LOOP = "open loop"
 ARRIVAL_WORDS: Mapping[Arrivals, str] = {"constant": "constant intervals", "poisson": "Poisson arrivals"}
 # Measured against a server that answers at once, a worker makes 62,000 calls/s (`harness.load`).
 RATE_MAX_PER_S = 60_000

@@ -32,6 +32,7 @@ from harness.load.messages import (
     encode,
 )
 from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share, WorkerClock
+from harness.load_model import CLOSED_LOOP, OPEN_LOOP
 from harness.matrix import Cell
 from harness.places import LOCUSTFILE
 from harness.records import write_calls
@@ -59,6 +60,7 @@ class WebPage:
     payload_bytes: int = 100  # the same
     payloads: Sequence[int] = ()  # which the page suggests
     payload_is_mean: bool = False  # messages have sizes of their own
+    begins_dialogs: bool = False  # a dialog for each message: no ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,9 +346,17 @@ class LocustClients:
         if web is not None:
             options += ["--web-page", str(web.port), "--lab", web.lab, "--initiators-max", str(web.initiators_max)]
             options += ["--banner", web.banner, *(["--is-sql-server"] if web.is_sql_server else [])]
-            options += ["--rate", web.rate, "--payload-bytes", str(web.payload_bytes)]
+            options += [
+                "--load-model",
+                OPEN_LOOP if web.rate else CLOSED_LOOP,
+                "--rate",
+                web.rate,
+                "--payload-bytes",
+                str(web.payload_bytes),
+            ]
             options += ["--payloads", " ".join(map(str, web.payloads))]
             options += ["--payload-is-mean"] if web.payload_is_mean else []
+            options += ["--begins-dialogs", "--dialog-ratio", "1"] if web.begins_dialogs else []
         # The web server needs gevent's locks.
         child = self._child("locust-master", "" if web else "1", "-m", "harness.load.master", *options)
         self._master = _Peer(child.name, "", child, child)

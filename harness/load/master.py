@@ -9,6 +9,7 @@ from __future__ import annotations
 import locust  # isort: skip  before anything else: it patches the standard library for gevent
 
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -22,6 +23,8 @@ from locust.runners import STATE_MISSING
 from harness.load import sealed_sockets
 from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, Pipe, TestClient, version
 from harness.load.messages import Dismiss, Done, Joined, Listen, Listening, Refused, StartUsers, WorkerLost
+
+logger = logging.getLogger("harness.load.master")
 
 WORKER_TIMEOUT_S = 30.0  # for a worker process to appear on a busy machine
 # Locust calls a worker missing after so many seconds without a heartbeat. Its 3 are too few on a busy machine.
@@ -130,6 +133,7 @@ class Master:
             self._pipe.tell(Refused(other))
             return
         joined = self._joined[msg.node_id] = Joined(msg.node_id, host, process)
+        logger.info("worker %s of %s has joined, process %d", msg.node_id, host, process)
         self._pipe.tell(joined)
 
     def _on_line(self, msg: Any, **_: Any) -> None:
@@ -169,6 +173,7 @@ def add_options(parser: Any) -> None:
         parser.add_argument("--is-sql-server", action="store_true", include_in_web_ui=False)
         parser.add_argument("--payloads", default="", include_in_web_ui=False)
         parser.add_argument("--payload-is-mean", action="store_true", include_in_web_ui=False)
+        parser.add_argument("--begins-dialogs", action="store_true", include_in_web_ui=False)
         add_fields(parser, known.initiators_max)
 
 
@@ -184,6 +189,7 @@ def main() -> None:
     master = Master(environment, pipe, options.master_bind_host, options.master_bind_port)
     handlers: Handlers = {Listen: master.listen, StartUsers: master.start_users, Dismiss: master.dismiss}
     if options.web_page is not None:
+        logging.getLogger("harness").setLevel("INFO")  # for the page's tab Logs
         from harness.load.web import WebInterface  # noqa: PLC0415  only `harness ui` needs it
 
         own = WebInterface(environment, master, pipe, options)

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.load.plan import GeneratorHealth, Share
-from harness.load_model import CLOSED_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
+from harness.load_model import CLOSED_LOOP, OPEN_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
 from harness.matrix import axis_value, which_dialogs
 from harness.message_bodies import Bodies
 from harness.workload_file import Client
@@ -192,7 +192,15 @@ class WebScenario:
 
     @classmethod
     def from_form(cls, form: Mapping[str, str], initiators_max: int) -> WebScenario:
-        """The scenario of a submitted form; raises BadScenario for the first wrong field."""
+        """The scenario of a submitted form; raises BadScenario for the first wrong field.
+
+        Its field `load_model` says whether the rate counts. Without that field a rate makes an open loop.
+        """
+        model = form.get("load_model", "")
+        if model == CLOSED_LOOP:
+            form = {**form, "rate": ""}
+        elif model == OPEN_LOOP and not form.get("rate", "").strip():
+            raise BadScenario(f"an {OPEN_LOOP} needs a rate of each initiator, such as 500/s")
         values: dict[str, Any] = {}
         for name, default in cls().fields().items():
             text = form.get(name, str(default)).strip()
@@ -219,7 +227,7 @@ class WebScenario:
         initiators = f"{self.initiators} initiator{'s' if self.initiators > 1 else ''}"
         dialogs = which_dialogs(self.dialog_ratio)
         payload = f"{self.payload_bytes:,} bytes{' on average' * payload_is_mean}"
-        load = f"open loop, {self.rate}" if self.rate else CLOSED_LOOP
+        load = f"{OPEN_LOOP}, {self.rate}" if self.rate else CLOSED_LOOP
         return f"{initiators} × {self.threads} threads, {dialogs}, {payload}, {load}"
 
 
@@ -255,6 +263,9 @@ class EndScenario(Message):
 @dataclass(frozen=True)
 class Ended(Answer):
     problems: Sequence[str]
+
+
+READY = "ready"  # the status in which the page waits for a scenario
 
 
 @dataclass(frozen=True)

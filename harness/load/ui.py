@@ -23,6 +23,7 @@ from harness.lab.opening import Selection, Topology
 from harness.lab.scripts import ScriptError
 from harness.load.locust_clients import Elsewhere, LocustClients, WebPage
 from harness.load.messages import (
+    READY,
     Answer,
     BeginScenario,
     Done,
@@ -241,17 +242,24 @@ def main(
             payload_bytes,
             suggested_payloads(workload, payload_bytes),
             payload_is_mean=bodies is not None and bodies.mean_bytes is not None,
+            begins_dialogs=workload.client.begins_dialogs,
         )
+
+        def tell(text: str) -> None:
+            say(text)
+            clients.tell_master(Status(text))
+
         clients = stack.enter_context(
             LocustClients(
                 log_directory=directory / "logs",
                 web=web,
                 elsewhere=Elsewhere.of(settings),
                 per_initiator=settings.workers_per_initiator,
-                tell=say,
+                tell=tell,
             )
         )
         clients.launch(1)
+        clients.tell_master(Status(READY))
         # The embedded lab has no page latches.
         looks = Looks(opened.instances, has_page_latches=topology.kind == "sqlserver")
         stack.enter_context(Feed(looks, clients.tell_master))

@@ -23,6 +23,7 @@ from locust.runners import STATE_RUNNING, STATE_STOPPING
 from harness.load.locust_process import Pipe
 from harness.load.looks_page import LooksPage
 from harness.load.messages import (
+    READY,
     Answer,
     BadScenario,
     BeginScenario,
@@ -34,6 +35,7 @@ from harness.load.messages import (
     WebScenario,
     WorkerLost,
 )
+from harness.load_model import CLOSED_LOOP, OPEN_LOOP
 from harness.matrix import DIALOG_RATIOS, THREADS, bounds
 
 logger = logging.getLogger(__name__)
@@ -71,7 +73,8 @@ class WebInterface:
         self._payload_is_mean = options.payload_is_mean
         self._master = master
         self._pipe = pipe
-        self._status = "ready"
+        self._status = READY
+        self._failing: set[str] = set()  # what was missing in the last look
         self._failure = ""  # why the last scenario ended by itself
         self._is_making_ready = False
         self._cell: gevent.Greenlet | None = None
@@ -99,12 +102,23 @@ class WebInterface:
         if web_ui.greenlet.ready():
             web_ui.greenlet.get()  # raises what prevented it: another process took the port a moment ago
         gevent.spawn(stats.stats_history, environment.runner)
+        logger.info("%s", options.banner or options.lab)
 
     def _on_status(self, status: Status) -> None:
-        self._status = status.text
+        self._say(status.text)
+
+    def _say(self, text: str) -> None:
+        self._status = text
+        logger.info("%s", text)
 
     def _on_looked(self, looked: Looked) -> None:
         self._looks_page.add(looked)
+        failing = set(looked.failures)
+        for failure in sorted(failing - self._failing):
+            logger.warning("not shown: %s", failure)
+        if self._failing and not failing:
+            logger.info("all instances are shown again")
+        self._failing = failing
 
     def _on_worker_lost(self, lost: WorkerLost) -> None:
         self._master.forget(lost.worker)
@@ -120,7 +134,8 @@ class WebInterface:
         try:
             self._make_ready(request.form)
         except (BadScenario, RuntimeError) as error:
-            self._status = "ready"
+            self._say(READY)
+            logger.warning("not started: %s", error)
             return jsonify({"success": False, "message": str(error)})
         return None
 
@@ -140,7 +155,7 @@ class WebInterface:
             self._is_making_ready = False
         self._master.assign(ready.users)
         self._failure = ""
-        self._status = scenario.words(payload_is_mean=self._payload_is_mean)
+        self._say(scenario.words(payload_is_mean=self._payload_is_mean))
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
         if user_count:
@@ -173,17 +188,23 @@ class WebInterface:
             return
         for problem in ended.problems:
             logger.warning("%s", problem)
-        self._status = self._failure or "stopped"
+        self._say(self._failure or "stopped")
 
 
 def add_fields(parser: Any, initiators_max: int) -> None:
     """Adds the scenario's fields as options: Locust's start form asks for them, with what was given as defaults."""
+    parser.add_argument(
+        "--load-model",
+        choices=[CLOSED_LOOP, OPEN_LOOP],
+        default=CLOSED_LOOP,
+        help=f"{CLOSED_LOOP}: a thread sends again when its call has returned; {OPEN_LOOP}: at a rate",
+    )
+    fields = WebScenario().fields()
+    parser.add_argument("--rate", default=fields.pop("rate"), help=f"of an {OPEN_LOOP}: 500/s per initiator")
     valid = bounds(initiators_max)
-    for name, default in WebScenario().fields().items():
-        if name == "rate":
-            parser.add_argument("--rate", default=default, help="open loop: 500/s per initiator; empty: closed loop")
-            continue
-        meaning = f"{valid[name][0]:,} to {valid[name][-1]:,}{MEANINGS[name]}"
+    for name, default in fields.items():
+        values, meaning = valid[name], MEANINGS[name]
+        meaning = f"{values[0]:,} to {values[-1]:,}{meaning}" if len(values) > 1 else meaning.strip()
         # As text, since a payload may have a unit.
         parser.add_argument(f"--{name.replace('_', '-')}", default=str(default), help=meaning, is_required=True)
 
@@ -203,6 +224,18 @@ def add_own_page_parts(own: str, response: Response) -> Response:
     return response
 
 
+def fixed_fields(options: Any) -> dict[str, str]:
+    """The fields of which lab and workload allow one value, with the reason: the form shows them in grey."""
+    found = {}
+    if options.initiators_max == 1:
+        found["initiators"] = "this lab has one initiator"
+    if options.begins_dialogs:
+        found["dialog_ratio"] = "this workload begins a dialog for each message, so no dialogs are left unused"
+    if options.payload_is_mean:
+        found["payload_bytes"] = "the mean of the sizes that this workload gives its messages"
+    return found
+
+
 def own_page_parts(options: Any) -> str:
     """`scenario.html`, which unfolds the form and has a line of status, and a list of suggestions for each field that
     has some: `scenario.html` ties it to the field of that name.
@@ -215,10 +248,14 @@ def own_page_parts(options: Any) -> str:
         "dialog_ratio": DIALOG_RATIOS,
         "payload_bytes": options.payloads.split(),
     }
+    fixed = "".join(
+        f'<span hidden data-fixed="{name}" title="{escape(why)}"></span>' for name, why in fixed_fields(options).items()
+    )
     kind = "sql-server" if options.is_sql_server else "other"
     banner = f'<div id="lab-banner" class="{kind}" role="note">{escape(options.banner)}</div>'
     return (
         banner
+        + fixed
         + files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8")
         + "".join(
             f'<datalist id="suggested_{name}" data-field="{name}">'

@@ -78,6 +78,13 @@ def test_a_form_may_have_any_value_that_a_cell_may_have():
     assert WebScenario.from_form(form, 5) == WebScenario(5, 500, 300, 4096)
 
 
+def test_the_load_model_of_a_form_says_whether_its_rate_counts():
+    assert WebScenario.from_form({"load_model": "closed loop", "rate": "20/s"}, 1).rate_per_s is None
+    assert WebScenario.from_form({"load_model": "open loop", "rate": "20/s"}, 1).rate_per_s == 20
+    with pytest.raises(BadScenario, match="an open loop needs a rate of each initiator, such as 500/s"):
+        WebScenario.from_form({"load_model": "open loop", "rate": " "}, 1)
+
+
 @pytest.mark.parametrize(
     "name, value, message",
     [

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -82,7 +83,8 @@ def requests(stats):
 def test_the_start_form_has_the_scenarios_fields_in_order(page):
     html = page.get("/")
     options = json.loads(html.split("window.templateArgs = ")[1].split("\n")[0])["extra_options"]
-    assert list(options) == list(FIELDS)
+    assert list(options) == ["load_model", "rate", "initiators", "threads", "dialog_ratio", "payload_bytes"]
+    assert options["load_model"]["choices"] == ["closed loop", "open loop"]
     assert [options[name]["choices"] for name in FIELDS] == [None] * 5
     assert options["initiators"]["help_text"] == "1 to 5 instances that send"
     assert '<datalist id="suggested_dialog_ratio" data-field="dialog_ratio"><option value="1">' in html
@@ -136,6 +138,19 @@ def test_clients_that_cannot_log_in_stop_the_scenario_with_the_reason(page):
     assert "Login failed for user 'sa'" in stats["errors"][0]["error"]
     page.wait_for(lambda stats: stats["state"] in ("ready", "stopped"), "stop")
     assert "Login failed for user 'sa'" in page.status()
+
+
+def test_the_logs_say_what_the_harness_did(page):
+    page.post("/swarm", threads="none")
+    logs = "\n".join(json.loads(page.get("/logs"))["master"])
+    for line in (
+        "INFO/harness.load.web: Echo, not SQL Server: it only answers",
+        "WARNING/harness.load.web: not shown: initiator-1: connection refused",
+        "INFO/harness.load.web: all instances are shown again",
+        "WARNING/harness.load.web: not started: threads 'none' is not valid: 1 to 1,000",
+    ):
+        assert line in logs
+    assert re.search(r"INFO/harness.load.master: worker \S+ of \S+ has joined, process \d+", logs)
 
 
 def test_failed_calls_show_as_failures(page):
