@@ -47,6 +47,9 @@ def monitors(
     It only reads, creates nothing, and takes at most one per cent of a core of the server: where a look is dear, it
     looks less often. A right that the login lacks is named, and the rest is shown. Rates are those between two looks.
 
+    Flags: broker-off (the database's), OFF (the queue), idle (its activation is off), event (event notification),
+    retains (RETENTION = ON), poison (five rollbacks do not switch it off).
+
     \b
     Examples:
       harness monitors --server sql1.example                            integrated authentication
@@ -80,7 +83,7 @@ def monitors(
             return
         for shown in servers:
             say(f"{shown.name} {shown.address}")
-            terminal.print(showing.view(shown, width=terminal.width))
+            terminal.print(showing.view(shown, terminal))
 
 
 def _instances(server: str | None, user: str | None, lab_file: Path | None, driver: str | None) -> list[Instance]:

@@ -73,7 +73,7 @@ def _switched_off(database: Database, queue: Queue) -> Why:
     if queue.log:
         evidence += f"; error log: {queue.log[-1]}"
     if database.transmission_rows:
-        evidence += f"; {database.transmission_rows} rows in the transmission queue"
+        evidence += f"; {database.transmission_rows} rows in the database's transmission queue"
     remedy = f"mend what rolls back or take out the message, then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
     return reason, evidence, remedy
 

@@ -17,7 +17,6 @@ from harness.monitors.reading import SHARE, Reader
 from harness.monitors.state import Server
 
 _SLICE_S = 0.1  # of a pause, after which a signal is noticed
-_OTHER_LINES = 12  # of a terminal, beside the table
 
 
 def look_twice(readers: Sequence[Reader], *, apart_s: float) -> list[Server]:
@@ -46,7 +45,7 @@ def frame(readers: Sequence[Reader], console: Console) -> tuple[RenderableType, 
     """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
     parts: list[RenderableType] = []
     costs = [0.0]
-    rows = max(3, (console.height - _OTHER_LINES) // len(readers))
+    height = console.height // len(readers) - 1
     for reader in readers:
         try:
             server = reader.look()
@@ -55,7 +54,7 @@ def frame(readers: Sequence[Reader], console: Console) -> tuple[RenderableType, 
             continue
         costs.append(server.cost_s)
         parts.append(Rule(f"{server.name} {server.address}  {time.strftime('%H:%M:%S')}"))
-        parts.append(showing.view(server, width=console.width, queues=rows))
+        parts.append(showing.view(server, console, height=height))
     return Group(*parts), max(costs)
 
 

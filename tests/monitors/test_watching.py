@@ -1,0 +1,121 @@
+"""The live view: what fits a terminal, what goes on without a database or a server, and how it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from harness.lab.instances import Instance
+from harness.monitors import watching
+from harness.monitors.reading import Reader
+from tests.monitors.conftest import send
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+
+def console(width: int, height: int = 40) -> Console:
+    return Console(width=width, height=height, file=io.StringIO(), force_terminal=True, color_system=None)
+
+
+def shown(reader: Reader, width: int = 120, height: int = 40) -> str:
+    terminal = console(width, height)
+    terminal.print(watching.frame([reader], terminal)[0])
+    assert isinstance(terminal.file, io.StringIO)
+    return terminal.file.getvalue()
+
+
+@pytest.fixture
+def reader(instance: Instance, database: str) -> Iterator[Reader]:
+    with instance.connect(database) as connection:
+        for number in range(30):
+            connection.execute(
+                f"IF OBJECT_ID(N'dbo.Orders{number}') IS NULL CREATE QUEUE dbo.Orders{number} WITH RETENTION = ON;"
+            )
+        connection.execute(
+            "IF NOT EXISTS (SELECT 1 FROM sys.services WHERE name = N'Orders')"
+            " CREATE SERVICE [Orders] ON QUEUE dbo.Orders7 ([DEFAULT]);"
+        )
+        connection.execute(send("Orders", 3))
+    opened = Reader(dataclasses.replace(instance))
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_view_fits_a_terminal_and_what_is_explained_comes_first(reader: Reader, database: str, width: int) -> None:
+    reader.look()
+    lines = shown(reader, width, 24).splitlines()
+    assert max(map(len, lines)) <= width and len(lines) <= 24
+    first = next(line for line in lines if "Orders" in line)
+    assert "Orders7 " in first and "retains" in first and "none" in first, first
+    assert any("nothing reads it" in line for line in lines)
+    assert any("more queues with fewer messages" in line for line in lines)
+    assert ("activated" in "".join(lines)) == (width == 200)
+
+
+def test_the_view_goes_on_when_a_database_vanishes_and_when_it_comes_back(
+    instance: Instance, reader: Reader, database: str
+) -> None:
+    with instance.connect("master") as connection:
+        connection.execute("CREATE DATABASE brief;")
+        connection.execute("USE brief; CREATE QUEUE dbo.Short; USE master;")
+        reader.look()
+        assert "brief.dbo.Short" in shown(reader, height=90)
+        connection.execute("DROP DATABASE brief;")  # nothing of the view is in it
+        gone = shown(reader, height=90)
+        assert "dbo.Short" not in gone and "dbo.Orders7" in gone
+        connection.execute("CREATE DATABASE brief;")
+        connection.execute("USE brief; CREATE QUEUE dbo.Again; USE master;")
+        reader.look(thoroughly=True)
+        assert "brief.dbo.Again" in shown(reader, height=90)
+        connection.execute("DROP DATABASE brief;")
+
+
+def test_the_view_goes_on_when_the_server_does_not_answer_for_a_moment(instance: Instance, database: str) -> None:
+    place = dataclasses.replace(instance)
+    reader = Reader(place)
+    reader.look()
+    reader.close()  # as a connection that broke
+    place.port = 1
+    assert "no answer, trying again: target (127.0.0.1:1): nothing listens there" in " ".join(
+        shown(reader, 200).split()
+    )
+    place.port = instance.port
+    assert "ready" in shown(reader)
+    reader.close()
+
+
+def test_ctrl_c_ends_the_view_with_130_and_one_line(instance: Instance, database: str) -> None:
+    assert instance.login is not None
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "HARNESS_PASSWORD": instance.login.password, "COLUMNS": "100", "LINES": "30"}
+    words = ["monitors", "--server", f"{instance.host},{instance.port}", "--user", "sa", "--watch", "200ms"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *words], stdin=follower, stdout=follower, stderr=follower, env=environment
+    )
+    os.close(follower)
+    said = b""
+    try:
+        while said.count(b"monitor") < 2:  # the head of two frames
+            said += os.read(leader, 4096)
+        process.send_signal(signal.SIGINT)
+        try:
+            while chunk := os.read(leader, 4096):
+                said += chunk
+        except OSError:
+            pass  # the other end is closed
+        assert process.wait(30) == 130
+    finally:
+        process.kill()
+        process.wait()
+        os.close(leader)
+    assert said.decode().splitlines()[-1] == "harness: interrupted" and b"Traceback" not in said
