@@ -23,8 +23,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -212,10 +214,9 @@ def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], valu
     """
     # All points at once: Pandas takes as long for one as for a hundred.
     logs = block_means(repeated(rows.dropna(subset=[value]), member, by), member, value, by)
-    found = [
-        dict(zip(by, point, strict=True)) | asdict(interval_of_ratio(of_point.to_numpy()))
-        for point, of_point in logs.reset_index(name="log").groupby(list(by)).log
-    ]
+    # The rows of a point follow one another.
+    points = groupby(logs.reset_index().itertuples(index=False, name=None), itemgetter(slice(len(by))))
+    found = [(*point, *astuple(interval_of_ratio([row[-1] for row in of_point]))) for point, of_point in points]
     table = pd.DataFrame(found, columns=[*by, *Interval.__slots__])
     adjusted = benjamini_hochberg([None if pd.isna(each) else each for each in table.p_value])
     table[["low", "high", "p_value"]] = table[["low", "high", "p_value"]].astype(float)

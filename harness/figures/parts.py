@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, Formatter, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from harness.figures.reduced_run import listed
@@ -307,28 +307,30 @@ def log_thread_axis(ax: Axes, values: Sequence[int], label: str, *, name: Callab
 
 
 def _thread_ticks(ax: Axes, ticks: Sequence[int], name: Callable[[int], str]) -> None:
-    """Place the ticks; the number of a tick is written if the panel has room for it beside those of more threads.
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(_ThreadNumbers(ax, ticks, name))
+
+
+class _ThreadNumbers(Formatter):
+    """The numbers at the ticks; that of a tick is written if the panel has room for it beside those of more threads.
 
     The final width of a panel is known only when it is drawn.
     """
 
-    downwards = ticks[::-1]
-    points = [(tick, 0) for tick in downwards]
+    def __init__(self, ax: Axes, ticks: Sequence[int], name: Callable[[int], str]) -> None:
+        self._ax, self._downwards, self._name = ax, ticks[::-1], name
 
-    def text(value: float, _: int | None) -> str:
-        wide = NUMBER_WIDTH_POINTS * max(len(name(ticks[-1])) / 2, 1)
-        places = ax.transData.transform(points)[:, 0] * 72 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
-        named = math.inf  # the place of the last number
-        for tick, place in zip(downwards, places.tolist(), strict=True):
-            if named - place >= wide:
-                named = place
-                if tick == round(value):
-                    return name(tick)
-        return ""
-
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(text))
+    def format_ticks(self, values: Iterable[float]) -> list[str]:
+        wide = NUMBER_WIDTH_POINTS * max(len(self._name(self._downwards[0])) / 2, 1)
+        points_per_pixel = 72 / self._ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+        places = self._ax.transData.transform([(tick, 0) for tick in self._downwards])[:, 0] * points_per_pixel
+        named, last = set(), math.inf  # `last` is the place of the last number
+        for tick, place in zip(self._downwards, places.tolist(), strict=True):
+            if last - place >= wide:
+                last = place
+                named.add(tick)
+        return [self._name(tick) if tick in named else "" for tick in map(round, values)]
 
 
 def log_value_axis(ax: Axes, lowest: float, highest: float) -> None:
