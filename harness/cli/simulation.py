@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import csv as csv_module
 import os
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PREFLIGHT, USAGE, Fai
 from harness.cli.results import draw_and_show
 
 if TYPE_CHECKING:
+    from harness.reporting import Reporter
     from harness.simulation.calibration import Bench, Measure, ReferenceNumbers
     from harness.simulation.parameters import Parameters
 
@@ -167,6 +167,7 @@ def calibrate(  # noqa: PLR0917
         if path:
             _require_writable(path)
     with one_line_errors():
+        from harness import reporting
         from harness.simulation import calibration, parameters
 
         model = parameters.read(hardware)
@@ -179,12 +180,12 @@ def calibrate(  # noqa: PLR0917
         if write:
             parameters.with_values_in(text, {name: model.value(name) for name in moved})
         say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
-        with calibration.Bench(model, seed=seed) as bench:
+        with calibration.Bench(model, seed=seed) as bench, reporting.on_console() as reporter:
             if sensitivity:
-                rows = _sensitivity(bench, model, moved)
+                shown, rows = _sensitivity(bench, model, moved, reporter)
             else:
-                rows = _fit(bench.measure, model, wanted, text, write)
-                print_rows(rows)
+                shown = rows = _fit(bench.measure, model, wanted, text, write, reporter)
+        print_rows(shown)
         if csv:
             with csv.open("w", encoding="utf-8", newline="") as file:
                 csv_module.writer(file, lineterminator="\n").writerows(rows)
@@ -199,16 +200,25 @@ def _require_writable(path: Path) -> None:
         raise Failure(f"{path}: no permission to write it: choose another file", PREFLIGHT)
 
 
-def _fit(
-    measure: Measure, model: Parameters, wanted: ReferenceNumbers, text: str, write: Path | None
+def _fit(  # noqa: PLR0917
+    measure: Measure,
+    model: Parameters,
+    wanted: ReferenceNumbers,
+    text: str,
+    write: Path | None,
+    reporter: Reporter,
 ) -> list[list[str]]:
     from harness.simulation import calibration, parameters
 
     def on_evaluation(number: int, tried: Parameters) -> None:
-        say(f"evaluation {number}: {_free_values(tried)}")
+        reporter.cell_done(number, _free_values(tried), "completed", "")
 
+    most = calibration.evaluations_max(model)
+    reporter.note(f"at most {most} evaluations: a fit that converges ends sooner than the time left says")
+    reporter.begin(most, 0, unit="evaluation")
     fitted = calibration.fit(measure, model, wanted, on_evaluation=on_evaluation)
-    say(f"fitted: {_free_values(fitted)}")
+    reporter.note(f"fitted: {_free_values(fitted)}")
+    reporter.phase("the other numbers")
     if write:
         values = {name: fitted.value(name) for name in fitted.free}
         write.write_text(parameters.with_values_in(text, values), encoding="utf-8")
@@ -225,18 +235,21 @@ def _free_values(model: Parameters) -> str:
     return ", ".join(f"{name} {model.value(name):g}" for name in model.free)
 
 
-def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[list[str]]:
-    """Shows how far each claim moves; returns every number of every step."""
-    from harness.reporting import duration
+def _sensitivity(
+    bench: Bench, model: Parameters, names: Sequence[str], reporter: Reporter
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return how far each claim moves, to be shown, and every number of every step."""
     from harness.simulation import sensitivity
 
-    began_s, total = time.monotonic(), 1 + len(names) * len(sensitivity.STEPS)
+    labels = sensitivity.labels(names)
 
     def on_measured(done: int) -> None:
-        left = duration((time.monotonic() - began_s) / done * (total - done))
-        say(f"{done}/{total} steps measured: {f'{left} left' if done < total else 'reducing'}")
+        reporter.cell_done(done, labels[done - 1], "completed", "")
+        if done == len(labels):
+            reporter.note("all steps are measured and are now reduced")
 
+    reporter.begin(len(labels), 0, unit="step")
     judge = partial(sensitivity.judged, bench, on_measured=on_measured)
     base, moved = sensitivity.sensitivity(judge, model, names)
-    print_rows([["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)])
-    return [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]
+    shown = [["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)]
+    return shown, [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]

@@ -49,6 +49,7 @@ from harness.whitepaper import (
 
 TIMES = Times(settle=1.0, measure=1.0)
 VERSION = PAPER_VERSIONS[-1]
+TRIALS_MAX = 12  # of a fit
 SLOPE_STEP = 0.08  # step for slopes: well above the noise of a cell
 NOTICEABLE_GAIN_PERCENT = 15.0
 FITTED_THREADS = (1, 5, 10, 50)  # of a measured run
@@ -264,6 +265,11 @@ def numbers_at(measure: Measure, parameters: Parameters, numbers: Sequence[Refer
     return [number.of(*(found[cell] for cell in number.cells)) for number in numbers]
 
 
+def evaluations_max(parameters: Parameters) -> int:
+    """Return how often `fit` evaluates the model at most: one slope for each free parameter after each trial."""
+    return TRIALS_MAX * (1 + len(parameters.free))
+
+
 def fit(
     measure: Measure,
     parameters: Parameters,
@@ -271,7 +277,10 @@ def fit(
     *,
     on_evaluation: Callable[[int, Parameters], None],
 ) -> Parameters:
-    """Copy hardware with the free parameters that best give the fitted numbers; see `require_charged`."""
+    """Copy hardware with the free parameters that best give the fitted numbers; see `require_charged`.
+
+    `on_evaluation` is called after each evaluation, with its number from 1 and what was tried.
+    """
     from scipy.optimize import least_squares  # noqa: PLC0415  it takes half a second, and only a fit needs it
 
     names = parameters.free
@@ -293,13 +302,13 @@ def fit(
         nonlocal evaluations
         evaluations += 1
         charged = at(unknowns)
-        on_evaluation(evaluations, charged)
         found = numbers_at(measure, charged, wanted.fitted)
+        on_evaluation(evaluations, charged)
         return [_log_ratio(number, value) for number, value in zip(wanted.fitted, found, strict=True)]
 
     start = [1.0] * len(names)
     solution = least_squares(
-        residuals, start, bounds=(low, high), diff_step=SLOPE_STEP, xtol=5e-3, ftol=1e-3, max_nfev=12
+        residuals, start, bounds=(low, high), diff_step=SLOPE_STEP, xtol=5e-3, ftol=1e-3, max_nfev=TRIALS_MAX
     )
     return at(solution.x)
 

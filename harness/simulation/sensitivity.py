@@ -68,6 +68,11 @@ def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> t
     return base, [Moved(*step, judgements) for step, judgements in zip(steps, moved, strict=True)]
 
 
+def labels(names: Sequence[str]) -> list[str]:
+    """Return what each model of `sensitivity` is, in their order: `as they are`, `send_us × 0.8` ..."""
+    return ["as they are", *(f"{name} × {factor:g}" for name in names for factor in STEPS)]
+
+
 def judged(
     bench: Bench,
     models: Sequence[Parameters],

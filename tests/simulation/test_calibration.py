@@ -95,6 +95,7 @@ def test_a_fit_finds_the_values_that_gave_the_numbers() -> None:
     )
     assert found.with_values({name: start.value(name) for name in start.free}) == start, "all else is as it was"
     assert tried == list(range(1, len(tried) + 1))
+    assert len(tried) <= calibration.evaluations_max(start)
 
 
 def test_a_fit_keeps_to_the_bounds_and_a_count_stays_whole() -> None:
@@ -282,6 +283,7 @@ def test_fitted_values_are_printed_and_written_to_a_copy_of_the_file(
     written = parameters.read("x.toml")
     assert written.free == parameters.read("paper").free
     values = ", ".join(f"{name} {written.value(name):g}" for name in written.free)
+    assert re.search(r"\nevaluation 2 of 72: \w+ [\d.]+, .* completed, \d+ s left\n", said)
     assert f"\nfitted: {values}\n" in said
     assert written.with_values({name: parameters.read("paper").value(name) for name in written.free}).log == (
         parameters.read("paper").log
