@@ -75,20 +75,22 @@ def examine_lab(
     initiators: int | str = 1,
     server_version: str | None = None,
     settings_file: Path | str | None = None,
-    tell: Tell = silent,
+    progress: bool | Reporter = False,
     **settings: Any,
 ) -> list[Finding]:
     """Open a lab, examine services and links as every sweep does before its first cell, and return all findings.
 
     The worst is first. A finding has `severity` (`error`, `warning`, `information`), `instance`, `check`, `text` and
-    `remedy`. Arguments and errors are those of `open_lab`.
+    `remedy`. Settings and errors are those of `open_lab`.
     """
     from harness import doctor
     from harness.sweep import selected_cells
 
-    with _opened(settings, settings_file, initiators, server_version, tell) as (selection, lab):
+    reporter = reporter_for(progress)
+    with _opened(settings, settings_file, initiators, server_version, reporter.note) as (selection, lab):
         visits = selected_cells.chosen_visits(selection.settings, initiators_max=len(lab.initiators))
-        return doctor.examine(lab, cells=[visit.cell for visit in visits], settings=selection.settings, tell=tell)
+        cells = [visit.cell for visit in visits]
+        return doctor.examine(lab, cells=cells, settings=selection.settings, reporter=reporter)
 
 
 @_named_as_keywords()

@@ -85,9 +85,11 @@ def _driver(kind: Kind | Literal["auto"]) -> None:
 
 def examine(**options: Any) -> None:
     """Print what the doctor finds; raises UnfitLab if a finding is an error."""
+    from harness import reporting
     from harness.doctor import raise_errors
 
-    findings = harness.examine_lab(tell=say, **options)
+    with reporting.on_console() as reporter:
+        findings = harness.examine_lab(progress=reporter, **options)
     for finding in findings:
         say(str(finding))
     raise_errors(findings)

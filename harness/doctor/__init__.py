@@ -30,22 +30,30 @@ from harness.lab.link import FileSizes, local_name
 from harness.lab.placement import DISK
 from harness.lab.scripts import ScriptError
 from harness.matrix import Cell
+from harness.reporting import Reporter
 from harness.settings import Settings
 
 __all__ = ["Finding", "UnfitLab", "examine", "file_sizes", "raise_errors"]
 
 
-def examine(
-    lab: Lab, *, cells: Sequence[Cell], settings: Settings, tell: Callable[[str], None] = lambda text: None
-) -> list[Finding]:
-    """Examine a linked lab without dialogs, which takes seconds. Returns all findings, the worst first."""
-    tell(f"preflight: examining {len(lab.instances)} instances")
+def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Reporter | None = None) -> list[Finding]:
+    """Examine a linked lab without dialogs, which takes seconds. Returns all findings, the worst first.
+
+    `reporter` counts the checks that take long: the facts, the commits of each instance, the probe.
+    """
+    reporter = reporter or Reporter()
+    reporter.begin(2 + len(lab.instances), 0, unit="check")
+    reporter.phase(f"facts of {len(lab.instances)} instances")
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
         clocks = in_parallel(machine.measure_clock, opened)
         found = [*configuration(lab, sides), *machine.check_placement(lab), *machine.check_governor(lab)]
-        for measured in zip(sides, opened, clocks, strict=True):
+        reporter.cell_done(1, f"facts of {len(lab.instances)} instances", "completed", "")
+        for number, measured in enumerate(zip(sides, opened, clocks, strict=True), 2):
+            of_side = f"commits of {measured[0].instance.name}"
+            reporter.phase(of_side)
             found += commits.check(*measured, is_embedded=lab.place == "embedded")
+            reporter.cell_done(number, of_side, "completed", "")
     for side, clock in zip(sides, clocks, strict=True):
         found += machine.check_clock(side, clock)
         found += machine.check_processors(side, lab.placement)
@@ -56,7 +64,9 @@ def examine(
             found += machine.check_space(side, need, is_embedded=lab.place == "embedded")
             if lab.place != "embedded":
                 found += machine.check_memory(side, need)
-    found += _probed(lab, sides, found, tell)
+    reporter.phase("a message to the target and back")
+    found += _probed(lab, sides, found)
+    reporter.cell_done(2 + len(lab.instances), "a message to the target and back", "completed", "")
     return worst_first(found)
 
 
@@ -122,7 +132,7 @@ def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
     return [*found, *dialog_security.check_unsecured(side, is_target=is_target)]
 
 
-def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Callable[[str], None]) -> list[Finding]:
+def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding]) -> list[Finding]:
     """Probe the links between sides without an error."""
     faulty = {finding.instance for finding in found if finding.severity == "error"}
     target, *initiators = sides
@@ -134,7 +144,6 @@ def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Ca
     ]
     if not sound:
         return skipped
-    tell("preflight: sending a message to the target and back")
     try:
         return [*probe.there_and_back(lab, [target, *sound]), *skipped]
     except ScriptError as reason:

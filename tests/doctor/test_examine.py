@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import re
 import time
 
 import pytest
+from rich.console import Console
 
 from harness import doctor, settings
 from harness.doctor import probe
@@ -13,6 +16,7 @@ from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
 from harness.lab.opening import open as open_lab
 from harness.matrix import all_cells
+from harness.reporting import Lines
 from tests.doctor.conftest import asked, ills
 
 pytestmark = pytest.mark.process
@@ -36,13 +40,18 @@ def left_over(lab: Lab) -> list[tuple[int, ...]]:
 
 
 def test_a_healthy_lab_has_no_errors_or_warnings_and_the_probe_leaves_nothing(lab):
-    printed: list[str] = []
-    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, tell=printed.append)
+    output = io.StringIO()
+    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, reporter=Lines(Console(file=output)))
     assert ills(findings) == []
     checks = {finding.check for finding in findings}
     assert {"edition", "clock", "space", "probe", "handles", "commits"} <= checks
     assert "licence" not in checks
-    assert len(printed) == 2
+    steps = [re.sub(r", \d+ s left", "", line) for line in output.getvalue().splitlines()]
+    assert (steps[0], steps[3], steps[-1]) == (
+        "check 1 of 5: facts of 3 instances completed",
+        "check 4 of 5: commits of initiator-2 completed",
+        "check 5 of 5: a message to the target and back completed",
+    )
     doctor.raise_errors(findings)
     assert left_over(lab) == [(0,) * 7] * 3
 
