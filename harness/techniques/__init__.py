@@ -22,12 +22,13 @@ The *ladder* begins with none of the recommendations and adds one per step. The 
 `variants.toml` is another scenario, `--scenario variants`, of a third kind of steps. The *variants* are compared with
 a baseline, the paper's set-up: `heaps` (tables without a key), `unordered` (no ORDER BY), `as_caller` (SEND with the
 client's own right, no EXECUTE AS), `direct_rpc` (calls that Microsoft's driver does not prepare), `retention`, and
-`batch`, in which activation is off until the clients have stopped.
+`batch`, in which activation is off until the clients have stopped, and `outside_readers`, in which an activator starts
+programs that receive in place of the procedure.
 
 Every step follows the protocol of a cell (`harness.sweep.attempt`), with its accounting, and has its own folder below
 `techniques/` and a line in the run's journal. Once its clients have stopped, the target receives with the paper's
 settings, so that draining a RECEIVE TOP (1) does not take an hour. Only the measured window counts.
 
 Modules: `technique_scenario` reads the file, `technique_testbeds` set up each step on servers and in virtual time,
-`techniques_table` makes the rows, `scenario_run` runs all.
+`outside_readers` run beside a step, `techniques_table` makes the rows, `scenario_run` runs all.
 """

@@ -168,6 +168,8 @@ def _require_modelled(technique: Technique) -> None:
         text = "conversations have no priority and no common groups, and queues retain nothing"
     elif technique.arrangement.batch or workload.target.tables != Target.model_fields["tables"].default:
         text = "targets neither process in batch nor store in heaps"
+    elif technique.arrangement.outside_readers:
+        text = "all readers are procedures"
     elif workload.bodies is not None:
         text = "messages have neither text nor sizes of their own"
     else:

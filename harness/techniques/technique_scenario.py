@@ -19,7 +19,8 @@ DEFAULT = Path(__file__).with_name("techniques.toml")
 VARIANTS = DEFAULT.with_name("variants.toml")
 PRESETS = {path.stem: path for path in (DEFAULT, VARIANTS)}
 _NAMES = ("technique", "title", "paper")  # of a step; all other keys are differences
-_USE = ("conversations", "dialog_ratio", "warm_up", "batch")  # of the lab; all other differences change the workload
+# Of the lab; all other differences change the workload.
+_USE = ("conversations", "dialog_ratio", "warm_up", "batch", "outside_readers")
 _OF_THE_LAB = ("both", "dialogs", "names", "accounting")  # sections of a workload that a linked lab keeps
 
 Kind = Literal["ladder", "warning", "variant"]
@@ -59,6 +60,7 @@ class LabUse(_Part):
     conversations: Literal["one", "one_per_thread"]  # of an initiator
     dialog_ratio: Annotated[int, Field(ge=1)]
     warm_up: bool
+    outside_readers: bool = False  # programs that an activator starts receive, not the activation procedure
     batch: bool = False  # messages gather in the target's queue, and are received after the clients have stopped
 
 

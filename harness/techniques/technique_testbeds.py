@@ -28,6 +28,7 @@ from harness.sweep.attempt import Attempt, Equipment, Measured
 from harness.sweep.cell_failures import FINAL, CellFailed, NotReady
 from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
 from harness.sweep.journal import Phases
+from harness.techniques import outside_readers
 from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, WARM_UP_BYTES
 from harness.workload_file import Receiving, Workload
@@ -84,18 +85,31 @@ class ServerTestbed:
         if not arrangement.warm_up or arrangement.workload.queue.retention:
             self._pool = None  # the step warms it up, or leaves its messages behind
         self._is_clean = False
-        draining = arrangement.workload.target if arrangement.batch else DRAINING
-        return Attempt(
+        folder, receiving = cell.folder(self._results), arrangement.workload.target
+        draining = receiving if arrangement.batch else DRAINING
+
+        def on_stopped() -> None:
+            if not arrangement.outside_readers:  # they drain the queue as they are
+                link.apply_to_new_readers(parts.lab, draining)
+
+        attempted = Attempt(
             cell.visit,
             attempt,
             run,
             parts,
             self._settings,
-            cell.folder(self._results),
+            folder,
             phases,
-            on_stopped=lambda: link.apply_to_new_readers(parts.lab, draining),
+            on_stopped=on_stopped,
             sending=sending(parts.lab, parts.initiators, cell),
-        ).run()
+        )
+        if not arrangement.outside_readers:
+            return attempted.run()
+        try:
+            with outside_readers.running(parts.lab, receiving, folder / "activator"):
+                return attempted.run()
+        except (LabError, ScriptError) as error:
+            raise NotReady(str(error), is_final=isinstance(error, FINAL)) from None
 
     def tear_down(self) -> None:
         self._pool, self._is_clean = None, True

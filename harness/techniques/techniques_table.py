@@ -63,7 +63,7 @@ SCHEMA = pa.schema(
         "end_to_end_us_p50": _FLOAT,  # of messages sent in the window, whenever stored
         "end_to_end_us_p95": _FLOAT,
         "end_to_end_us_p99": _FLOAT,
-        "readers": _INTEGER,  # most at once in the samples of the window; null without samples
+        "readers": _INTEGER,  # most at once in the samples of the window; null without samples, and outside the server
         "messages_per_receive": _FLOAT,  # of all message types; null if no RECEIVE of the window returned any
         "sent_messages": _INTEGER,
     }
@@ -105,6 +105,7 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
         "conversations_in_use": cell.initiators * arrangement.used_dialogs(cell.threads) or None,
         **arrangement.columns,
         **_measured(_Raw(turn.folder(results), turn, attempt)),
+        **({"readers": None} if arrangement.outside_readers else {}),
     }
 
 

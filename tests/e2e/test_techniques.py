@@ -31,6 +31,10 @@ queue.retention = true
 [[variants]]
 technique = "batch"
 batch = true
+
+[[variants]]
+technique = "outside_readers"
+outside_readers = true
 """
 
 
@@ -97,9 +101,12 @@ def test_a_lab_changes_from_one_variant_to_the_next_and_processes_each_message_o
     (tmp_path / "mine.toml").write_text(VARIANTS)
     results, _ = run_techniques(tmp_path, "--lab", "embedded", "--scenario", "mine.toml")
     table = pd.read_parquet(results / "reduced" / "techniques.parquet")
-    assert table.technique.tolist() == ["all", "batch"]
+    assert table.technique.tolist() == ["all", "batch", "outside_readers"]
     assert (table.sent_messages > 0).all()
     assert table.processed_per_s[1] > 0, "after the clients have stopped"
     raw = results / "techniques" / "batch" / "raw"
     [deliveries], [cells] = ([*map(pd.read_parquet, (raw / kind).iterdir())] for kind in ("deliveries", "cells"))
     assert deliveries.processed_at_ns.min() > cells.stopped_at_ns[0]
+    outside = results / "techniques" / "outside_readers" / "activator"
+    assert "reader of SSBTarget.dbo.MySSBLabTestQueue" in (outside / "activator.log").read_text()
+    assert "password" not in (outside / "activator.toml").read_text().lower()

@@ -92,6 +92,7 @@ def test_each_variant_differs_in_one_setting_from_the_papers_set_up() -> None:
         "direct_rpc": {"client"},
         "retention": {"queue"},
         "batch": {"batch"},
+        "outside_readers": {"outside_readers"},
     }
     of_paper = {one.key: settings(one) for one in read().techniques}["baseline"]
     assert differences(settings(baseline), of_paper) == {
