@@ -16,6 +16,7 @@ from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
 from harness.observe import Observers, dialog_pages
 from harness.observe.latch_watch import LatchWatch, Page, PageObjects, allocation_name, object_name
+from harness.observe.looks import Looks
 from harness.observe.snapshots import fingerprint
 from tests.observe.latching_server import latching_instance
 
@@ -312,3 +313,19 @@ def test_objects_get_the_names_that_users_know(object_id: int, row: dict[str, An
 )
 def test_allocation_pages_are_distinguished_by_their_position(page: int, expected: str) -> None:
     assert allocation_name(page) == expected
+
+
+def test_looks_at_an_instance_under_load_show_whose_pages_its_tasks_wait_for(instance: Instance) -> None:
+    looks = Looks([instance], has_page_latches=True)
+    try:
+        with Load(instance):
+            deadline = time.monotonic() + ENOUGH_S
+            while "sys.sysdesend" not in (waiting := looks.take().charts.get("initiator_latches", {})):
+                assert time.monotonic() < deadline
+        assert 0 < waiting["sys.sysdesend"] <= SENDERS
+        following = looks.take()
+        assert not following.failures
+        assert following.charts["initiator_waits"]["PAGELATCH_EX"] > 0
+        assert following.charts["rate"]["sent"] > 0
+    finally:
+        looks.close()
