@@ -51,8 +51,8 @@ TABS = (
             _Chart("rate", "Messages sent and processed", "messages/s"),
             _Chart("wait_ms", "Time in queues", "ms"),
         ),
-        "Time in queues is computed, not measured: messages that wait / messages processed per second. All three count "
-        "every message of the instances, also those of a set-up.",
+        "Time in queues is computed, not measured: messages that wait / messages processed per second. It is rough "
+        "where a load begins or ends. All three charts count every message, also those of a set-up.",
     ),
     _Tab(
         "monitors",

@@ -6,8 +6,8 @@ since the look before. It holds charts: numbers by name of the chart and of the 
 - `depth`: messages in the queues and in the transmission queues
 - `rate`: messages sent and processed per second, of the broker's counters SQL SENDs/sec and Enqueued Messages/sec: what
   was put into the target's queue and does not lie in it has been received
-- `wait_ms`: how long a message waits on average in all queues, by Little's law: messages that wait / processed per
-  second; missing while nothing is processed
+- `wait_ms`: how long a message waits on average in all queues, by Little's law: messages that wait, on average of both
+  looks, / processed per second; missing while nothing is processed
 - `readers`, `activations`: queue readers of the target, and how many were started per second
 - `target_waits`, `initiator_waits`: ms waited per second, by wait type
 - `target_latches`, `initiator_latches`: tasks that wait for a page, on average, by the object of the page
@@ -104,8 +104,8 @@ def charts(before: Reads, now: Reads) -> dict[str, Chart]:
         found.setdefault("rate", {})["processed"] = processed
         started = _rate(before, TARGET, target, "Broker Activation\\Tasks Started/sec") or 0.0
         found["activations"] = {"queue readers started": started}
-        if processed and "depth" in found:
-            waiting = found["depth"]["target's queue"] + found["depth"]["initiators' transmission queues"]
+        if processed and known:
+            waiting = (_waiting(first, before) + _waiting(target, now)) / 2
             found["wait_ms"] = {"mean wait of a message": 1000 * waiting / processed}
     return found
 
@@ -130,6 +130,12 @@ def latches(watched: Iterable[Watched]) -> Chart:
 
 def _sum(reads: Iterable[_Read], metric: str) -> float:
     return sum(one.total(metric) for one in reads)
+
+
+def _waiting(target: _Read, reads: Reads) -> float:
+    """Return how many messages have been sent and not yet received."""
+    initiators = (one for name, one in reads.items() if name != TARGET)
+    return target.total("queue_depth") + _sum(initiators, "transmission_queue_depth")
 
 
 def _seconds(first: _Read, last: _Read) -> float:
