@@ -130,9 +130,10 @@ def ui(
 ) -> None:
     """Start Locust's web UI with a lab behind it: load by hand, charts that move.
 
-    Open http://127.0.0.1:8089, choose initiators, threads, dialog ratio and payload, press Start. The page suggests
-    what lab and workload have, and the paper's threads and ratios; any other that a cell may have is valid. Ctrl-C here
-    ends all.
+    Open http://127.0.0.1:8089, choose load model, initiators, threads, dialog ratio and payload, press Start. The page
+    suggests what lab and workload have, and the paper's threads and ratios; any other that a cell may have is valid.
+    Beside Locust's charts of the calls it shows queues, queue monitors, waits and page latches of the instances by
+    second, before, during and after a run. Ctrl-C here ends all.
 
     \b
     Examples:

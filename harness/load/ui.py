@@ -187,7 +187,7 @@ class Feed:
     def _run(self) -> None:
         due_s = time.monotonic()
         # The main thread finds out why a lab or a master has died.
-        with contextlib.suppress(LoadError, TimeoutError):
+        with contextlib.suppress(LoadError):
             while not self._ended.wait(max(0.0, due_s - time.monotonic())):
                 due_s = max(due_s + LOOK_EVERY_S, time.monotonic())
                 at_s, look = time.time(), self._looks.take()

@@ -25,12 +25,13 @@ from dataclasses import dataclass, field
 
 from harness.lab.instances import Instance
 from harness.observe.latch_watch import LatchWatch, Watched
-from harness.observe.observers import QUERY_TIMEOUT_S, WAITS, Observer, Recording
+from harness.observe.observers import WAITS, Observer, Recording
 
 TARGET = "target"
 NO_OBJECT = "unknown object"
 # More series in one chart could not be read.
 WAIT_TYPES_MAX = 8
+ANSWER_WITHIN_S = 10
 LATCHES_WITHIN_S = 0.3  # the pages' objects of most looks are known by then; else the next look has them
 
 Chart = dict[str, float]
@@ -178,8 +179,9 @@ class Looks:
         if not self._watched:
             self._watched = [watch.end() for watch in self._watches]
         asked = {observer.instance.name: observer.sample() for observer in self._observers}
-        recordings = {name: one.result(timeout=2 * QUERY_TIMEOUT_S) for name, one in asked.items()}
-        now, failures = read(recordings)
+        wait(asked.values(), timeout=ANSWER_WITHIN_S)
+        now, failures = read({name: one.result() for name, one in asked.items() if one.done()})
+        failures += [f"{name}: no answer within {ANSWER_WITHIN_S} s" for name, one in asked.items() if not one.done()]
         look = Look(charts(self._before, now), monitors(now), failures)
         self._before = now
         if not wait(self._watched, timeout=LATCHES_WITHIN_S).not_done:

@@ -185,6 +185,8 @@ def draw_and_compare(page: Any, tmp_path: Path) -> None:
         page.locator("#looks figure[data-chart=rate] .tools a", has_text="PNG").click()
     assert downloaded.value.path().read_bytes().startswith(b"\x89PNG")
 
+    page.get_by_text("Not shown now: initiator-1: connection refused").wait_for()
+
     open_tab(page, "Monitors")
     states = page.locator("#looks rect.state").evaluate_all("all => all.map(one => one.dataset.state)")
     assert states == ["NOTIFIED", "RECEIVES_OCCURRING"]

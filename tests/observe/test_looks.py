@@ -126,3 +126,18 @@ def test_latches_count_by_object_and_sample_and_the_watches_go_on(monkeypatch: p
     shares = {"sys.sysdesend": 1.0, "unknown object": 0.5}
     assert (look.charts["target_latches"], look.charts["initiator_latches"]) == (shares, shares)
     assert Watch.begun == 4
+
+
+def test_an_instance_that_hangs_is_a_failure_of_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hanging(instance: Any, also: Any) -> Any:
+        answer: Future[Recording] = Future()
+        if instance.name == "target":
+            answer.set_result(target(1, enqueued=0, depth=0))
+        return SimpleNamespace(instance=instance, sample=lambda: answer)
+
+    monkeypatch.setattr(looks, "Observer", hanging)
+    monkeypatch.setattr(looks, "ANSWER_WITHIN_S", 0)
+    instances: Any = [SimpleNamespace(name="target"), SimpleNamespace(name="initiator-1")]
+    look = Looks(instances, has_page_latches=False).take()
+    assert look.failures == ["initiator-1: no answer within 0 s"]
+    assert look.charts.keys() == {"readers"}
