@@ -24,7 +24,8 @@ Rules:
 * A number of the paper far beyond the data becomes an arrow at the edge, so that the scale does not flatten the data.
 
 Every figure is a function `DataFrame(s) -> Sheet` in the module of its subject. Folders, footers and files are the
-business of `build`. Nothing uses pyplot.
+business of `build`. Nothing uses pyplot. Where there is a second processor, a second process draws half
+of a run's figures (`sharing`).
 
 `build.draw` draws a run, `build.draw_queue_course` one cell from its raw samples, `comparison.compare` two runs. This
 package imports neither: who only reads tables (`reduced_run`) needs no Matplotlib.

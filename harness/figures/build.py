@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from harness.figures import (
     queue_course,
     rate_lines,
     report,
+    sharing,
     technique_bars,
     throughput,
 )
@@ -38,6 +39,7 @@ from harness.figures.reduced_run import (
     origin,
     read,
 )
+from harness.figures.sharing import Drawn, Shared
 from harness.records import ResultsError, read_manifest
 from harness.reporting import Reporter
 
@@ -65,16 +67,34 @@ def draw(results: Path, *, progress: Reporter | None = None) -> list[Path]:
     if is_rates_run(results):
         return _draw_rates(results, progress)
     run = read(Path(results))
-    head = functools.partial(origin, run.lab, run.load)
-    drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
+    with sharing.shared(run.folder) as work:
+        judged = judge(run)
+        drawn = _draw_shared(run, work, progress)
     progress.phase("report")
-    judged = judge(run)
     table = claims.as_table(judged, run_id=run.run_id, lab=run.lab, load_model=run.load_model)
     try:
         tables = claims.write(table, run.folder / "reduced")
     except OSError as error:
         raise ResultsError(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
     return [*drawn, *tables, report.write(run, drawn, judged)]
+
+
+def _draw_shared(run: Run, work: Shared, progress: Reporter) -> list[Path]:
+    """Draw all figures of a run, together with a second process; return their files in the order of the figures."""
+    figures = drawings(run)
+    progress.begin(len(figures), 0, unit="figure")
+    done: dict[str, Drawn] = {}
+
+    def note(drawn: Mapping[str, Drawn]) -> None:
+        for name, figure in drawn.items():
+            done[name] = figure
+            progress.cell_done(len(done), name, "completed" if figure.files else "left out", figure.reason)
+
+    for name, drawn in write_claimed(run, figures, work.folder, figures):
+        note({name: drawn} | sharing.told(work.folder, done))
+    work.wait()
+    note(sharing.told(work.folder, done))
+    return [Path(path) for name in figures for path in done[name].files]
 
 
 def _draw_techniques(results: Path, progress: Reporter) -> list[Path]:
@@ -143,6 +163,15 @@ def drawings(run: Run) -> dict[str, Drawing]:
     }
 
 
+def write_claimed(
+    run: Run, figures: Mapping[str, Drawing], folder: Path, names: Iterable[str]
+) -> Iterator[tuple[str, Drawn]]:
+    """Write those figures of a run that the other process has not claimed in `folder`, one at a step."""
+    head, foot = functools.partial(origin, run.lab, run.load), footer(run)
+    for name in sharing.claimed(folder, names):
+        yield name, _write_one(name, figures[name], run.folder / "figures", head, foot)
+
+
 def write(
     drawings: Mapping[str, Drawing], folder: Path, head: Head, foot: Sequence[str], progress: Reporter
 ) -> list[Path]:
@@ -152,28 +181,33 @@ def write(
     """
     progress.begin(len(drawings), 0, unit="figure")
     written: list[Path] = []
+    for number, (name, drawing) in enumerate(drawings.items(), 1):
+        progress.phase(name)
+        drawn = _write_one(name, drawing, folder, head, foot)
+        progress.cell_done(number, name, "completed" if drawn.files else "left out", drawn.reason)
+        written += map(Path, drawn.files)
+    return written
+
+
+def _write_one(name: str, drawing: Drawing, folder: Path, head: Head, foot: Sequence[str]) -> Drawn:
+    paths = [folder / f"{name}.{ending}" for ending in FORMATS]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with style.context(STYLE):
-            for number, (name, drawing) in enumerate(drawings.items(), 1):
-                progress.phase(name)
-                paths = [folder / f"{name}.{ending}" for ending in FORMATS]
-                try:
-                    figure = drawing()
-                except Missing as reason:
-                    progress.cell_done(number, name, "left out", str(reason))
-                    for path in paths:
-                        path.unlink(missing_ok=True)
-                    continue
-                frame(figure, head(figure.versions), foot)
+        # Whatever else this process draws with: the second process knows nothing of that.
+        with style.context(STYLE, after_reset=True):
+            try:
+                figure = drawing()
+            except Missing as reason:
                 for path in paths:
-                    # Without a date in the file, the same data give the same file.
-                    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-                written += paths
-                progress.cell_done(number, name, "completed", "")
+                    path.unlink(missing_ok=True)
+                return Drawn([], str(reason))
+            frame(figure, head(figure.versions), foot)
+            for path in paths:
+                # Without a date in the file, the same data give the same file.
+                figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     except OSError as error:
         raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
-    return written
+    return Drawn([str(path) for path in paths], "")
 
 
 def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
-from harness.figures import build
+from harness.figures import build, sharing
 from harness.figures.build import draw
 from harness.figures.parts import Sheet
 from harness.matrix import all_cells
@@ -83,10 +83,17 @@ def drawn_run(quick_run, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch, style.context(build.STYLE):
         patch.setattr(Sheet, "savefig", keep)
+        patch.setattr(sharing, "is_worth_it", lambda: False)
         files = draw(run)
         for sheet in sheets.values():
             sheet.draw_without_rendering()  # texts have the sizes of the screen again, not those of the SVG
     return Drawn(run, files, sheets)
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch):
+    """Figures are drawn in the process of the test alone: a second one takes two seconds to start."""
+    monkeypatch.setattr(sharing, "is_worth_it", lambda: False)
 
 
 @pytest.fixture
