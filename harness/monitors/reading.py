@@ -2,7 +2,8 @@
 
 A look reads what is cheap: the monitors of the whole server in one round trip, row counts and totals of each database
 in another. All else is a *detail*: definitions, messages by status, reasons of the transmission queue, evidence. The
-first look reads all details, a later one as many as their share allows, the one that was read longest ago first.
+first look reads all details, a later one as many as their share allows, the one that was read longest ago first. Looks
+and details have shares of a core of the server, by its own clock: what took 10 ms is followed by a pause.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from harness.lab.instances import Instance
 from harness.monitors.asking import Asker, NoDatabase
 from harness.monitors.state import Database, Monitor, Queue, Server, Session, Waiting
 
-SHARE = 0.005  # of one core of the server, for details
+LOOKS_SHARE, DETAILS_SHARE = 0.008, 0.002  # of one core of the server: together one per cent
+DEAR_S = 0.004  # where counts and totals of a database take longer, each look reads one of the two
 LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
 _SYSXMITQUEUE, _SYSDESEND = 68, 72  # object ids
 _LOG_LINES = 3
 _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
+
+_COUNTS: tuple[str, ...] = ("monitors/depths", "monitors/traffic")
 
 Detail = tuple[tuple[str, ...], Callable[[], None]]
 
@@ -40,6 +44,7 @@ class Reader:
         self._states: dict[tuple[int, int], tuple[str, float]] = {}  # database and queue → monitor's state, since when
         self._read_at: dict[tuple[str, ...], float] = {}  # detail → when
         self._details_due = 0.0
+        self._turn: dict[int, int] = {}  # database where a look is dear → which script was read last
 
     def close(self) -> None:
         self._asker.close()
@@ -58,7 +63,7 @@ class Reader:
         before_s = self._asker.cost_s
         self._read_monitors()
         for database in self._server.databases:
-            self._tried(database, partial(self._read_counts, database))
+            self._tried(database, partial(self._read_counts, database, both=is_first or thoroughly))
         self._server.cost_s = self._asker.cost_s - before_s
         self._read_details(all_of_them=is_first or thoroughly)
         missing = [problem for database in self._server.databases for problem in database.problems]
@@ -89,9 +94,16 @@ class Reader:
             since_s = max(since_s, activated_s)
         return Monitor(state, int(row["tasks_waiting"] or 0), int(row["readers"]), activated_s, empty_s, since_s)
 
-    def _read_counts(self, database: Database) -> None:
-        answers = self._asker.ask(database.name, ["monitors/depths", "monitors/traffic"], {})
+    def _read_counts(self, database: Database, *, both: bool) -> None:
+        names = _COUNTS
+        if (turn := self._turn.get(database.database_id)) is not None and not both:
+            self._turn[database.database_id] = 1 - turn
+            names = names[1 - turn :][:1]
+        before_s = self._asker.cost_s
+        answers = self._asker.ask(database.name, names, {})
         now = time.monotonic()
+        if self._asker.cost_s - before_s > DEAR_S and len(answers) == len(_COUNTS):
+            self._turn[database.database_id] = 1
         for row in answers.get("monitors/depths", ()):
             queue = self._tables.get((database.database_id, row["object_id"]))
             if queue is not None:
@@ -131,7 +143,7 @@ class Reader:
             todo[name]()
             self._read_at[name] = now = time.monotonic()
             if not all_of_them:
-                self._details_due = max(self._details_due, now - 1.0) + (self._asker.cost_s - before_s) / SHARE
+                self._details_due = max(self._details_due, now - 1.0) + (self._asker.cost_s - before_s) / DETAILS_SHARE
 
     def _details(self) -> Iterator[Detail]:
         yield ("databases",), self._read_databases

@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.failures import MachineFailure
 from harness.lab import interruption
 from harness.monitors import showing
-from harness.monitors.reading import SHARE, Reader
+from harness.monitors.reading import LOOKS_SHARE, Reader
 from harness.monitors.state import Server
 
 _SLICE_S = 0.1  # of a pause, after which a signal is noticed
@@ -38,7 +38,7 @@ def watch(
             begun = time.monotonic()
             shown, cost_s = frame(readers, console)
             live.update(shown, refresh=True)
-            _pause(max(begun + every_s - time.monotonic(), cost_s / SHARE))
+            _pause(max(begun + every_s - time.monotonic(), cost_s / LOOKS_SHARE))
 
 
 def frame(readers: Sequence[Reader], console: Console) -> tuple[RenderableType, float]:

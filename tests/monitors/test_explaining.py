@@ -20,7 +20,7 @@ from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 READING = """
     DECLARE @t table (m varbinary(max));
     WHILE 1 = 1
@@ -349,6 +349,33 @@ def test_a_disabled_broker_is_told_for_queues_and_ways(
     connection.execute(remedy)
     connection.execute("RECEIVE * FROM dbo.Silent;")
     assert find("Silent", there=False) is None
+
+
+def test_what_a_message_to_another_instance_lacks_is_told_with_the_route(
+    connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    for service in ("Far", "Sealed", "Unbound"):
+        connection.execute(f"CREATE ROUTE {service} WITH SERVICE_NAME = '{service}', ADDRESS = 'TCP://127.0.0.1:1';")
+    connection.execute(
+        "CREATE ENDPOINT e STATE = STARTED AS TCP (LISTENER_PORT = 31999, LISTENER_IP = (127.0.0.1))"
+        " FOR SERVICE_BROKER (AUTHENTICATION = WINDOWS, ENCRYPTION = DISABLED);"
+    )
+    try:
+        for service, encryption, reason, remedy in (
+            ("Far", "OFF", "nothing answers at the address", "ALTER ROUTE [<name>] WITH ADDRESS"),
+            ("Sealed", "ON", "cannot open the master key", "CREATE MASTER KEY"),
+            ("Unbound", "ON", "no remote service binding names the service", "TO SERVICE N'Unbound' WITH USER"),
+        ):
+            if service == "Unbound":
+                connection.execute("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'xY1-for-a-master-key';")
+            connection.execute(send(service, encryption=encryption))
+            until = time.monotonic() + PATIENCE_S
+            while (found := find(f"to {service}")) is None or reason not in found.reason:
+                assert time.monotonic() < until, found
+            assert "a route names the service; transmission_status: " in found.evidence
+            assert remedy in found.remedy
+    finally:
+        connection.execute("DROP ENDPOINT e;")
 
 
 def test_messages_behind_a_gap_are_no_fault_of_the_monitor() -> None:

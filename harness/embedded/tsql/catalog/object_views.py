@@ -127,12 +127,24 @@ def objects(context: Context) -> Iterator[ObjectRow]:
         yield from family(context)
 
 
-def partitions(context: Context) -> Iterator[SimpleNamespace]:
+class Partition(NamedTuple):
+    """An index of an object with rows."""
+
+    item: ObjectRow
+    index_id: int
+
+
+def partitions(context: Context) -> Iterator[Partition]:
     """Objects with rows, once for each index. The internal table of a queue has two."""
-    for family, fixed in ((system_tables, [CLUSTERED]), (tables, []), (internal_tables, [CLUSTERED, 2])):
-        for item in family(context):
-            for index_id in fixed if item.table is None else index_ids(item.table):
-                yield SimpleNamespace(item=item, index_id=index_id)
+    for item in system_tables(context):
+        yield Partition(item, CLUSTERED)
+    for item in tables(context):
+        assert item.table is not None
+        for index_id in index_ids(item.table):
+            yield Partition(item, index_id)
+    for item in internal_tables(context):
+        yield Partition(item, CLUSTERED)
+        yield Partition(item, 2)
 
 
 OBJECT_COLUMNS = """
