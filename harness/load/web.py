@@ -2,7 +2,8 @@
 
 Its start form asks for the scenario's fields instead of a number of users: a load shape, which Locust asks for the
 user count, returns that of the scenario. Before Locust sees a start, the parent process (`ui`) makes the lab and its
-dialogs ready; the form shows what goes wrong there. Blocking work never happens in this process.
+dialogs ready; the form shows what goes wrong there. The parent also sends looks at the instances, which `looks_page`
+shows. Blocking work never happens in this process.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ read, with the queries of `sql/observe`, except that `queue_sizes` rebuilds a qu
 - `snapshots`: differences of totals as rows of `waits`, `processors`, `latches`, `file_io`, `index_waits` and
   `spinlocks`; the facts about an instance that the manifest records
 - `latch_watch`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
+- `looks`: all instances at one moment, as charts of the page of `harness ui`; it has observers and latch watches of its
+  own that belong to no cell
 - `error_logs`: what the instances' error logs say of the time in which their lab was open, as files of the run
 - `queue_sizes`: messages, pages and ghost records of the queues between groups of cells, as a file of the run; a queue
   that has grown is rebuilt
