@@ -29,7 +29,7 @@ help:  ## list the targets
 
 setup: .venv/.ready  ## virtual environment, ODBC, Java: once
 
-.venv/.ready: pyproject.toml .constraints.txt .ci/setup
+.venv/.ready: pyproject.toml .constraints.txt .ci/setup .ci/packages.py
 	@.ci/setup
 
 matrix: setup  ## sweep the 528 cells, reduce, draw
