@@ -24,6 +24,7 @@ _ANSWER_TIMEOUT_S = 30  # for a statement; a server that takes longer counts as 
 _LOCK_TIMEOUT_MS = 2000  # the server may not have noticed yet that the last activator is gone
 _SHOWN = 200  # characters of an error's text
 
+_EXISTS = "SELECT COUNT(*) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'{queue}');"
 _TAKE_LOCK = """
 DECLARE @status int;
 EXECUTE @status = sp_getapplock
@@ -69,10 +70,17 @@ class Notifications:
             raise NotificationsLost(f"{self._place}: {error_text(error)}") from None
         self._connection.timeout = _ANSWER_TIMEOUT_S
         try:
+            self._require_queue()
             self._take_lock()
         except BaseException:
             self.close()
             raise
+
+    def _require_queue(self) -> None:
+        [[exists]] = self._run(_EXISTS.format(queue=self._queue))
+        if not exists:
+            remedy = "sql/activation/queue.sql creates it"
+            raise NotificationsLost(f"{self._place}: there is no such queue, or the login may not see it: {remedy}")
 
     def _take_lock(self) -> None:
         [[status]] = self._run(_TAKE_LOCK.format(queue=self._queue.lower(), ms=_LOCK_TIMEOUT_MS))

@@ -51,12 +51,13 @@ class Supervisor:
     def run(self, *, with_parent: bool = False) -> None:
         """Run until SIGINT or SIGTERM, which raise KeyboardInterrupt, or with a parent until standard input ends.
 
-        Raises NotificationsLost if the first connection fails. Later ones are tried again.
+        Raises NotificationsLost if the first connection or its RECEIVE fails. Later ones are tried again.
         """
         with interruption.noted():
             try:
                 self._notifications = Notifications(self._config, self._driver)
                 server = self._config.server
+                self._receive(self._notifications)
                 self._tell(f"reading {server.notification_queue} at {server.host}:{server.port}; Ctrl-C ends this")
                 while not (with_parent and _stdin_has_ended()):
                     interruption.check()

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyodbc
 import pytest
@@ -102,14 +103,15 @@ class Site:
         )
         return file
 
-    def activator(self) -> Child:
+    def activator(self, *words: str, **more: Any) -> Child:
         """An activator of its own process; its lines are in `lines()`."""
         with (self.folder / "lines").open("ab") as output:
             return Child(
-                [sys.executable, "-m", "harness", "activator", str(self.folder / "a.toml")],
+                [sys.executable, "-m", "harness", "activator", str(self.folder / "a.toml"), *words],
                 env={**os.environ, "HARNESS_PASSWORD": self.password, "PYTHONUNBUFFERED": "1"},
                 stdout=output,
                 stderr=output,
+                **more,
             )
 
     def lines(self, containing: str = "") -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 from collections import Counter
 
@@ -62,9 +63,17 @@ def test_readers_start_with_messages_end_with_the_queue_and_start_again(site):
 
         activator.send_signal(signal.SIGTERM)
         assert activator.wait() == 130
+        rows = "SELECT COUNT(*) FROM sys.dm_exec_sessions WHERE program_name LIKE '%activator%';"
+        wait_until(lambda: connection.execute(rows).fetchval() == 0)
+        connection.execute("ALTER QUEUE dbo.Activation WITH STATUS = OFF;")
+        off = harness(site.folder, "activator", "a.toml", HARNESS_PASSWORD=site.password)
+        assert (off.code, "is currently disabled" in off.line) == (3, True)
         scripts.run(connection, "activation/drop.sql", NAMES)
         left = connection.execute("SELECT COUNT(*) FROM sys.services WHERE name = '//Test/Activation';").fetchval()
         assert left == 0
+        missing = harness(site.folder, "activator", "a.toml", HARNESS_PASSWORD=site.password)
+        text = "there is no such queue, or the login may not see it: sql/activation/queue.sql creates it"
+        assert (missing.code, missing.line.rpartition("Activation: ")[2]) == (3, text)
         scripts.run(connection, "activation/drop.sql", NAMES)
 
 
@@ -83,10 +92,10 @@ def test_a_program_that_crashes_is_started_again_between_min_and_max_and_dies_wi
         activator.kill()
         wait_until(lambda: not any(map(is_alive, processes)))
     site.write(["sh", "-c", "sleep 1000; true"], min=2, max=2)
-    with site.activator() as activator:
+    with site.activator("--with-parent", stdin=subprocess.PIPE) as activator:
         processes = wait_until(lambda: len(found := children_of(activator.pid)) >= 4 and found)  # shells and sleeps
-        activator.send_signal(signal.SIGINT)
-        assert activator.wait() == 130
+        activator.stdin.close()
+        assert activator.wait() == 0
         assert not any(map(is_alive, processes))
 
 
