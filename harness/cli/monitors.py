@@ -53,7 +53,8 @@ def monitors(
     \b
     Examples:
       harness monitors --server sql1.example                            integrated authentication
-      HARNESS_PASSWORD=... harness monitors --server sql1.example,1433 --user me
+      read -rs HARNESS_PASSWORD; export HARNESS_PASSWORD                once; then
+      harness monitors --server sql1.example,1433 --user me
       harness monitors --lab-file lab.toml --database Orders --once
       harness monitors --server sql1.example --json | jq .servers[0].explanations
     """
