@@ -266,7 +266,7 @@ def _require_java() -> None:
 def _reduced(outcome: Outcome, reduce: bool, reporter: Reporter) -> Run:
     run = Run(outcome.results, outcome)
     if reduce and outcome.completed:
-        run.reduce(tell=reporter.note)
+        run.reduce(progress=reporter)
     return run
 
 

@@ -173,13 +173,13 @@ class Run:
 
     # -- what is made of them -----------------------------------------------------------------------------------------
 
-    def reduce(self, *, master: str | None = None, tell: Tell = silent) -> list[Path]:
+    def reduce(self, *, master: str | None = None, progress: bool | Reporter = False) -> list[Path]:
         """Make the tables of `reduced/` from the raw records, with Spark; return the files.
 
         `master` is by default this machine. On a cluster, `spark://host:7077`, the run's folder must be the same folder
-        everywhere, which that of a fetched run is not. `tell` gets a line for each step and for all that is left out.
-        Raises ResultsError, SettingsError for what is no master, or SparkUnavailable if Java is missing or the cluster
-        does not answer.
+        everywhere, which that of a fetched run is not. `progress` is that of `run_matrix`, with a line for each table
+        and for all that is left out. Raises ResultsError, SettingsError for what is no master, or SparkUnavailable if
+        Java is missing or the cluster does not answer.
         """
         from harness import reductions, settings
         from harness.records import ResultsError
@@ -190,7 +190,7 @@ class Run:
             raise settings.SettingsError(f"--master: {error}") from None
         if where and self.place != str(self.folder):
             raise ResultsError(f"{self.place} is reduced on this machine, to which it was copied: leave out --master")
-        return reductions.reduce(self._of_cells(), **where, progress=tell)
+        return reductions.reduce(self._of_cells(), **where, progress=reporter_for(progress))
 
     def draw(self, *, progress: bool | Reporter = False) -> list[Path]:
         """Draw `figures/` (PNG and SVG) and write `report.html`, the last of the files returned.

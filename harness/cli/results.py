@@ -59,9 +59,11 @@ def reduce(results: str, master: str | None) -> None:
       harness reduce /shared/20260101-120000-sqlserver --master spark://host:7077
       harness reduce s3://bucket/20260101-120000-sqlserver
     """
+    from harness import reporting
+
     with one_line_errors():
-        with harness.Run.fetched(results) as run:
-            tables = run.reduce(master=master, tell=say)
+        with harness.Run.fetched(results) as run, reporting.on_console() as reporter:
+            tables = run.reduce(master=master, progress=reporter)
         for path in tables:
             say(f"table: {run.place}/{path.relative_to(run.folder.resolve())}")
 

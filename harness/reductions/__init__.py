@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ from harness.reductions import bins, cells, circumstances, instance_activity, me
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_failures import remedy, why_broken
 from harness.reductions.spark_session import LOCAL, is_local, reach, session
-from harness.reporting import to_standard_error
+from harness.reporting import Reporter
 
 __all__ = ["SparkUnavailable", "reduce"]
 
@@ -97,29 +98,30 @@ _SPARK_TYPES = {
     pa.bool_(): T.BooleanType(),
 }
 
-Progress = Callable[[str], None]
 
-
-def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standard_error) -> list[Path]:
+def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = None) -> list[Path]:
     """Write `reduced/` of a run from its raw records and return the files.
 
     The executors of `master` read and write in the folder, unless they are on this machine: their folder for what is
-    computed is in `reduced/`, else in the system's temporary folder. `progress` gets a line per step and a line for
-    everything that is left out. Raises ResultsError, or SparkUnavailable.
+    computed is in `reduced/`, else in the system's temporary folder. `progress` counts the tables and notes everything
+    that is left out. Raises ResultsError, or SparkUnavailable.
     """
+    progress = progress or Reporter()
     results = Path(results).resolve()
     raw = raw_files.read(results)
     reach(master)
     for note in raw.notes[:NOTES_SHOWN]:
-        progress(note)
+        progress.note(note)
     if len(raw.notes) > NOTES_SHOWN:
-        progress(f"... and {len(raw.notes) - NOTES_SHOWN} more left out")
+        progress.note(f"... and {len(raw.notes) - NOTES_SHOWN} more left out")
     target = results / "reduced"
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
         raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
-    progress(f"reducing {len(raw.files['cells'])} cells: starting Spark")
+    has_events = bool(raw.files["events"])
+    progress.begin(len(TABLES) + has_events, 0, unit="table")
+    progress.phase(f"starting Spark for {len(raw.files['cells'])} cells")
     try:
         with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:
             gathered = [kind for kind in raw.files if kind not in message_records.COLUMNS_READ]
@@ -133,13 +135,13 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Progress = to_standa
                     is_small = sum(path.stat().st_size for path in folder.iterdir()) <= SMALL_BYTES
                     return read_raw(spark if is_small else compiling, kind, folder)
 
-                _reduce(rows, _by_attempt(raw.files), tables, threads, bool(raw.files["events"]))
+                _reduce(rows, _by_attempt(raw.files), tables, threads, has_events)
     except (PySparkException, Py4JError) as error:
         reason = why_broken(error)
         _, is_of_a_file, text = reason.partition("harness.records.ResultsError: ")  # of a task
         raise ResultsError(text if is_of_a_file else f"Spark failed on {results}: {reason}{remedy(reason)}") from error
     if empty := [name for name in MAY_BE_EMPTY if tables.rows.get(name) == 0]:
-        progress(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
+        progress.note(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
     return [target / f"{name}.{ending}" for name in ORDER if name in tables.rows for ending in ("parquet", "csv")]
 
 
@@ -222,7 +224,7 @@ class Tables:
     """Tables as they are computed. What is made of one reads its rows: Spark neither plans nor computes it again."""
 
     def __init__(
-        self, spark: SparkSession, manifest: Mapping[str, Any], target: Path, scratch: Path, progress: Progress
+        self, spark: SparkSession, manifest: Mapping[str, Any], target: Path, scratch: Path, progress: Reporter
     ) -> None:
         # A table that is copied elsewhere still names its run, lab and load model.
         self._origin = {name: str(manifest.get(name, "unknown")) for name in ("run_id", "lab", "load_model")}
@@ -230,6 +232,7 @@ class Tables:
         self._target = target
         self._scratch = scratch
         self._progress = progress
+        self._one_counts = threading.Lock()
         self.rows: dict[str, int] = {}
 
     def compute(self, table: DataFrame, name: str) -> DataFrame:
@@ -239,7 +242,6 @@ class Tables:
 
     def write(self, name: str, table: DataFrame) -> DataFrame:
         """Write `<name>.parquet` and `<name>.csv`: one ordered file each, whole or absent."""
-        self._progress(f"reducing: {name}")
         computed = self.compute(table.coalesce(1).sortWithinPartitions(*ORDER[name]), name)
         whole = pq.read_table(next((self._scratch / name).glob("part-*.parquet"))).replace_schema_metadata()
         for place, (column, value) in enumerate(self._origin.items()):
@@ -248,7 +250,10 @@ class Tables:
             write_table(whole, self._target, name)
         except OSError as error:
             raise ResultsError(f"{self._target} cannot be written: {error.strerror or error}") from None
-        self.rows[name] = len(whole)
+        with self._one_counts:
+            self.rows[name] = len(whole)
+            self._progress.phase("")
+            self._progress.cell_done(len(self.rows), name, "completed", f"{len(whole):,} rows")
         return computed
 
     def plan_and_write(self, name: str, table: Callable[[], DataFrame]) -> None:

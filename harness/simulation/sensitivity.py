@@ -92,7 +92,7 @@ def judged(
             on_measured(done // len(cells))
     circumstances = run_folder.new_manifest("sensitivity", create_simulation({}), cells=len(turns), driver=None)
     run_folder.write_manifest(results, circumstances | {"model": models[0].as_manifest()})
-    reductions.reduce(results, progress=lambda line: None)
+    reductions.reduce(results)
     run = reduced_run.read(results)
     shutil.rmtree(results)
     steps = (

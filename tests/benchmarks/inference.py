@@ -155,7 +155,7 @@ def measured_run(size: Size, folder: Path) -> Path:
     outcome = sweep({**options, "results": folder}, Reporter())
     assert outcome is not None  # None: not confirmed
     with contextlib.redirect_stdout(io.StringIO()):
-        reduce(outcome.results, progress=lambda _: None)
+        reduce(outcome.results)
     return outcome.results
 
 

@@ -107,8 +107,9 @@ def main(size: Size = FULL, *, keep: Path | None = None) -> bool:
         # Imported late: what a user's process would hold.
         from harness.figures.build import draw  # noqa: PLC0415
         from harness.reductions import reduce  # noqa: PLC0415
+        from harness.reporting import Lines  # noqa: PLC0415
 
-        reduce_s, reduce_bytes = measure("reduce", lambda: reduce(run, progress=print))
+        reduce_s, reduce_bytes = measure("reduce", lambda: reduce(run, progress=Lines()))
         draw_s, draw_bytes = measure("draw", lambda: draw(run))
     finally:
         if keep is None:

@@ -11,6 +11,7 @@ from harness.failures import UsageFailure
 from harness.matrix import Cell, Visit
 from harness.records import ResultsError
 from harness.reductions import TABLES, SparkUnavailable, reduce
+from tests.noting import NotingReporter
 from tests.reductions import oracle
 from tests.results_fixture import NS, write_cell, write_journal, write_raw, write_reduced
 
@@ -25,12 +26,12 @@ def run(tmp_path_factory, spark):
     folder = write_raw(
         tmp_path_factory.mktemp("results") / "run [1] 09:00", CELLS, shape="paper", scale=10, measure_s=1.25
     )
-    reported = []
+    reported = NotingReporter()
     # Queries are compiled, as those of a large run; the queries of every other reduction of the tests are interpreted.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reductions, "SMALL_BYTES", 0)
-        reduce(folder, progress=reported.append)
-    assert [line for line in reported if not line.startswith("reducing")] == []
+        reduce(folder, progress=reported)
+    assert reported.notes == []
     return folder
 
 
@@ -140,10 +141,26 @@ def master():
         yield f"spark://127.0.0.1:{server.getsockname()[1]}"
 
 
+class Counting(NotingReporter):
+    """Keeps the tables that were counted, and what was in their folder meanwhile."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder, self.tables, self.total, self.meanwhile = folder, [], 0, set()
+
+    def begin(self, total, done, left=None, *, unit="cell", every=1):
+        assert (done, unit) == (0, "table")
+        self.total = total
+
+    def cell_done(self, number, cell, outcome, text):
+        self.tables.append(cell)
+        assert (number, outcome) == (len(self.tables), "completed")
+        self.meanwhile.update(os.listdir(self.folder))
+
+
 @pytest.fixture(scope="module")
 def incomplete(tmp_path_factory, spark, master):
-    """A run with a retried cell and without some records, what its reduction by a master reported, and what was in the
-    folder of the tables meanwhile."""
+    """A run with a retried cell and without some records, and what its reduction by a master reported."""
     cell = CELLS[0]
     run = write_raw(tmp_path_factory.mktemp("incomplete") / "run [1] {a,b}*?", CELLS[:2], scale=40)
     for kind in ("cells", "calls", "receives", "deliveries"):
@@ -167,19 +184,14 @@ def incomplete(tmp_path_factory, spark, master):
     records.write(run, "events", Visit(CELLS[1]), 1, records.columns("events", [latch]))
     shutil.rmtree(run / "raw" / "dialog_pages")
     shutil.rmtree(run / "raw" / "file_io")
-    reported, meanwhile = [], set()
-
-    def tell(line):
-        reported.append(line)
-        meanwhile.update(os.listdir(run / "reduced"))
-
-    harness.Run(run.as_uri()).reduce(master=master, tell=tell)
-    return run, reported, meanwhile
+    reported = Counting(run / "reduced")
+    harness.Run(run.as_uri()).reduce(master=master, progress=reported)
+    return run, reported
 
 
 def test_missing_records_leave_empty_tables_and_one_line(incomplete):
-    run, reported, _ = incomplete
-    assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in reported
+    run, reported = incomplete
+    assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in reported.notes
     for name in ("page_spread", "file_io"):
         assert table(run, name).empty and "instance" in table(run, name).columns
         assert (run / "reduced" / f"{name}.csv").read_text().startswith('"run_id"')
@@ -187,7 +199,7 @@ def test_missing_records_leave_empty_tables_and_one_line(incomplete):
 
 
 def test_messages_that_were_counted_have_a_rate_and_a_course_but_no_receives_and_no_latency(incomplete):
-    run, *_ = incomplete
+    run, _ = incomplete
     row = table(run, "cells").set_index("cell_id").loc[CELLS[1].id]
     assert row.processed_per_s == pytest.approx(7 / row.measured_s, rel=1e-3)
     assert pd.isna(row.receives_in_window) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.end_to_end_negative)
@@ -198,16 +210,16 @@ def test_messages_that_were_counted_have_a_rate_and_a_course_but_no_receives_and
 
 
 def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(incomplete):
-    run, reported, _ = incomplete
+    run, _ = incomplete
     row = table(run, "cells").set_index("cell_id").loc[CELLS[0].id]
     assert row.attempt == 2
     assert row.sent_per_s > 0
     assert pd.isna(row.target_processor_percent) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.queue_depth_peak)
-    assert any("starting Spark" in line for line in reported)
 
 
 def test_events_are_a_table_of_the_run_that_recorded_them(incomplete):
-    run, _, _ = incomplete
+    run, reported = incomplete
+    assert sorted(reported.tables) == sorted((*TABLES, "events")) and reported.total == len(reported.tables)
     [row] = table(run, "events").itertuples()
     assert (row.run_id, row.cell_id, row.instance, row.event) == (run.name, CELLS[1].id, "target", "latch_suspend_end")
     kept = (row.latch_class, row.events_kept, row.total_duration_us, row.longest_duration_us, row.events_seen)
@@ -215,8 +227,8 @@ def test_events_are_a_table_of_the_run_that_recorded_them(incomplete):
 
 
 def test_executors_elsewhere_read_and_write_in_the_folder_of_the_run(incomplete):
-    run, _, meanwhile = incomplete
-    assert any(name.startswith("harness-reduction-") for name in meanwhile)
+    run, reported = incomplete
+    assert any(name.startswith("harness-reduction-") for name in reported.meanwhile)
     assert {name.partition(".")[0] for name in os.listdir(run / "reduced")} == {*TABLES, "events"}
 
 
@@ -239,7 +251,7 @@ def test_records_that_are_damaged_behind_a_whole_footer_are_an_error_of_one_line
     with path.open("r+b") as file:
         file.write(bytes(path.stat().st_size // 4))
     with pytest.raises(ResultsError, match=text):
-        reduce(run, progress=lambda _: None)
+        reduce(run)
 
 
 @pytest.mark.parametrize(
