@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.activator import event
 from harness.activator.config import Config
 from harness.activator.event import Activation, NotAnEvent
+from harness.activator.statements import END_DIALOG, ERROR, first_rows
 from harness.failures import MachineFailure
 from harness.lab import drivers, error_remedies, interruption
 from harness.lab.drivers import Driver, OdbcError
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import pyodbc
 
 EVENT_NOTIFICATION = "http://schemas.microsoft.com/SQL/Notifications/EventNotification"
-ERROR = "http://schemas.microsoft.com/SQL/ServiceBroker/Error"
-END_DIALOG = "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
 WAIT_MS = 1000  # for a notification; processes that have ended are noticed in between
 _ANSWER_TIMEOUT_S = 30  # for a statement; a server that takes longer counts as lost
 _LOCK_TIMEOUT_MS = 2000  # the server may not have noticed yet that the last activator is gone
@@ -117,17 +116,7 @@ class Notifications:
 
     def _run(self, statement: str) -> list[Any]:
         try:
-            with self._connection.cursor() as cursor:
-
-                def ask() -> list[Any]:
-                    cursor.execute(statement)
-                    while cursor.description is None:
-                        if not cursor.nextset():
-                            return []
-                    rows: list[Any] = cursor.fetchall()
-                    return rows
-
-                return interruption.call(cursor, ask)
+            return first_rows(self._connection, statement)
         except OdbcError as error:
             raise NotificationsLost(f"{self._place}: {error_text(error)}") from None
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from harness.activator.statements import END_DIALOG, ERROR, first_rows
 from harness.failures import MachineFailure
 from harness.lab import drivers, interruption
 from harness.lab.drivers import OdbcError
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     import pyodbc
 
 PROGRAM = "service-broker-harness reader"
-ERROR = "http://schemas.microsoft.com/SQL/ServiceBroker/Error"
-END_DIALOG = "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
 _ANSWER_TIMEOUT_S = 600  # for a statement
 _MACHINE_FAILURE = 3  # the exit code, as of harness
 _SLICE_MS = 500  # of a wait for messages: SIGTERM is noticed in between
@@ -123,17 +122,7 @@ class Reader:
 
     def _do(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement's first result set."""
-        with closing(self._connection.cursor()) as cursor:  # a failed one has results
-
-            def ask() -> list[Any]:
-                cursor.execute(statement, *values)
-                while cursor.description is None:
-                    if not cursor.nextset():
-                        return []
-                rows: list[Any] = cursor.fetchall()
-                return rows
-
-            return interruption.call(cursor, ask)
+        return first_rows(self._connection, statement, *values)
 
 
 @click.command(context_settings={"auto_envvar_prefix": "HARNESS_READER", "help_option_names": ["-h", "--help"]})

@@ -22,6 +22,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -60,22 +62,32 @@ def noted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-_under_way: set[pyodbc.Cursor] = set()
-_cancelling: dict[pyodbc.Cursor, threading.Thread] = {}  # the threads may run on after their statements have ended
+@dataclass(eq=False)
+class _Statement:
+    """A statement and the cancellation of it, which may run on after the statement has ended."""
+
+    cursor: pyodbc.Cursor
+    connection: pyodbc.Connection  # a cursor that has been closed does not know it
+    cancellation: threading.Thread | None = None
+
+
+_under_way: set[_Statement] = set()
+_cancelled: set[_Statement] = set()
 _lock = threading.Lock()  # a connection is not closed while a cancellation of its statement begins
 
 
 def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
     """Call `action`, which uses this cursor. Ctrl-C cancels it."""
+    statement = _Statement(cursor, cursor.connection)
     try:
         with _lock:
-            _under_way.add(cursor)
+            _under_way.add(statement)
         if getattr(cursor, "runs_here", False) or threading.current_thread() is not threading.main_thread():
             return action()
         return call_all([action])[0]
     finally:
         with _lock:
-            _under_way.discard(cursor)
+            _under_way.discard(statement)
 
 
 def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[], None] = lambda: None) -> list[Result]:
@@ -102,10 +114,11 @@ def close(connection: pyodbc.Connection) -> None:
     """Close a connection; never raises. It stays open if a statement that was given up still runs on it: a driver would
     wait for it. A cancellation that still runs is waited for: a driver crashes when its connection is taken away."""
     with _lock:
-        if any(cursor.connection is connection for cursor in _under_way):
+        if any(statement.connection is connection for statement in _under_way):
             return
-        cancelled = [cursor for cursor in _cancelling if cursor.connection is connection]
-        cancellations = [_cancelling.pop(cursor) for cursor in cancelled]
+        cancelled = {statement for statement in _cancelled if statement.connection is connection}
+        _cancelled.difference_update(cancelled)
+    cancellations = [statement.cancellation for statement in cancelled if statement.cancellation]
     deadline = time.monotonic() + CANCEL_TIMEOUT_S
     for thread in cancellations:
         thread.join(max(0, deadline - time.monotonic()))
@@ -122,10 +135,12 @@ def _cancel(awaited: Sequence[Future[Any]]) -> None:
     deadline = time.monotonic() + CANCEL_TIMEOUT_S
     while wait(awaited, timeout=_CANCEL_EVERY_S).not_done and time.monotonic() < deadline:
         with _lock:
-            for cursor in _under_way:
-                if cursor not in _cancelling or not _cancelling[cursor].is_alive():
-                    _cancelling[cursor] = threading.Thread(target=_cancel_one, args=(cursor,), daemon=True)
-                    _cancelling[cursor].start()
+            for statement in _under_way:
+                if statement.cancellation is None or not statement.cancellation.is_alive():
+                    cancel = partial(_cancel_one, statement.cursor)
+                    statement.cancellation = threading.Thread(target=cancel, daemon=True)
+                    statement.cancellation.start()
+                    _cancelled.add(statement)
 
 
 def _cancel_one(cursor: pyodbc.Cursor) -> None:

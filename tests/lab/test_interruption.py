@@ -121,6 +121,14 @@ def test_a_connection_is_closed_after_the_cancellation_of_its_statement_has_ende
     assert connection.closed.is_set()
 
 
+def test_a_connection_is_closed_whose_cursor_was_closed_after_the_cancellation() -> None:
+    connection: Any = cancelled_statement()
+    connection.answered.set()
+    del connection.connection  # as pyodbc's cursor has it no more when it is closed
+    interruption.close(connection)
+    assert connection.closed.is_set()
+
+
 def test_a_connection_stays_open_if_a_cancellation_is_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     connection: Any = cancelled_statement()
     monkeypatch.setattr(interruption, "CANCEL_TIMEOUT_S", 0.1)

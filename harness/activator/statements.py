@@ -1,0 +1,31 @@
+"""What the activator and its reader share: one statement over a connection, and the broker's own message types."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from harness.lab import interruption
+
+if TYPE_CHECKING:
+    import pyodbc
+
+ERROR = "http://schemas.microsoft.com/SQL/ServiceBroker/Error"
+END_DIALOG = "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
+
+
+def first_rows(connection: pyodbc.Connection, statement: str, *values: Any) -> list[Any]:
+    """Return the rows of a statement's first result set; none without one. Raises pyodbc.Error."""
+    cursor = connection.cursor()
+
+    def ask() -> list[Any]:
+        # Closed here, since after Ctrl-C the statement may still run in this thread. A failed one has results.
+        with closing(cursor):
+            cursor.execute(statement, *values)
+            while cursor.description is None:
+                if not cursor.nextset():
+                    return []
+            rows: list[Any] = cursor.fetchall()
+            return rows
+
+    return interruption.call(cursor, ask)
