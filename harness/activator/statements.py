@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from harness.lab import interruption
@@ -19,13 +18,14 @@ def first_rows(connection: pyodbc.Connection, statement: str, *values: Any) -> l
     cursor = connection.cursor()
 
     def ask() -> list[Any]:
-        # Closed here, since after Ctrl-C the statement may still run in this thread. A failed one has results.
-        with closing(cursor):
-            cursor.execute(statement, *values)
-            while cursor.description is None:
-                if not cursor.nextset():
-                    return []
-            rows: list[Any] = cursor.fetchall()
-            return rows
+        cursor.execute(statement, *values)
+        while cursor.description is None:
+            if not cursor.nextset():
+                return []
+        rows: list[Any] = cursor.fetchall()
+        return rows
 
-    return interruption.call(cursor, ask)
+    try:
+        return interruption.call(cursor, ask)
+    finally:
+        interruption.close_cursor(cursor)  # else results behind an error keep the connection busy

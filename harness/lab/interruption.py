@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,7 +68,7 @@ class _Statement:
 
     cursor: pyodbc.Cursor
     connection: pyodbc.Connection  # a cursor that has been closed does not know it
-    cancellation: threading.Thread | None = None
+    cancellation: threading.Thread = field(default_factory=threading.Thread)  # does nothing
 
 
 _under_way: set[_Statement] = set()
@@ -113,18 +113,27 @@ def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[],
 def close(connection: pyodbc.Connection) -> None:
     """Close a connection; never raises. It stays open if a statement that was given up still runs on it: a driver would
     wait for it. A cancellation that still runs is waited for: a driver crashes when its connection is taken away."""
+    _close(connection, lambda statement: statement.connection is connection)
+
+
+def close_cursor(cursor: pyodbc.Cursor) -> None:
+    """Close a cursor as a connection is closed: a cancellation crashes when its cursor is taken away, too."""
+    _close(cursor, lambda statement: statement.cursor is cursor)
+
+
+def _close(what: pyodbc.Connection | pyodbc.Cursor, is_of_it: Callable[[_Statement], bool]) -> None:
     with _lock:
-        if any(statement.connection is connection for statement in _under_way):
+        if any(map(is_of_it, _under_way)):
             return
-        cancelled = {statement for statement in _cancelled if statement.connection is connection}
-        _cancelled.difference_update(cancelled)
-    cancellations = [statement.cancellation for statement in cancelled if statement.cancellation]
+        cancelled = set(filter(is_of_it, _cancelled))
     deadline = time.monotonic() + CANCEL_TIMEOUT_S
-    for thread in cancellations:
-        thread.join(max(0, deadline - time.monotonic()))
-    if not any(thread.is_alive() for thread in cancellations):
+    for statement in cancelled:
+        statement.cancellation.join(max(0, deadline - time.monotonic()))
+    if not any(statement.cancellation.is_alive() for statement in cancelled):
+        with _lock:
+            _cancelled.difference_update(cancelled)
         with contextlib.suppress(Exception):
-            connection.close()
+            what.close()
 
 
 def _cancel(awaited: Sequence[Future[Any]]) -> None:
@@ -136,7 +145,7 @@ def _cancel(awaited: Sequence[Future[Any]]) -> None:
     while wait(awaited, timeout=_CANCEL_EVERY_S).not_done and time.monotonic() < deadline:
         with _lock:
             for statement in _under_way:
-                if statement.cancellation is None or not statement.cancellation.is_alive():
+                if not statement.cancellation.is_alive():
                     cancel = partial(_cancel_one, statement.cursor)
                     statement.cancellation = threading.Thread(target=cancel, daemon=True)
                     statement.cancellation.start()

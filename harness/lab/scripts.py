@@ -236,7 +236,7 @@ def result_sets(
         failure.__cause__ = error
         return found, failure
     finally:
-        cursor.close()  # else results behind an error keep the connection busy
+        interruption.close_cursor(cursor)  # else results behind an error keep the connection busy
     return found, None
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
@@ -110,9 +111,12 @@ def cancelled_statement() -> _HeldUpConnection:
     return connection
 
 
-def test_a_connection_is_closed_after_the_cancellation_of_its_statement_has_ended() -> None:
+@pytest.mark.parametrize("close", [interruption.close, interruption.close_cursor])
+def test_connection_and_cursor_are_closed_after_the_cancellation_of_their_statement_has_ended(
+    close: Callable[[Any], None],
+) -> None:
     connection: Any = cancelled_statement()
-    closing = threading.Thread(target=interruption.close, args=(connection,))
+    closing = threading.Thread(target=close, args=(connection,))
     closing.start()
     closing.join(0.05)
     assert not connection.closed.is_set()

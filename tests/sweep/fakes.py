@@ -20,7 +20,8 @@ Rows = list[tuple[Any, ...]]
 
 
 class FakeCursor:
-    def __init__(self, answers: Callable[[str], tuple[list[str], Rows]]) -> None:
+    def __init__(self, connection: object, answers: Callable[[str], tuple[list[str], Rows]]) -> None:
+        self.connection = connection
         self._answers = answers
         self.description: list[tuple[str]] | None = None
         self._rows: Rows = []
@@ -56,7 +57,7 @@ class FakeServer:
         self.queue_enabled = True
 
     def cursor(self) -> FakeCursor:
-        return FakeCursor(self._answer)
+        return FakeCursor(self, self._answer)
 
     def _answer(self, text: str) -> tuple[list[str], Rows]:
         if "FROM dbo.dialogs" in text:
