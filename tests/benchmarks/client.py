@@ -1,7 +1,8 @@
 """Sends per second through Locust against a bare loop of pyodbc threads, both at the same echo server.
 
-The two take turns, a second each, so that they share the machine's mood; the ratio is the median of the turns' ratios,
-with its 95 % interval by the sign test, which asks nothing of how they are spread.
+The two take turns, so that they share the machine's mood. A turn is as long as a short cell, whose begin and end are a
+part of Locust's side. The ratio is the median of the turns' ratios, with its 95 % interval by the sign test, which asks
+nothing of how they are spread.
 The bare loop is the least that Python can do: threads that call the same procedure with the same parameters and count.
 The server has a processor of its own and the clients have the rest. Otherwise the scheduler's choice, whether one
 client and the server meet on one processor, would move the ratio by a fifth either way.
@@ -41,7 +42,7 @@ class Size:
     seconds: float
 
 
-FULL = Size((1, 10, 50), turns=11, seconds=0.6)
+FULL = Size((1, 10, 50), turns=21, seconds=1.2)
 SMALLEST = Size((2,), turns=1, seconds=0.05)
 
 
