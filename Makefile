@@ -8,6 +8,7 @@ RESULTS  ?=
 SEED     ?=
 HARDWARE ?=
 MASTER   ?=
+WEB      ?=
 A        ?=
 B        ?=
 
@@ -24,6 +25,7 @@ MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),-
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir VERSION=2022"
+	@echo "           matrix and quick take WEB=8089: a page of the sweep"
 	@echo "           simulate takes SEED=1 HARDWARE=paper MASTER='local[*]'"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"
 
@@ -33,10 +35,10 @@ setup: .venv/.ready  ## virtual environment, ODBC, Java: once
 	@.ci/setup
 
 matrix: setup  ## sweep the 528 cells, reduce, draw
-	@$(HARNESS) matrix $(MATRIX_OPTIONS)
+	@$(HARNESS) matrix $(MATRIX_OPTIONS) $(if $(WEB),--web $(WEB))
 
 quick: setup  ## the same for 24 cells that span all axes
-	@$(HARNESS) matrix --matrix quick $(MATRIX_OPTIONS)
+	@$(HARNESS) matrix --matrix quick $(MATRIX_OPTIONS) $(if $(WEB),--web $(WEB))
 
 simulate: setup  ## the 528 cells on a model of the paper's hardware, in virtual time
 	@$(HARNESS) simulate $(MODEL_OPTIONS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import click
@@ -90,6 +91,9 @@ class Reporter:
     def confirm(self, question: str) -> bool:
         """Asks the user, where one can answer."""
         return True
+
+    def sweep(self, results: Path, cells: Sequence[str], lab: str, *, is_sql_server: bool) -> None:
+        """Says which cells will run, in their order, where their results go, and whose numbers these are."""
 
     def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
         """Starts to count cells, or other units, of which `done` need no further run and `every` so many get a line."""

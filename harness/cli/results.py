@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,17 +14,18 @@ import harness
 from harness.cli.conventions import Percent, console, print_rows, to_standard_error
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors, say
 
+if TYPE_CHECKING:
+    from harness.reporting import Reporter
+
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 SLOWDOWNS_SHOWN = 5
 _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow", "not measured": "dim"}
 
 
-def draw_and_show(run: harness.Run) -> None:
+def draw_and_show(run: harness.Run, reporter: Reporter) -> None:
     """Draws the figures and the report of a reduced run; prints its results."""
-    from harness import reporting
-
-    with reporting.on_console() as reporter:
-        files = run.draw(progress=reporter)
+    files = run.draw(progress=reporter)
+    reporter.end()
     for path in files:
         if path.suffix == ".png":
             say(f"figure: {path}")

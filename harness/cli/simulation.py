@@ -83,8 +83,8 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     with one_line_errors():
         with reporting.on_console() as reporter:
             computed = harness.simulate(resume=resume, progress=reporter, **options)
-        if computed.outcome.completed:
-            draw_and_show(computed)
+            if computed.outcome.completed:
+                draw_and_show(computed, reporter)
         say(f"results: {computed.folder}")
     require_all_completed(computed)
 

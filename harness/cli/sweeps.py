@@ -6,6 +6,8 @@ and the plan of a sweep."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,9 @@ from harness.cli.results import draw_and_show, show
 
 if TYPE_CHECKING:
     from harness.load_model import Arrivals
+    from harness.reporting import Reporter
+
+WEB_PORT = 8089  # Locust's own
 
 
 @click.command(epilog=EXIT_CODES)
@@ -49,7 +54,17 @@ if TYPE_CHECKING:
 )
 @click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
 @click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than an hour.")
-def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path | None, **options: Any) -> None:
+@click.option(
+    "--web",
+    is_flag=False,
+    flag_value=WEB_PORT,
+    type=int,
+    metavar="[PORT]",
+    help=f"Show the sweep on a page at 127.0.0.1, port {WEB_PORT} or the given one.",
+)
+def matrix(
+    resume: Path | None, only_sweep: bool, yes: bool, web: int | None, settings_file: Path | None, **options: Any
+) -> None:
     """Sweep the cells of a matrix, then reduce and draw.
 
     A cell is one combination of initiators, client threads per initiator, dialog ratio (1, or 150: only every 150th
@@ -68,22 +83,41 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
       harness matrix --lab-file lab.toml --workers-per-initiator 4
       harness matrix --lab-file lab.toml --master-bind-host 10.0.0.5     clients elsewhere: harness worker --help
+      harness matrix --matrix quick --web               a page shows what is done, and the rates so far
       harness matrix --resume results/20260101-120000-sqlserver
     """
     from harness import reporting
 
     with one_line_errors():
         try:
-            with reporting.on_console(ask=not yes) as reporter:
+            with reporting.on_console(ask=not yes) as console, _on_page(console, web) as reporter:
                 measured = harness.run_matrix(
                     resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
                 )
+                if not only_sweep and measured.outcome.completed:
+                    draw_and_show(measured, reporter)
+                say(f"results: {measured.folder}")
         except harness.Declined:
             sys.exit(OK)
-        if not only_sweep and measured.outcome.completed:
-            draw_and_show(measured)
-        say(f"results: {measured.folder}")
     require_all_completed(measured)
+
+
+@contextmanager
+def _on_page(console: Reporter, port: int | None) -> Iterator[Reporter]:
+    """Yield a reporter that shows everything on a page too, if there is a port for one."""
+    if port is None:
+        yield console
+        return
+    from harness import sweep_page
+
+    _require_free_port(port, "--web")
+    with sweep_page.serving(console, port) as page:
+        try:
+            yield page
+        except BaseException as error:
+            page.finish("interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped: {error}")
+            raise
+        page.finish("done")
 
 
 @click.command(epilog=EXIT_CODES)
@@ -122,7 +156,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
 
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
 @settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS, "settings")
-@click.option("--port", default=8089, show_default=True, help="Port of the web page on 127.0.0.1.")
+@click.option("--port", default=WEB_PORT, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--initiators", metavar="N", help="How many initiators the lab has (default those of the lab, or 3).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def ui(
@@ -150,7 +184,7 @@ def ui(
         wanted = initiators or chosen.topology.initiators_usual
         axes = selected_cells.axes({"initiators": wanted, "server_version": server_version}, chosen.topology)
         say(chosen.first_line)
-        _require_free_port(port)
+        _require_free_port(port, "--port")
         from harness.load import ui as load_ui
 
         load_ui.main(
@@ -314,7 +348,7 @@ def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) 
     require_all_completed(measured, "runs")
 
 
-def _require_free_port(port: int) -> None:
+def _require_free_port(port: int, option: str) -> None:
     import socket
 
     with socket.socket() as probe:
@@ -322,8 +356,8 @@ def _require_free_port(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OverflowError:
-            raise Failure(f"invalid --port {port}: choose 1 to 65535", USAGE) from None
+            raise Failure(f"invalid {option} {port}: choose 1 to 65535", USAGE) from None
         except OSError as error:
             raise Failure(
-                f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with --port", PREFLIGHT
+                f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with {option}", PREFLIGHT
             ) from None

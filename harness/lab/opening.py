@@ -53,6 +53,11 @@ class Topology:
         return _NATURE[self.place]
 
     @property
+    def whose_numbers(self) -> str:
+        """What a page says of the numbers it shows."""
+        return self.nature if self.kind == "sqlserver" else f"Embedded lab, not SQL Server: {self.nature}"
+
+    @property
     def versions(self) -> tuple[str, ...]:
         """The versions of SQL Server that this topology offers, those of a sweep first."""
         if self.lab_file is not None:

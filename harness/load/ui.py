@@ -19,7 +19,7 @@ from typing import Protocol, Self
 from harness import lab as lab_package
 from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
-from harness.lab.opening import Selection, Topology
+from harness.lab.opening import Selection
 from harness.lab.scripts import ScriptError
 from harness.load.locust_clients import Elsewhere, LocustClients, WebPage
 from harness.load.messages import (
@@ -204,13 +204,6 @@ def suggested_payloads(workload: Workload, usual: int) -> list[int]:
     return sorted(found)
 
 
-def banner(topology: Topology, version: str) -> str:
-    """Whose numbers the page shows."""
-    if topology.kind == "sqlserver":
-        return f"{topology.nature}, version {version}"
-    return f"Embedded lab, not SQL Server: {topology.nature}"
-
-
 def main(
     selection: Selection, *, port: int, version: str, initiators: int, payload_bytes: int, say: Tell = print
 ) -> None:
@@ -236,7 +229,7 @@ def main(
             port,
             f"{topology.kind} lab{'' if workload.name == PAPER else f', workload {workload}'}",
             initiators,
-            banner(topology, version),
+            topology.whose_numbers + (f", version {version}" if topology.kind == "sqlserver" else ""),
             topology.kind == "sqlserver",
             rate,
             payload_bytes,

@@ -17,7 +17,7 @@ from harness.reporting import Reporter, duration
 from harness.settings import RunSettings, Settings
 from harness.sweep import journal, precision, run_folder
 from harness.sweep.attempt import Measured
-from harness.sweep.loop import Sweep, Tally
+from harness.sweep.loop import Sweep, Tally, label
 from harness.sweep.precision import Precision
 from harness.sweep.selected_cells import cell_of, visits_on
 from harness.sweep.settling import SHORTEST_MAX_S, shortest_s
@@ -59,6 +59,12 @@ def sweep(
         reporter.note(precision.forecast(settings.precision, settings.repeats))
     results = open_results(settings, visits, resume)
     reporter.note(f"{plan}, {load_model.describe(settings.open_loop)}; results in {results}")
+    reporter.sweep(
+        results,
+        [label(visit.cell.id, visit.block) for visit in visits],
+        selection.topology.whose_numbers,
+        is_sql_server=selection.topology.kind == "sqlserver",
+    )
     tally = run_cells(selection, results, visits, reporter)
     if settings.precision is not None:
         reporter.note(precision.reached(settings.precision, journal.read(results / journal.NAME)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -43,7 +44,9 @@ def done(tmp_path_factory: pytest.TempPathFactory, warm_jvm: dict[str, str]) -> 
     """A run of axes of one's own."""
     folder, scratch = tmp_path_factory.mktemp("matrix"), tmp_path_factory.mktemp("scratch")
     (folder / "mine.toml").write_text(MATRIX)
-    command = ("matrix", "--lab", "embedded", *AXES, "--results", "runs")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = ("matrix", "--lab", "embedded", *AXES, "--results", "runs", "--web", port)
     output = harness(*command, cwd=folder, scratch=scratch, environment=warm_jvm)
     [run] = (folder / "runs").iterdir()
     (folder / "mine.toml").unlink()
@@ -54,6 +57,7 @@ def test_a_matrix_ends_with_tables_and_figures(done: Done) -> None:
     run = done.folder
     assert done.left == {"runs"}
     assert "not SQL Server's" in done.output.splitlines()[0]
+    assert "page: http://127.0.0.1:" in done.output
     assert f"results: runs/{run.name}" in done.output.splitlines()[-1]
     cells = pq.read_table(run / "reduced" / "cells.parquet").to_pylist()
     assert {row["cell_id"] for row in cells} == CELLS

@@ -1,0 +1,182 @@
+"""The page of `harness matrix --web`: cells done, now, next and failed, time left, and the figures so far.
+
+`serving` yields a reporter that passes everything on to the console's and remembers it. The page asks once a second for
+what there is. The numbers of cells are those of the journal, read anew where it has grown, so that an interrupted run
+shows what it had. The browser draws the charts from them; figures of the results folder follow as they are drawn.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, jsonify, send_from_directory
+from werkzeug.serving import make_server
+
+from harness.matrix import Cell
+from harness.reporting import Reporter, TimeLeft, TimeLeftByCells
+from harness.sweep import journal
+from harness.sweep.loop import label
+
+HOST = "127.0.0.1"
+NEXT_SHOWN = 5
+NOTES_KEPT = 50
+ASKS_EVERY_S = 1.0
+# Once more after the end, for figures that the last answer named.
+_ASKS_AFTER_END = 2
+
+
+class SweepPage(Reporter):
+    """Reports to another reporter too, and keeps what the page shows."""
+
+    def __init__(self, console: Reporter, address: str) -> None:
+        self._console = console
+        self._address = address
+        self._lock = threading.Lock()
+        self._lab, self._is_sql_server = "", False
+        self._results: Path | None = None
+        self._cells: Sequence[str] = ()
+        self._entries: list[journal.Entry] = []
+        self._journal_bytes = 0
+        self._stage: dict[str, Any] = {}
+        self._left: TimeLeft = TimeLeftByCells()
+        self._notes: deque[str] = deque(maxlen=NOTES_KEPT)
+        self._ended = ""
+        self._asked_at_s = float("-inf")
+        self._asks = threading.Semaphore(0)
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+        self._console.note(text)
+
+    def confirm(self, question: str) -> bool:
+        return self._console.confirm(question)
+
+    def sweep(self, results: Path, cells: Sequence[str], lab: str, *, is_sql_server: bool) -> None:
+        self._results, self._cells, self._lab, self._is_sql_server = results, cells, lab, is_sql_server
+        self._console.sweep(results, cells, lab, is_sql_server=is_sql_server)
+        self.note(f"page: {self._address}")
+
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+        self._left = left or TimeLeftByCells()
+        self._left.start(time.monotonic())
+        self._stage = {"unit": unit, "total": total, "done": done, "left_s": None, "phase": "", "messages_per_s": None}
+        self._console.begin(total, done, left, unit=unit, every=every)
+
+    def phase(self, what: str) -> None:
+        self._stage["phase"] = what
+        self._console.phase(what)
+
+    def rate(self, messages_per_s: float) -> None:
+        self._stage["messages_per_s"] = messages_per_s
+        self._console.rate(messages_per_s)
+
+    def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
+        self._left.cell_done(time.monotonic(), cell)
+        self._stage |= {"done": number, "left_s": self._left.left_s(self._stage["total"] - number)}
+        self._console.cell_done(number, cell, outcome, text)
+
+    def end(self) -> None:
+        self._console.end()
+
+    def finish(self, text: str) -> None:
+        """Say how the command ended, and wait until a page that is open has shown it."""
+        self._stage = {}
+        self._ended = text
+        if time.monotonic() - self._asked_at_s > 3 * ASKS_EVERY_S:
+            return
+        while self._asks.acquire(blocking=False):
+            pass
+        for _ in range(_ASKS_AFTER_END):
+            self._asks.acquire(timeout=3 * ASKS_EVERY_S)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the page shows, as JSON has it."""
+        with self._lock:
+            entries = self._read_journal()
+        last = {label(entry.cell, entry.block): entry for entry in entries}
+        completed = {name for name, entry in last.items() if entry.outcome == "completed"}
+        stage = dict(self._stage)
+        now = stage.get("phase", "").partition(": ")[0]
+        place = self._cells.index(now) if now in self._cells else -1
+        coming = [name for name in self._cells[place + 1 :] if name not in last] if stage.get("unit") == "cell" else []
+        return {
+            "lab": self._lab,
+            "is_sql_server": self._is_sql_server,
+            "results": str(self._results or ""),
+            "cells": len(self._cells),
+            "completed": [
+                asdict(Cell.parse(entry.cell))
+                | {"name": name, "sent_per_s": entry.sent_per_s, "processed_per_s": entry.processed_per_s}
+                | {"block": entry.block, "state": entry.state, "state_reason": entry.state_reason}
+                for name, entry in last.items()
+                if name in completed
+            ],
+            "failed": [
+                {"name": name, "reason": last[name].reason} for name in last if name not in completed and name != now
+            ],
+            "now": now if place >= 0 else "",
+            "next": coming[:NEXT_SHOWN],
+            "stage": stage,
+            "notes": list(self._notes),
+            "figures": [path.name for path in self._figures()],
+            "ended": self._ended,
+        }
+
+    def app(self) -> Flask:
+        """The page, what it asks for, and the drawn figures."""
+        app = Flask("harness.sweep_page", static_folder=None)
+        html = files("harness.sweep_page").joinpath("page.html").read_text(encoding="utf-8")
+        app.add_url_rule("/", "page", lambda: Response(html, mimetype="text/html"))
+        app.add_url_rule("/state", "state", self._show)
+        app.add_url_rule("/figures/<name>", "figure", self._show_figure)
+        return app
+
+    def _show(self) -> Response:
+        answer = jsonify(self.state())
+        self._asked_at_s = time.monotonic()
+        self._asks.release()
+        return answer
+
+    def _show_figure(self, name: str) -> Response:
+        return send_from_directory((self._results or Path()).absolute() / "figures", name)
+
+    def _figures(self) -> list[Path]:
+        """The drawn figures that are newer than the journal: those of an interrupted run lack its last cells."""
+        if self._results is None or not (self._results / journal.NAME).exists():
+            return []
+        since = (self._results / journal.NAME).stat().st_mtime
+        return sorted(path for path in (self._results / "figures").glob("*.png") if path.stat().st_mtime >= since)
+
+    def _read_journal(self) -> list[journal.Entry]:
+        if self._results is None:
+            return []
+        path = self._results / journal.NAME
+        length = path.stat().st_size if path.exists() else 0
+        if length != self._journal_bytes:
+            self._entries, self._journal_bytes = list(journal.read(path)), length
+        return self._entries
+
+
+@contextmanager
+def serving(console: Reporter, port: int) -> Iterator[SweepPage]:
+    """Serve the page of what is reported in the block; raises OSError where the port cannot be used."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else each answer is a line on the console
+    page = SweepPage(console, f"http://{HOST}:{port}")
+    server = make_server(HOST, port, page.app(), threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield page
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

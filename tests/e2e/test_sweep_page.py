@@ -1,0 +1,73 @@
+"""The page of `harness matrix --web` in headless Chromium: what is drawn agrees with the journal."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness import sweep_page
+from harness.reporting import Reporter
+from harness.sweep import journal
+from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
+
+pytestmark = [pytest.mark.process, pytest.mark.browser]
+
+RATES = {(threads, ratio): 100.0 * threads + ratio for threads in (1, 10) for ratio in (1, 150)}
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "simulated" / "figures" / "figure-5-gain.png"
+
+
+def name_of(threads: int, ratio: int) -> str:
+    return f"i1-t{threads}-r{ratio}-p100-v2008"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: Path, scheme: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} does not exist")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with playwright.sync_playwright() as started, sweep_page.serving(Reporter(), port) as reporter:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        page = browser.new_context(color_scheme=scheme).new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.wait_for_function("document.getElementById('stage').textContent === 'preparing'")
+        cells = [name_of(*cell) for cell in RATES]
+        reporter.sweep(tmp_path, [*cells, "i1-t50-r1-p100-v2008"], "Embedded lab, not SQL Server", is_sql_server=False)
+        reporter.begin(5, 0)
+        kept = journal.Journal(tmp_path / journal.NAME)
+        for number, (cell, rate) in enumerate(RATES.items(), start=1):
+            entry = journal.Entry(
+                *(name_of(*cell), 1, "completed", "", "2026-01-01T00:00:00", number),
+                **{"sent_per_s": rate, "processed_per_s": rate, "state": "valid"},
+            )
+            kept.append(entry)
+            reporter.cell_done(number, entry.cell, "completed", "")
+        reporter.phase("i1-t50-r1-p100-v2008: settle")
+        page.wait_for_function("document.querySelectorAll('#cells tr').length === 5")
+        assert page.inner_text("#lab") == "Embedded lab, not SQL Server"
+        rows = page.eval_on_selector_all("#cells tr", "rows => rows.map(row => [...row.cells].map(c => c.textContent))")
+        assert {row[0]: float(row[5].replace(",", "")) for row in rows[1:]} == {
+            name_of(*cell): rate for cell, rate in RATES.items()
+        }
+        words = page.eval_on_selector_all(".point title", "titles => titles.map(title => title.textContent)")
+        assert len(words) == len(RATES) + 2  # and two gains
+        assert f"{name_of(1, 150)}: {250 / 101:.2f} times the rate of {name_of(1, 1)}" in words
+        assert "now: i1-t50-r1-p100-v2008" in page.inner_text("#coming")
+        assert page.inner_text("#to-do").startswith("1")
+        dark = "getComputedStyle(document.body).backgroundColor"
+        assert page.evaluate(dark) == ("rgb(39, 39, 42)" if scheme == "dark" else "rgb(255, 255, 255)")
+        (tmp_path / "figures").mkdir()
+        (tmp_path / "figures" / "gain.png").write_bytes(REFERENCE.read_bytes())
+        ending = threading.Thread(target=reporter.finish, args=("done",))
+        ending.start()
+        page.wait_for_function("document.getElementById('title').textContent === 'Sweep: done'")
+        page.wait_for_function("document.querySelector('#figures img').naturalWidth > 0")
+        ending.join()
+        assert wrong == []
+        browser.close()
