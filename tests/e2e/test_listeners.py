@@ -18,8 +18,10 @@ import psutil
 import pyodbc
 import pytest
 
+from harness import sweep_page
 from harness.lab import drivers
 from harness.reductions.spark_session import context
+from harness.reporting import Reporter
 from tests.processes import Child, children_of
 
 pytestmark = pytest.mark.process
@@ -102,6 +104,7 @@ def test_the_table_names_the_commands_that_are_checked_here():
         "any command with the embedded lab",
         "harness run",
         "harness ui",
+        "harness matrix --web",
         "locust -f .../locustfile.py",
         "harness simulate",
         "any command with the containers",
@@ -151,6 +154,13 @@ def test_locust_and_its_web_page_listen_on_this_machine_alone():
         found = listening(process.pid, *(child.pid for child in children_of(process.pid)))
         assert {address for address, _ in found} == {"127.0.0.1"}
         assert ("127.0.0.1", free) in found
+
+
+def test_the_page_of_a_sweep_listens_on_this_machine_alone():
+    with socket.create_server(("127.0.0.1", 0)) as listening_once:
+        free = listening_once.getsockname()[1]
+    with sweep_page.serving(Reporter(), free):
+        assert {place for place in listening(os.getpid()) if place[1] == free} == {("127.0.0.1", free)}
 
 
 @pytest.mark.spark
