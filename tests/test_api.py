@@ -27,7 +27,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lab open": harness.open_lab,
 }
 # What is the command line's alone: what it asks and prints, the checklist, and harness simulate --faults.
-OF_THE_TERMINAL = {"quick", "yes", "only_sweep", "list_cells", "first_run", "faults", "seeds"}
+OF_THE_TERMINAL = {"quick", "yes", "web", "only_sweep", "list_cells", "first_run", "faults", "seeds"}
 
 
 @pytest.fixture(autouse=True)

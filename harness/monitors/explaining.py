@@ -261,7 +261,7 @@ _WAYS = (
     (
         "security context",
         "the sender's user is nobody in the target's database",
-        "ALTER DATABASE [{database}] SET TRUSTWORTHY ON; or sign the procedure",
+        "sign the procedure, or ALTER DATABASE [{database}] SET TRUSTWORTHY ON;",
     ),
 )
 
@@ -271,7 +271,8 @@ def _of_way(database: Database, waiting: Waiting) -> Why | None:
     status = waiting.transmission_status
     routes = database.routes or []
     known = waiting.to_service in routes
-    evidence = f"{waiting.messages} messages wait, the oldest for {time_text(waiting.oldest_s)}"
+    wait = "1 message waits" if waiting.messages == 1 else f"{waiting.messages} messages wait"
+    evidence = f"{wait}, the oldest for {time_text(waiting.oldest_s)}"
     if database.routes is not None:
         evidence += f"; {'a' if known else 'no'} route names the service"
     if not status:

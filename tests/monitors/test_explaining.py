@@ -3,6 +3,7 @@ and nothing is once that was done."""
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -143,6 +144,20 @@ BREAKAGES = [
         on("Limited", "MAX_QUEUE_READERS = 2"),
     ),
     Breakage(
+        "Unmanned",
+        (procedure("Unmanned", READING), activated("Unmanned", readers=0), send("Unmanned")),
+        "it may have no reader",
+        "max_readers = 0",
+        on("Unmanned", "MAX_QUEUE_READERS = 1"),
+    ),
+    Breakage(
+        "to Untrusted",
+        ("CREATE DATABASE untrusted;", "USE untrusted;", queue("Untrusted"), "USE {database};", send("Untrusted")),
+        "the sender's user is nobody in the target's database",
+        "transmission_status: .*under the current security context",
+        "SET TRUSTWORTHY ON;",
+    ),
+    Breakage(
         "Retaining",
         (queue("Retaining", " WITH RETENTION = ON"), send("Retaining"), "RECEIVE * FROM dbo.Retaining;"),
         "all its rows are retained",
@@ -182,7 +197,7 @@ BREAKAGES = [
         "to Nowhere",
         (send("Nowhere"),),
         "no route leads to the service",
-        "1 messages wait.*; no route names the service; transmission_status: .*could not be found",
+        "1 message waits.*; no route names the service; transmission_status: .*could not be found",
         "CREATE ROUTE [<name>] WITH SERVICE_NAME = N'Nowhere'",
         (queue("Nowhere"), "RECEIVE * FROM dbo.Nowhere;"),
     ),
@@ -201,7 +216,7 @@ BREAKAGES = [
         "to Shut",
         (queue("Shut"), "ALTER QUEUE dbo.Shut WITH STATUS = OFF;", send("Shut")),
         "queue",
-        "1 messages wait",
+        "1 message waits",
         "WITH STATUS = ON;",
         ("ALTER QUEUE dbo.Shut WITH STATUS = ON;", "RECEIVE * FROM dbo.Shut;"),
     ),
@@ -243,11 +258,13 @@ def find(instance: Instance, database: str) -> Iterator[Callable[..., Explanatio
 
 
 @pytest.fixture(scope="module")
-def broken(connection: pyodbc.Connection) -> None:
+def broken(connection: pyodbc.Connection, database: str) -> Iterator[None]:
     """Everything is broken at once, so that the five seconds of some pass for all."""
     for breakage in BREAKAGES:
         for batch in breakage.spoil:
-            connection.execute(batch)
+            connection.execute(batch.replace("{database}", database))
+    yield
+    connection.execute("DROP DATABASE untrusted;")
 
 
 @pytest.mark.usefixtures("broken")
@@ -374,6 +391,14 @@ def test_what_a_message_to_another_instance_lacks_is_told_with_the_route(
                 assert time.monotonic() < until, found
             assert "a route names the service; transmission_status: " in found.evidence
             assert remedy in found.remedy
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            address = f"TCP://127.0.0.1:{mute.getsockname()[1]}"
+            connection.execute(f"CREATE ROUTE w WITH SERVICE_NAME = 'Unanswered', ADDRESS = '{address}';")
+            connection.execute(send("Unanswered"))
+            found = find("to Unanswered")
+            assert found is not None and "no acknowledgement has come" in found.reason
+            assert "look at its endpoint, at the route back" in found.remedy
+            connection.execute("DROP ROUTE w;")
     finally:
         connection.execute("DROP ENDPOINT e;")
 
