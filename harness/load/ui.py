@@ -254,7 +254,9 @@ def main(
         clients.launch(1)
         clients.tell_master(Status(READY))
         # The embedded lab has no page latches.
-        looks = Looks(opened.instances, has_page_latches=topology.kind == "sqlserver")
+        looks = Looks(
+            opened.instances, has_page_latches=topology.kind == "sqlserver", stores_messages=not workload.is_counted
+        )
         stack.enter_context(Feed(looks, clients.tell_master))
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

@@ -6,6 +6,8 @@ since the look before. It holds charts: numbers by name of the chart and of the 
 - `depth`: messages in the queues and in the transmission queues
 - `rate`: messages sent and processed per second, of the broker's counters SQL SENDs/sec and Enqueued Messages/sec: what
   was put into the target's queue and does not lie in it has been received
+- `end_to_end_ms`: latency of the messages that the target processed in the last second, of at most 500 of them; missing
+  where there are none, or the target stores none
 - `wait_ms`: how long a message waits on average in all queues, by Little's law: messages that wait, on average of both
   looks, / processed per second; missing while nothing is processed
 - `readers`, `activations`: queue readers of the target, and how many were started per second
@@ -25,7 +27,7 @@ from dataclasses import dataclass, field
 
 from harness.lab.instances import Instance
 from harness.observe.latch_watch import LatchWatch, Watched
-from harness.observe.observers import WAITS, Observer, Recording
+from harness.observe.observers import END_TO_END, WAITS, Observer, Recording
 
 TARGET = "target"
 NO_OBJECT = "unknown object"
@@ -92,6 +94,8 @@ def charts(before: Reads, now: Reads) -> dict[str, Chart]:
     if target is not None:
         inside = target.total("queue_monitor")
         found["readers"] = {"queue readers": target.total("activated_tasks"), "of these waiting in RECEIVE": inside}
+        if latencies := target.values.get("end_to_end_ms"):
+            found["end_to_end_ms"] = latencies
     sent = [_rate(before, name, one, "Broker Statistics\\SQL SENDs/sec") for name, one in initiators.items()]
     known = [rate for rate in sent if rate is not None]
     if known:
@@ -165,8 +169,11 @@ def _waits(before: Reads, now: Reads) -> Chart:
 class Looks:
     """Looks at the instances of a lab from one thread."""
 
-    def __init__(self, instances: Sequence[Instance], *, has_page_latches: bool) -> None:
-        self._observers = [Observer(instance, also=(WAITS,)) for instance in instances]
+    def __init__(self, instances: Sequence[Instance], *, has_page_latches: bool, stores_messages: bool) -> None:
+        of_target = (WAITS, END_TO_END) if stores_messages else (WAITS,)
+        self._observers = [
+            Observer(instance, also=of_target if instance.name == TARGET else (WAITS,)) for instance in instances
+        ]
         self._watches = [LatchWatch(instance) for instance in instances] if has_page_latches else []
         self._watched: list[Future[Watched]] = []
         self._before: Reads = {}

@@ -18,6 +18,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from harness import records
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
@@ -80,6 +82,21 @@ SAMPLED_WITH_RETENTION: Sequence[Query] = (_depth("queue_depth_retention"), *SAM
 
 # For who looks at waits each second; a cell takes them from snapshots. The value is the running total.
 WAITS: Query = _query("waits", lambda row: Sample("wait_ms", row["wait_type"], row["wait_time_ms"]))
+
+
+def _end_to_end(connection: pyodbc.Connection, queue: str) -> list[Sample]:
+    latencies_ms = [row["latency_ns"] / 1e6 for row in scripts.rows(connection, "observe/newest_deliveries.sql", {})]
+    if not latencies_ms:
+        return []
+    median, high, longest = np.quantile(latencies_ms, (0.5, 0.95, 1))
+    return [
+        Sample("end_to_end_ms", label, float(value))
+        for label, value in (("median", median), ("95th percentile", high), ("longest", longest))
+    ]
+
+
+# Of the target, where it stores the messages.
+END_TO_END: Query = _end_to_end
 
 
 class TargetProgress(NamedTuple):

@@ -238,6 +238,7 @@ def start_stop_and_start_again(page: Any, tmp_path: Path) -> None:
         "() => [...document.querySelectorAll('#looks tr[data-series*=\"processed: processed\"] td')].pop()?.textContent > 0",
         timeout=START_TIMEOUT_MS,
     )
+    page.wait_for_function("document.querySelector('#looks tr[data-series=\"End-to-end latency: median (ms)\"]')")
     page.screenshot(path=tmp_path / "queues.png")
     page.get_by_role("tab", name="Statistics").click()
 

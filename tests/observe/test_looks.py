@@ -27,6 +27,7 @@ def target(at_s: float, *, enqueued: float, depth: float, started: float = 0, st
         # SQL Server has this one for each database and in total.
         Sample("counter", "Broker Activation\\Tasks Started/sec\\_Total", started),
         Sample("wait_ms", "WRITELOG", 10 * at_s),
+        *([Sample("end_to_end_ms", "median", 12.5)] if enqueued > 1000 else []),
     ]
     return Recording([(int(at_s * S), sample) for sample in found])
 
@@ -67,6 +68,7 @@ def test_what_was_enqueued_and_does_not_lie_in_the_queue_has_been_processed() ->
         },
         "readers": {"queue readers": 2, "of these waiting in RECEIVE": 1},
         "rate": {"sent": 260, "processed": 150},
+        "end_to_end_ms": {"median": 12.5},
         "wait_ms": {"mean wait of a message": 800},
         "activations": {"queue readers started": 2},
         "target_waits": {"WRITELOG": 10},
@@ -122,7 +124,7 @@ def test_latches_count_by_object_and_sample_and_the_watches_go_on(monkeypatch: p
     monkeypatch.setattr(looks, "LatchWatch", Watch)
     monkeypatch.setattr(looks, "Observer", Watcher)
     instances: Any = [SimpleNamespace(name="target"), SimpleNamespace(name="initiator-1")]
-    look = Looks(instances, has_page_latches=True).take()
+    look = Looks(instances, has_page_latches=True, stores_messages=True).take()
     shares = {"sys.sysdesend": 1.0, "unknown object": 0.5}
     assert (look.charts["target_latches"], look.charts["initiator_latches"]) == (shares, shares)
     assert Watch.begun == 4
@@ -138,6 +140,6 @@ def test_an_instance_that_hangs_is_a_failure_of_the_look(monkeypatch: pytest.Mon
     monkeypatch.setattr(looks, "Observer", hanging)
     monkeypatch.setattr(looks, "ANSWER_WITHIN_S", 0)
     instances: Any = [SimpleNamespace(name="target"), SimpleNamespace(name="initiator-1")]
-    look = Looks(instances, has_page_latches=False).take()
+    look = Looks(instances, has_page_latches=False, stores_messages=False).take()
     assert look.failures == ["initiator-1: no answer within 0 s"]
     assert look.charts.keys() == {"readers"}
