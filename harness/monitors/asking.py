@@ -24,6 +24,7 @@ _BEGIN = "DECLARE @begun datetime2 = SYSDATETIME(); SELECT DB_ID() AS database_i
 _END = "SELECT DATEDIFF(MICROSECOND, @begun, SYSDATETIME()) AS spent_us;"
 # The database does not exist, or the login may not use it, or it is not online.
 _NO_DATABASE = frozenset({911, 916, 924, 927, 942, 945, 952, 976, 978})
+_LOCK_TIMEOUT = 1222
 _ERROR = re.compile(r"\(error (\d+)\)")
 
 # What is not shown without a script, and the right that it needs.
@@ -40,6 +41,10 @@ Rows = list[dict[str, Any]]
 
 class NoDatabase(ScriptError):
     """The server has no such database any more, or the login may not use it."""
+
+
+class LockTimeout(ScriptError):
+    """Somebody else changes what a script reads, and has not committed it within the lock timeout."""
 
 
 class Asker:
@@ -67,8 +72,8 @@ class Asker:
     ) -> dict[str, Rows]:
         """Run scripts in a database as one batch; return the rows of each that was not refused.
 
-        `place` is what a refusal concerns, the database by default: it is not asked again. Raises NoDatabase, or
-        ScriptError where the server does not answer.
+        `place` is what a refusal concerns, the database by default: it is not asked again. Raises NoDatabase,
+        LockTimeout, or ScriptError where the server does not answer.
         """
         place = place or database
         answers: dict[str, Rows] = {}
@@ -80,6 +85,8 @@ class Asker:
                 break
             if database and _lacks_database(error):
                 raise NoDatabase(str(error)) from error
+            if _number(error) == _LOCK_TIMEOUT:
+                raise LockTimeout(str(error)) from error
             if not scripts.is_refusal(error):
                 raise error
             self._refused[open_[min(len(sets), len(open_) - 1)], place] = str(error)
@@ -99,7 +106,7 @@ class Asker:
                 self.cost_s += sets.pop()[0]["spent_us"] / 1e6
                 return sets[1:], None
             self.cost_s += time.monotonic() - begun
-            if not (scripts.is_refusal(error) or _lacks_database(error)):
+            if not (scripts.is_refusal(error) or _lacks_database(error) or _number(error) == _LOCK_TIMEOUT):
                 self.close()
             elif use:
                 scripts.execute(self._connection, "USE [master];")
@@ -110,5 +117,10 @@ class Asker:
 
 
 def _lacks_database(error: ScriptError) -> bool:
+    return _number(error) in _NO_DATABASE
+
+
+def _number(error: ScriptError) -> int | None:
+    """Return the server's number of an error."""
     numbers = _ERROR.findall(str(error))
-    return bool(numbers) and int(numbers[-1]) in _NO_DATABASE
+    return int(numbers[-1]) if numbers else None

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.failures import UsageFailure, nearest
 from harness.lab.instances import Instance
-from harness.monitors.asking import Asker, NoDatabase
+from harness.monitors.asking import Asker, LockTimeout, NoDatabase
 from harness.monitors.state import Database, Monitor, Queue, Server, Session, Waiting
 
 # Of one core of the server. Together half of one per cent, because its clock does not see all that an answer costs it.
@@ -44,6 +44,7 @@ class Reader:
         self._totals: dict[tuple[int, int], tuple[float, int, int]] = {}  # the same → moment, inserted, deleted
         self._states: dict[tuple[int, int], tuple[str, float]] = {}  # database and queue → monitor's state, since when
         self._read_at: dict[tuple[str, ...], float] = {}  # detail → when
+        self._locked: dict[str, str] = {}  # database → what this look could not read
         self._details_due = 0.0
         self._turn: dict[int, int] = {}  # database where a look is dear → which script was read last
 
@@ -57,6 +58,7 @@ class Reader:
         if it has no such database.
         """
         is_first = not self._read_at
+        self._locked.clear()
         if is_first:
             self._read_databases()
             for database in self._server.databases:
@@ -69,7 +71,7 @@ class Reader:
         self._read_details(all_of_them=is_first or thoroughly)
         missing = [problem for database in self._server.databases for problem in database.problems]
         gone = [f"the database {self._only} has gone"] if self._only and not self._server.databases else []
-        self._server.problems = [*self._asker.refusals(), *missing, *gone]
+        self._server.problems = [*self._asker.refusals(), *missing, *gone, *self._locked.values()]
         return self._server
 
     # -- what every look reads
@@ -173,9 +175,12 @@ class Reader:
                 yield detail(self._read_procedure, queue)
 
     def _tried(self, database: Database, read: Callable[[], None]) -> None:
-        """Read something of a database; forget the database if it has gone."""
+        """Read something of a database; forget the database if it has gone, and go on where it is locked."""
         try:
             read()
+        except LockTimeout:
+            words = f"{database.name} is shown as it was: a session holds locks there for more than two seconds"
+            self._locked[database.name] = f"{words}; remedy: commit it, or see sys.dm_tran_locks"
         except NoDatabase as error:
             if self._only is not None and not self._read_at:
                 raise

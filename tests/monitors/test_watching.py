@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from harness.lab.instances import Instance
+from harness.lab.scripts import ScriptError
 from harness.monitors import watching
+from harness.monitors.asking import Asker
 from harness.monitors.reading import Reader
 from tests.monitors.conftest import send
 
@@ -79,6 +82,33 @@ def test_the_view_goes_on_when_a_database_vanishes_and_when_it_comes_back(
         reader.look(thoroughly=True)
         assert "brief.dbo.Again" in shown(reader, height=90)
         connection.execute("DROP DATABASE brief;")
+
+
+def test_a_database_that_is_locked_is_shown_as_it_was_and_the_others_as_they_are(
+    instance: Instance, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with instance.connect("master") as connection:
+        connection.execute("CREATE DATABASE locked;")
+        connection.execute("USE locked; CREATE QUEUE dbo.Held; USE master;")
+        reader = Reader(instance)
+        assert "locked.dbo.Held" in shown(reader, height=90)
+        run = Asker._run
+
+        def times_out(asker: Asker, place: str, texts: Any) -> Any:
+            if place == "locked":
+                return [], ScriptError("locked: Lock request time out period exceeded. (error 1222)")
+            return run(asker, place, texts)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Asker, "_run", times_out)
+            reader.look(thoroughly=True)
+            view = shown(reader, 200, height=90)
+        assert "locked is shown as it was: a session holds locks" in view
+        assert "locked.dbo.Held" in view and f"{database}.dbo.Sender" in view
+        reader.look(thoroughly=True)
+        assert "is shown as it was" not in shown(reader, 200, height=90)
+        reader.close()
+        connection.execute("DROP DATABASE locked;")
 
 
 def test_the_view_goes_on_when_the_server_does_not_answer_for_a_moment(instance: Instance, database: str) -> None:
