@@ -316,7 +316,7 @@ def test_allocation_pages_are_distinguished_by_their_position(page: int, expecte
 
 
 def test_looks_at_an_instance_under_load_show_whose_pages_its_tasks_wait_for(instance: Instance) -> None:
-    looks = Looks([instance], has_page_latches=True)
+    looks = Looks([instance], has_page_latches=True, stores_messages=False)
     try:
         with Load(instance):
             deadline = time.monotonic() + ENOUGH_S
