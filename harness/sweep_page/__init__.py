@@ -29,7 +29,7 @@ from harness.sweep.loop import label
 HOST = "127.0.0.1"
 NEXT_SHOWN = 5
 NOTES_KEPT = 50
-ASKS_EVERY_S = 1.0
+PATIENCE_S = 2.0  # an open page asks every second
 # Once more after the end, for figures that the last answer named.
 _ASKS_AFTER_END = 2
 
@@ -91,12 +91,13 @@ class SweepPage(Reporter):
         """Say how the command ended, and wait until a page that is open has shown it."""
         self._stage = {}
         self._ended = text
-        if time.monotonic() - self._asked_at_s > 3 * ASKS_EVERY_S:
+        if time.monotonic() - self._asked_at_s > PATIENCE_S:
             return
         while self._asks.acquire(blocking=False):
             pass
         for _ in range(_ASKS_AFTER_END):
-            self._asks.acquire(timeout=3 * ASKS_EVERY_S)
+            if not self._asks.acquire(timeout=PATIENCE_S):
+                return  # it was closed
 
     def state(self) -> dict[str, Any]:
         """Return what the page shows, as JSON has it."""
