@@ -351,12 +351,12 @@ def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) 
 def _require_free_port(port: int, option: str) -> None:
     import socket
 
+    if not 1 <= port <= 65535:  # 0 would be any free port, which the address does not name
+        raise Failure(f"invalid {option} {port}: choose 1 to 65535", USAGE)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OverflowError:
-            raise Failure(f"invalid {option} {port}: choose 1 to 65535", USAGE) from None
         except OSError as error:
             raise Failure(
                 f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with {option}", PREFLIGHT

@@ -169,7 +169,7 @@ class SweepPage(Reporter):
 
 @contextmanager
 def serving(console: Reporter, port: int) -> Iterator[SweepPage]:
-    """Serve the page of what is reported in the block; raises OSError where the port cannot be used."""
+    """Serve the page of what is reported in the block. The port must be free: else the server ends the process."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else each answer is a line on the console
     page = SweepPage(console, f"http://{HOST}:{port}")
     server = make_server(HOST, port, page.app(), threaded=True)

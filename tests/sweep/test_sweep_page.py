@@ -76,4 +76,6 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path) -> None:
         f"port {port} on 127.0.0.1 cannot be used (Address already in use): choose another with --web"
     )
     assert list(tmp_path.iterdir()) == []
-    assert harness(tmp_path, "matrix", "--lab", "embedded", "--web", "70000").code == 2
+    for wrong in ("0", "70000"):
+        refused = harness(tmp_path, "matrix", "--lab", "embedded", "--web", wrong)
+        assert (refused.code, refused.line.endswith(f"invalid --web {wrong}: choose 1 to 65535")) == (2, True)
