@@ -185,6 +185,8 @@ class Reader:
             if self._only is not None and not self._read_at:
                 raise
             database.queues.clear()
+            database.transmission.clear()
+            database.transmission_rows = None
             database.problems = [str(error)]
 
     def _read_databases(self) -> None:

@@ -43,7 +43,7 @@ def view(server: Server, console: Console, *, height: int | None = None) -> Grou
         left = height - _HEAD_LINES - _lines(console, *below)
         shown = listed[: max(3, left // 2 if reasons else left)]
         reasons = _fitting(console, reasons, left - len(shown))
-    parts: list[RenderableType] = [_table(shown, console.width, server.knows_monitors)]
+    parts: list[RenderableType] = [_table(shown, console.width, server.knows_monitors)] if listed else []
     if len(shown) < len(listed):
         parts.append(Text(f"{len(listed) - len(shown)} more queues with fewer messages", style="dim"))
     if not listed:

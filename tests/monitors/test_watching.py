@@ -18,8 +18,10 @@ from rich.console import Console
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
 from harness.monitors import watching
-from harness.monitors.asking import Asker
+from harness.monitors.asking import Asker, NoDatabase
+from harness.monitors.explaining import explain
 from harness.monitors.reading import Reader
+from harness.monitors.state import Database, Server, Waiting
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -109,6 +111,19 @@ def test_a_database_that_is_locked_is_shown_as_it_was_and_the_others_as_they_are
         assert "is shown as it was" not in shown(reader, 200, height=90)
         reader.close()
         connection.execute("DROP DATABASE locked;")
+
+
+def test_messages_of_a_database_that_cannot_be_used_any_more_are_not_explained(instance: Instance) -> None:
+    waiting = Waiting("Sender", "Far", None, "", 1, 60.0)
+    database = Database(5, "app", True, transmission_rows=1, transmission=[waiting])
+    server = Server("server", "here", [database])
+    assert [one.what for one in explain(server)] == ["to Far"]
+
+    def gone() -> None:
+        raise NoDatabase("app is offline")
+
+    Reader(instance)._tried(database, gone)
+    assert explain(server) == [] and database.problems == ["app is offline"]
 
 
 def test_the_view_goes_on_when_the_server_does_not_answer_for_a_moment(instance: Instance, database: str) -> None:
