@@ -15,6 +15,7 @@ from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors, sa
 
 if TYPE_CHECKING:
     from harness.lab.instances import Instance
+    from harness.lab_file import Server
 
 _NO_SERVER = (
     "no server named: harness monitors --server HOST,PORT --user NAME, or --lab-file lab.toml; harness lab open and "
@@ -24,7 +25,13 @@ _SHORTEST_S = 0.1
 
 
 @click.command(epilog=EXIT_CODES, short_help="Watch queues and monitors of a server; why messages do not move.")
-@click.option("--server", metavar="HOST,PORT", help="The SQL Server; port 1433 if none is given.")
+@click.option(
+    "--server",
+    "addresses",
+    metavar="HOST,PORT",
+    multiple=True,
+    help="A SQL Server, port 1433 if none is given; or more.",
+)
 @click.option("--user", metavar="NAME", help="SQL login, with its password in HARNESS_PASSWORD (default: integrated).")
 @settings_options("lab_file", "driver")
 @click.option("--database", metavar="NAME", help="Only this database (default: all user databases).")
@@ -33,7 +40,7 @@ _SHORTEST_S = 0.1
 @click.option("--watch", default="1s", show_default=True, metavar="TIME", help="From one look to the next.")
 def monitors(
     *,
-    server: str | None,
+    addresses: tuple[str, ...],
     user: str | None,
     lab_file: Path | None,
     driver: str | None,
@@ -46,6 +53,7 @@ def monitors(
 
     It only reads, creates nothing, and takes at most one per cent of a core of the server: where a look is dear, it
     looks less often. A right that the login lacks is named, and the rest is shown. Rates are those between two looks.
+    Why messages wait for another server is best seen on both sides: give --server twice.
 
     Flags: broker-off (the database's), OFF (the queue), idle (its activation is off), event (event notification),
     retains (RETENTION = ON), poison (five rollbacks do not switch it off).
@@ -55,6 +63,7 @@ def monitors(
       harness monitors --server sql1.example                            integrated authentication
       read -rs HARNESS_PASSWORD; export HARNESS_PASSWORD                once; then
       harness monitors --server sql1.example,1433 --user me
+      harness monitors --server sql1.example --server sql2.example      both sides of a conversation
       harness monitors --lab-file lab.toml --database Orders --once
       harness monitors --server sql1.example --json | jq .servers[0].explanations
     """
@@ -70,7 +79,7 @@ def monitors(
             raise Failure(f"--watch: {error}", USAGE) from None
         if every_s < _SHORTEST_S:
             raise Failure(f"--watch: {watch} is shorter than 100ms", USAGE)
-        instances = _instances(server, user, lab_file, driver)
+        instances = _instances(addresses, user, lab_file, driver)
         readers = [Reader(instance, database=database) for instance in instances]
         for reader in readers:
             stack.callback(reader.close)
@@ -84,35 +93,40 @@ def monitors(
             return
         for shown in servers:
             say(f"{shown.name} {shown.address}")
-            terminal.print(showing.view(shown, terminal))
+            terminal.print(showing.view(shown, terminal, servers))
 
 
-def _instances(server: str | None, user: str | None, lab_file: Path | None, driver: str | None) -> list[Instance]:
+def _instances(
+    addresses: tuple[str, ...], user: str | None, lab_file: Path | None, driver: str | None
+) -> list[Instance]:
     """Return the servers that the options name."""
     from harness.lab import drivers, opening, user_servers
-    from harness.lab_file import Server
 
-    if (server is None) == (lab_file is None):
-        raise Failure(_NO_SERVER if server is None else "--server and --lab-file: leave out one of the two", USAGE)
-    if server is None and user is not None:
+    if bool(addresses) == (lab_file is not None):
+        raise Failure(_NO_SERVER if not addresses else "--server and --lab-file: leave out one of the two", USAGE)
+    if not addresses and user is not None:
         raise Failure("--user: the lab file names the logins", USAGE)
     drivers.check_manager()
     chosen = opening.select_lab({"lab_file": lab_file, "driver": driver})
     if chosen.topology.lab_file is not None:
         servers = chosen.topology.lab_file.servers
     else:
-        assert server is not None
-        host, _, port = server.partition(",")
-        if not host.strip() or not (port or "1433").isdecimal() or not 1 <= int(port or 1433) <= 65535:
-            raise Failure(f"--server {server!r} is no address: write sql1.example,1433", USAGE)
-        named = Server(
-            role="server",
-            host=host.strip(),
-            port=int(port or 1433),
-            user=user,
-            authentication="integrated" if user is None else "sql",
-            broker_host=host.strip(),
-            database="master",
-        )
-        servers = (named,)
+        servers = tuple(_server(address, user) for address in addresses)
     return [user_servers.instance_of(one, drivers.choose(chosen.settings.driver)) for one in servers]
+
+
+def _server(address: str, user: str | None) -> Server:
+    from harness.lab_file import Server
+
+    host, _, port = (part.strip() for part in address.partition(","))
+    if not host or not (port or "1433").isdecimal() or not 1 <= int(port or 1433) <= 65535:
+        raise Failure(f"--server {address!r} is no address: write sql1.example,1433", USAGE)
+    return Server(
+        role="server",
+        host=host,
+        port=int(port or 1433),
+        user=user,
+        authentication="integrated" if user is None else "sql",
+        broker_host=host,
+        database="master",
+    )

@@ -1,7 +1,8 @@
 """What lies in the queues of a SQL Server, what their monitors do, and why messages do not move.
 
 - `state`: what a look has shown; `asking`, `reading`: one server, look by look, read-only and at little cost to it
-- `explaining`: the reason for each queue whose messages stay, for each way on which messages wait, and the cure
+- `explaining`: the reason for each queue whose messages stay, and the cure; `ways`: for messages that wait for
+  transmission, with the other side if it is looked at too; `wording`: how both write numbers and names
 - `showing`: tables and JSON; `watching`: the view that goes on when a database vanishes or the server stops answering
 
 The tree of reasons is that of two articles: "Understanding Queue Monitors" (R. Rusanu, 2008) and the manual's

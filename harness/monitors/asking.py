@@ -33,6 +33,7 @@ _NEEDS = {
     "monitors/traffic": ("messages in and out per second", "GRANT VIEW DATABASE STATE TO its user"),
     "monitors/sessions": ("who receives and who has a transaction open", "GRANT VIEW SERVER STATE TO the login"),
     "monitors/messages": ("messages by status, and the oldest", "GRANT SELECT ON the queue TO its user"),
+    "doctor/endpoint": ("the Service Broker endpoint", "GRANT VIEW ANY DEFINITION TO the login"),
     "observe/activation_errors": ("the error log", "GRANT VIEW ANY ERROR LOG; before 2022 add it to securityadmin"),
 }
 

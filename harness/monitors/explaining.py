@@ -1,16 +1,18 @@
 """Say why messages do not move, with evidence and the statement that cures it.
 
 For queues by the tree of "Understanding Queue Monitors" (R. Rusanu): is there a monitor, and if not, what is missing;
-else what its state says. For ways between services by the status of the transmission queue, as ssbdiagnose RUNTIME
-does.
+else what its state says. Messages that wait for transmission are explained in `ways`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, THRESHOLD_S, Database, Queue, Server, Session, Waiting
+from harness.monitors import state, ways
+from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, Database, Queue, Server, Session
+from harness.monitors.ways import Why
+from harness.monitors.wording import counted, quoted, time_text
 
 _EVENT_CONTRACT = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
 _LISTED = 3  # sessions that an explanation names
@@ -30,19 +32,20 @@ class Explanation:
         return f"{self.database}, {self.what}: {self.reason}. Evidence: {self.evidence}. Remedy: {self.remedy}"
 
 
-# Reason, evidence, remedy
-Why = tuple[str, str, str]
+def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]:
+    """Return the reason for each queue and each way whose messages stay, in the order of the databases.
 
-
-def explain(server: Server) -> list[Explanation]:
-    """Return the reason for each queue and each way whose messages stay, in the order of the databases."""
+    `servers` are all that are looked at: the other side of a way may be on one of them.
+    """
     found: list[Explanation] = []
     for database in server.databases:
         for queue in database.queues:
             for why in _of_queue(server, database, queue):
                 found.append(Explanation(database.name, queue.full_name, *why))
         for waiting in database.transmission:
-            if database.transmission_rows and (reason := _of_way(database, waiting)) is not None:
+            if not database.transmission_rows:
+                continue
+            if (reason := ways.of_way(server, database, waiting, servers or [server])) is not None:
                 found.append(Explanation(database.name, f"to {waiting.to_service}", *reason))
     return found
 
@@ -53,8 +56,7 @@ def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]
             yield _switched_off(database, queue)
         return
     if queue.stands_still and not database.is_broker_enabled:
-        remedy = f"ALTER DATABASE {_quoted(database.name)} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
-        yield "the broker of the database is disabled", "is_broker_enabled = 0", remedy
+        yield "the broker of the database is disabled", "is_broker_enabled = 0", ways.enable(database)
         return
     if queue.stands_still and queue.statuses is not None and not queue.statuses.get(READY):
         yield _not_ready(queue)
@@ -73,7 +75,7 @@ def _switched_off(database: Database, queue: Queue) -> Why:
     if queue.log:
         evidence += f"; error log: {queue.log[-1]}"
     if database.transmission_rows:
-        evidence += f"; {database.transmission_rows} rows in the database's transmission queue"
+        evidence += f"; {counted(database.transmission_rows, 'row')} in the database's transmission queue"
     remedy = f"mend what rolls back or take out the message, then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
     return reason, evidence, remedy
 
@@ -81,7 +83,9 @@ def _switched_off(database: Database, queue: Queue) -> Why:
 def _not_ready(queue: Queue) -> Why:
     """INACTIVE with rows: none of them has the status 1."""
     statuses = queue.statuses or {}
-    evidence = ", ".join(f"{count} rows of status {status}" for status, count in sorted(statuses.items()) if count)
+    evidence = ", ".join(
+        f"{counted(count, 'row')} of status {status}" for status, count in sorted(statuses.items()) if count
+    )
     if statuses.get(NOT_COMPLETE):
         reason = "its messages are not complete: a fragment or a message before them is missing"
         return reason, evidence, "see sys.transmission_queue of the sender, or end the conversation there"
@@ -104,16 +108,14 @@ def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
         reason = "no queue monitor watches it, though all that one needs is there"
         yield reason, "no row in sys.dm_broker_queue_monitors", _again(queue)
         return
-    state, evidence = (
-        queue.monitor.state,
-        f"its monitor is {queue.monitor.state} for {time_text(queue.monitor.since_s)}",
-    )
-    if state == "NOTIFIED":
-        if queue.monitor.since_s >= THRESHOLD_S:
+    found = queue.monitor.state
+    evidence = f"its monitor is {found} for {time_text(queue.monitor.since_s)}"
+    if found == "NOTIFIED":
+        if queue.monitor.since_s >= state.THRESHOLD_S:
             yield _notified(queue, evidence)
     elif queue.monitor.readers and (why := _at_limit(queue)) is not None:
         yield why
-    elif state == "INACTIVE" or queue.monitor.readers:
+    elif found == "INACTIVE" or queue.monitor.readers:
         yield _locked(database, queue, evidence)
     else:
         yield _received_by_others(database, queue, evidence)
@@ -124,7 +126,7 @@ def _missing_for_activation(queue: Queue) -> Iterator[Why]:
     if queue.notification is not None and not queue.is_activation_enabled:
         if queue.notification_is_local and not queue.notification_service_exists:
             reason = f"its event notification {queue.notification} goes to a service that does not exist"
-            service = _quoted(queue.notification_service or "")
+            service = quoted(queue.notification_service or "")
             remedy = f"CREATE SERVICE {service} ON QUEUE dbo.<queue of notifications> ([{_EVENT_CONTRACT}]);"
             yield reason, f"no service {queue.notification_service} in this database", remedy
         return
@@ -171,7 +173,8 @@ def _at_limit(queue: Queue) -> Why | None:
     """As many readers as allowed run, and they are too few or too slow."""
     if queue.monitor is None or not queue.max_readers or queue.monitor.readers < queue.max_readers:
         return None
-    evidence = f"{queue.monitor.readers} of {queue.max_readers} readers run, {queue.rows} rows wait"
+    messages = counted(queue.rows or 0, "message")
+    evidence = f"{queue.monitor.readers} of {queue.max_readers} readers run, {messages} in the queue"
     more = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION (MAX_QUEUE_READERS = {2 * queue.max_readers});"
     return "all readers that MAX_QUEUE_READERS allows run", evidence, f"find what they wait for, or {more}"
 
@@ -214,96 +217,3 @@ def _again(queue: Queue) -> str:
 def _listed(sessions: list[Session], do: str) -> str:
     more = f" and {len(sessions) - _LISTED} more" if len(sessions) > _LISTED else ""
     return f"{', '.join(map(str, sessions[:_LISTED]))}{more} {do}"
-
-
-# Words of a status, the reason, and the remedy: {database}, {from_service}, {to_service} are filled in.
-_ROUTE = "CREATE ROUTE [<name>] WITH SERVICE_NAME = N'{to_service}', ADDRESS = N'TCP://<host>:4022';"
-_WAYS = (
-    ("broker is disabled in the sender", "the broker of this database is disabled", "{enable}"),
-    (
-        "administratively disabled",
-        "the broker of the target's database is disabled",
-        "in the target's server: ALTER DATABASE <target's> SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;",
-    ),
-    ("target service name could not be found", "no route leads to the service, and it is not in this instance", _ROUTE),
-    ("No route matches", "no route leads to the service", _ROUTE),
-    (
-        "target broker in the local",
-        "the conversation names a broker that is not in this instance, and no route leads there",
-        _ROUTE,
-    ),
-    (
-        "transport is not available",
-        "this instance has no Service Broker endpoint that is started",
-        "CREATE ENDPOINT ... FOR SERVICE_BROKER, or ALTER ENDPOINT <name> STATE = STARTED;",
-    ),
-    (
-        "Connection attempt failed",
-        "nothing answers at the address of the route",
-        "start the endpoint there, or ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';",
-    ),
-    ("address", "the address of the route is wrong", "ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';"),
-    (
-        "local service",
-        "the target's queue does not take messages",
-        "ALTER QUEUE <queue of {to_service}> WITH STATUS = ON;",
-    ),
-    (
-        "remote service binding",
-        "the dialog is encrypted, and no remote service binding names the service",
-        "CREATE REMOTE SERVICE BINDING [<name>] TO SERVICE N'{to_service}' WITH USER = [<user with the certificate>];",
-    ),
-    (
-        "master key",
-        "the server cannot open the master key of the database",
-        "CREATE MASTER KEY, or ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY;",
-    ),
-    (
-        "security context",
-        "the sender's user is nobody in the target's database",
-        "sign the procedure, or ALTER DATABASE [{database}] SET TRUSTWORTHY ON;",
-    ),
-)
-
-
-def _of_way(database: Database, waiting: Waiting) -> Why | None:
-    """Return why messages to a service wait; None where they may just be on their way."""
-    status = waiting.transmission_status
-    routes = database.routes or []
-    known = waiting.to_service in routes
-    wait = "1 message waits" if waiting.messages == 1 else f"{waiting.messages} messages wait"
-    evidence = f"{wait}, the oldest for {time_text(waiting.oldest_s)}"
-    if database.routes is not None:
-        evidence += f"; {'a' if known else 'no'} route names the service"
-    if not status:
-        if waiting.oldest_s < THRESHOLD_S:
-            return None
-        if not database.is_broker_enabled:
-            return "the broker of this database is disabled", evidence, _enable(database)
-        off = [queue for queue in database.queues if not queue.is_enqueue_enabled]
-        if off and not known:
-            return "a queue is switched off", evidence, f"ALTER QUEUE {off[0].full_name} WITH STATUS = ON;"
-        reason = "they were sent, and no acknowledgement has come"
-        return reason, evidence, "on the other side, look at its endpoint, at the route back, and at the target's queue"
-    evidence += f"; transmission_status: {status}"
-    filled = {"database": database.name, "to_service": waiting.to_service, "enable": _enable(database)}
-    for words, reason, remedy in _WAYS:
-        if words.lower() in status.lower():
-            return reason, evidence, remedy.format(**filled)
-    return "the broker cannot send them", evidence, "do what transmission_status says; harness doctor examines a lab"
-
-
-def _enable(database: Database) -> str:
-    return f"ALTER DATABASE {_quoted(database.name)} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
-
-
-def _quoted(name: str) -> str:
-    return f"[{name.replace(']', ']]')}]"
-
-
-def time_text(seconds: float) -> str:
-    """3 s, 2 min, 5 h, 3 d"""
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -17,10 +17,10 @@ from typing import Any
 from harness.failures import UsageFailure, nearest
 from harness.lab.instances import Instance
 from harness.monitors.asking import Asker, LockTimeout, NoDatabase
-from harness.monitors.state import Database, Monitor, Queue, Server, Session, Waiting
+from harness.monitors.state import Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
 
-# Of one core of the server. Together half of one per cent, because its clock does not see all that an answer costs it.
-LOOKS_SHARE, DETAILS_SHARE = 0.004, 0.001
+# Of a core of the server. Together less than one per cent: its clock does not see all that an answer costs it.
+LOOKS_SHARE, DETAILS_SHARE = 0.007, 0.001
 DEAR_S = 0.004  # where counts and totals of a database take longer, each look reads one of the two
 LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
@@ -64,7 +64,7 @@ class Reader:
             for database in self._server.databases:
                 self._tried(database, partial(self._read_definitions, database))
         before_s = self._asker.cost_s
-        self._read_monitors()
+        self._tried(None, self._read_monitors)
         for database in self._server.databases:
             self._tried(database, partial(self._read_counts, database, both=is_first or thoroughly))
         self._server.cost_s = self._asker.cost_s - before_s
@@ -149,7 +149,8 @@ class Reader:
                 self._details_due = max(self._details_due, now - 1.0) + (self._asker.cost_s - before_s) / DETAILS_SHARE
 
     def _details(self) -> Iterator[Detail]:
-        yield ("databases",), self._read_databases
+        yield ("databases",), partial(self._tried, None, self._read_databases)
+        yield ("endpoint",), partial(self._tried, None, self._read_endpoint)
         for database in self._server.databases:
             yield from self._details_of(database)
 
@@ -163,7 +164,6 @@ class Reader:
             yield detail(self._read_conversations)
             if database.transmission_rows or database.transmission:
                 yield detail(self._read_transmission)
-                yield detail(self._read_routes)
         full = sorted((queue for queue in database.queues if queue.rows), key=lambda queue: -(queue.rows or 0))
         for queue in full[:DETAILED_QUEUES]:
             yield detail(self._read_messages, queue)
@@ -174,14 +174,16 @@ class Reader:
             if queue.activation_procedure is not None:
                 yield detail(self._read_procedure, queue)
 
-    def _tried(self, database: Database, read: Callable[[], None]) -> None:
-        """Read something of a database; forget the database if it has gone, and go on where it is locked."""
+    def _tried(self, database: Database | None, read: Callable[[], None]) -> None:
+        """Read something of the server or a database; go on where it is locked; forget a database that has gone."""
         try:
             read()
         except LockTimeout:
-            words = f"{database.name} is shown as it was: a session holds locks there for more than two seconds"
-            self._locked[database.name] = f"{words}; remedy: commit it, or see sys.dm_tran_locks"
+            what = "the list of databases" if database is None else database.name
+            words = f"{what} is shown as it was: a session holds locks there for more than two seconds"
+            self._locked[what] = f"{words}; remedy: commit it, or see sys.dm_tran_locks"
         except NoDatabase as error:
+            assert database is not None  # the server was not asked in one
             if self._only is not None and not self._read_at:
                 raise
             database.queues.clear()
@@ -204,12 +206,22 @@ class Reader:
             name, number = str(row["database_name"]), int(row["database_id"])
             database = known.get(number)
             if database is None or database.name != name:
-                database = Database(number, name, bool(row["is_broker_enabled"]))
+                database = Database(number, name, is_broker_enabled=False, broker_instance="")
             database.is_broker_enabled = bool(row["is_broker_enabled"])
+            database.broker_instance = str(row["service_broker_guid"])
             self._server.databases.append(database)
 
+    def _read_endpoint(self) -> None:
+        rows = self._asker.ask("", ["doctor/endpoint"], {}).get("doctor/endpoint", [])
+        found = [Endpoint(str(row["endpoint_name"]), str(row["state"]), int(row["port"])) for row in rows]
+        self._server.endpoint = found[0] if found else None
+
     def _read_definitions(self, database: Database) -> None:
-        rows = self._asker.ask(database.name, ["monitors/queues"], {}).get("monitors/queues", [])
+        answers = self._asker.ask(database.name, ["monitors/queues", "monitors/services", "doctor/routes"], {})
+        rows = answers.get("monitors/queues", [])
+        database.services = {row["service_name"]: row["queue_id"] for row in answers.get("monitors/services", ())}
+        if (routes := answers.get("doctor/routes")) is not None:
+            database.routes = [_route(row) for row in routes if not row["is_expired"]]
         old = {queue.queue_id: queue for queue in database.queues}
         database.queues, database.problems = [], []
         for key in [key for key in self._tables if key[0] == database.database_id]:
@@ -247,11 +259,6 @@ class Reader:
             )
             for row in rows
         ]
-
-    def _read_routes(self, database: Database) -> None:
-        rows = self._asker.ask(database.name, ["doctor/routes"], {}).get("doctor/routes")
-        if rows is not None:
-            database.routes = [str(row["remote_service_name"] or "") for row in rows if not row["is_expired"]]
 
     def _read_messages(self, database: Database, queue: Queue) -> None:
         name, variables = "monitors/messages", {"Queue": queue.full_name, "Limit": str(LIMIT)}
@@ -298,6 +305,11 @@ def _queue(row: Mapping[str, Any]) -> Queue:
         notification_is_local=instance in ("current database", str(row["service_broker_guid"]).lower()),
         notification_service_exists=row["notification_service_id"] is not None,
     )
+
+
+def _route(row: Mapping[str, Any]) -> Route:
+    service, instance = (str(row[name] or "") for name in ("remote_service_name", "broker_instance"))
+    return Route(str(row["route_name"]), service, instance, str(row["address"]))
 
 
 def _age(moment: datetime | None, row: Mapping[str, Any]) -> float | None:

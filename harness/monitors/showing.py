@@ -12,8 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.monitors.explaining import Explanation, explain, time_text
+from harness.monitors.explaining import Explanation, explain
 from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, Database, Queue, Server
+from harness.monitors.wording import counted, time_text
 
 WIDE = 130  # columns from which on a table has all that is known
 _HEAD_LINES = 6  # above and below the rows of a table
@@ -22,16 +23,18 @@ _SHORT = {"RECEIVES_OCCURRING": "RECEIVES"}
 
 def as_json(servers: Sequence[Server]) -> str:
     """Return one look at servers as a JSON document of one line."""
-    shown = [{**asdict(server), "explanations": [asdict(one) for one in explain(server)]} for server in servers]
+    shown = [
+        {**asdict(server), "explanations": [asdict(one) for one in explain(server, servers)]} for server in servers
+    ]
     return json.dumps({"servers": shown})
 
 
-def view(server: Server, console: Console, *, height: int | None = None) -> Group:
+def view(server: Server, console: Console, servers: Sequence[Server], *, height: int | None = None) -> Group:
     """Return the whole view for a console, or as much of it as fits a height in lines.
 
-    The queues that are explained come first, then the deepest.
+    The queues that are explained come first, then the deepest. `servers` are all that are looked at.
     """
-    explanations = explain(server)
+    explanations = explain(server, servers)
     explained = {(one.database, one.what) for one in explanations}
     listed = [(database, queue) for database in server.databases for queue in database.queues]
     listed.sort(key=lambda row: ((row[0].name, row[1].full_name) not in explained, -(row[1].rows or 0)))
@@ -45,7 +48,7 @@ def view(server: Server, console: Console, *, height: int | None = None) -> Grou
         reasons = _fitting(console, reasons, left - len(shown))
     parts: list[RenderableType] = [_table(shown, console.width, server.knows_monitors)] if listed else []
     if len(shown) < len(listed):
-        parts.append(Text(f"{len(listed) - len(shown)} more queues with fewer messages", style="dim"))
+        parts.append(Text(f"{counted(len(listed) - len(shown), 'more queue')} with fewer messages", style="dim"))
     if not listed:
         parts.append(Text("no queues of users that the login sees"))
     return Group(*parts, *below, *reasons)
@@ -57,7 +60,7 @@ def _fitting(console: Console, reasons: Sequence[RenderableType], height: int) -
     for number, reason in enumerate(reasons):
         height -= _lines(console, reason)
         if height < 1 and number + 1 < len(reasons):
-            fitting.append(Text(f"{len(reasons) - number} more reasons: --once shows all", style="dim"))
+            fitting.append(Text(f"{counted(len(reasons) - number, 'more reason')}: --once shows all", style="dim"))
             break
         fitting.append(reason)
     return fitting
@@ -146,7 +149,8 @@ def _lines_of_databases(databases: Sequence[Database]) -> Iterable[str]:
             states = sorted(database.conversations.items(), key=lambda state: (-state[1], state[0]))
             parts.append("conversations: " + ", ".join(f"{count:,} {state}" for state, count in states))
         else:
-            parts.append(f"{_number(database.conversation_rows)} conversations")
+            rows = database.conversation_rows
+            parts.append("? conversations" if rows is None else counted(rows, "conversation"))
         yield "; ".join(parts)
 
 

@@ -94,6 +94,25 @@ class Waiting:
 
 
 @dataclass
+class Route:
+    """A route of a database that has not expired."""
+
+    name: str
+    service: str  # "": any
+    broker_instance: str  # service_broker_guid; "": any
+    address: str  # TCP://host:port, LOCAL or TRANSPORT
+
+
+@dataclass
+class Endpoint:
+    """A server's Service Broker endpoint."""
+
+    name: str
+    state: str  # STARTED, STOPPED or DISABLED
+    port: int
+
+
+@dataclass
 class Session:
     """A session that waits in a RECEIVE, or has a transaction open."""
 
@@ -116,6 +135,7 @@ class Database:
     database_id: int
     name: str
     is_broker_enabled: bool
+    broker_instance: str  # service_broker_guid
     is_owner: bool = True  # the login sees conversations and the transmission queue
     queues: list[Queue] = field(default_factory=list)
     transmission_rows: int | None = None
@@ -123,7 +143,8 @@ class Database:
     transmission: list[Waiting] = field(default_factory=list)
     conversations: dict[str, int] | None = None  # endpoints by state
     sessions: list[Session] | None = None
-    routes: list[str] | None = None  # services that its routes name; "" for a route without one
+    services: dict[str, int] = field(default_factory=dict)  # name → id of its queue
+    routes: list[Route] | None = None
     problems: list[str] = field(default_factory=list)  # what could not be read, with the remedy
 
     @property
@@ -142,5 +163,6 @@ class Server:
     address: str
     databases: list[Database] = field(default_factory=list)
     knows_monitors: bool = True
+    endpoint: Endpoint | None = None  # there is none, or it is not known
     problems: list[str] = field(default_factory=list)
     cost_s: float = 0.0  # the server's time for this look

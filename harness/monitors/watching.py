@@ -43,19 +43,24 @@ def watch(
 
 def frame(readers: Sequence[Reader], console: Console) -> tuple[RenderableType, float]:
     """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
-    parts: list[RenderableType] = []
-    costs = [0.0]
+    looks = [_look(reader) for reader in readers]
+    servers = [look for look in looks if isinstance(look, Server)]
     height = console.height // len(readers) - 1
-    for reader in readers:
-        try:
-            server = reader.look()
-        except MachineFailure as error:
-            parts.append(Text(f"no answer, trying again: {error}", style="red"))
-            continue
-        costs.append(server.cost_s)
-        parts.append(Rule(f"{server.name} {server.address}  {time.strftime('%H:%M:%S')}"))
-        parts.append(showing.view(server, console, height=height))
-    return Group(*parts), max(costs)
+    parts: list[RenderableType] = []
+    for look in looks:
+        if isinstance(look, Server):
+            parts.append(Rule(f"{look.name} {look.address}  {time.strftime('%H:%M:%S')}"))
+            parts.append(showing.view(look, console, servers, height=height))
+        else:
+            parts.append(Text(f"no answer, trying again: {look}", style="red"))
+    return Group(*parts), max((server.cost_s for server in servers), default=0.0)
+
+
+def _look(reader: Reader) -> Server | MachineFailure:
+    try:
+        return reader.look()
+    except MachineFailure as error:
+        return error
 
 
 def _pause(seconds: float) -> None:

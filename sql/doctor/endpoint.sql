@@ -1,6 +1,6 @@
 /*
 Purpose:   the instance's Service Broker endpoint; it can have only one.
-Called by: the doctor, on every instance.
+Called by: the doctor, on every instance; harness monitors.
 Assumes:   no row means that there is none, or that the login lacks VIEW ANY DEFINITION.
 Variables: none
 Columns:   endpoint_name, state, port (int), ip_address (NULL: all), authentication, encryption (the algorithms in

@@ -1,6 +1,6 @@
 /*
 Purpose:   the routes of the lab's database, which its messages follow.
-Called by: the doctor, on every instance.
+Called by: the doctor, on every instance; harness monitors.
 Assumes:   the view also shows expired routes, which are not used; lifetime is in UTC.
 Variables: none
 Columns:   route_name, remote_service_name, broker_instance, address, is_expired (int)

@@ -1,16 +1,16 @@
 /*
-Purpose:   the user databases of the instance.
+Purpose:   the user databases of the instance, and their brokers.
 Called by: harness monitors, first and now and then.
 Assumes:   nothing. A login sees master, tempdb and its own databases, and all with VIEW ANY DATABASE, which public has
            unless it was revoked.
 Variables: none
-Columns:   database_id (int), database_name, state_desc, is_broker_enabled
+Columns:   database_id (int), database_name, is_broker_enabled, service_broker_guid
 */
 SELECT
     d.database_id,
     d.name AS database_name,
-    d.state_desc,
-    d.is_broker_enabled
+    d.is_broker_enabled,
+    d.service_broker_guid
 FROM sys.databases AS d
 WHERE d.database_id > 4
 ORDER BY d.name;

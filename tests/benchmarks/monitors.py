@@ -75,10 +75,10 @@ def main(size: Size = FULL) -> None:
         assert isinstance(lab.target.process, Child)
         pid = lab.target.process.pid
         fill(lab.target, size)
-        time.sleep(min(5.0, size.watch_s))  # what the filling has left to do
+        time.sleep(size.watch_s / 4)  # what the filling has left to do
         before_s = processor_time_s(pid)
-        time.sleep(size.watch_s / 4)
-        idle = (processor_time_s(pid) - before_s) / (size.watch_s / 4)
+        time.sleep(size.watch_s / 2)
+        idle = (processor_time_s(pid) - before_s) / (size.watch_s / 2)
         reader = Reader(lab.target)
         before_s = processor_time_s(pid)
         reader.look()

@@ -55,6 +55,8 @@ def test_one_state_as_text_and_as_json(ask: Callable[..., CommandResult], databa
     [orders] = [one for one in server["databases"][0]["queues"] if one["name"] == "Orders"]
     assert (orders["rows"], orders["statuses"], orders["in_per_s"]) == (2, {"1": 2}, 0.0)
     assert server["explanations"][0]["what"] == "[dbo].[Orders]"
+    twice = json.loads(ask("--server", place, "--server", place, "--json").out)["servers"]
+    assert [one["address"] for one in twice] == [place.replace(",", ":")] * 2
 
 
 def test_each_right_that_is_missing_is_named_in_a_line_and_the_rest_is_shown(

@@ -13,7 +13,7 @@ import pyodbc
 import pytest
 
 from harness.lab.instances import Instance
-from harness.monitors import explaining
+from harness.monitors import state
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Queue, Server
@@ -140,7 +140,7 @@ BREAKAGES = [
             send("Limited"),
         ),
         "all readers that MAX_QUEUE_READERS allows run",
-        "1 of 1 readers run, 1 rows wait",
+        "1 of 1 readers run, 1 message in the queue",
         on("Limited", "MAX_QUEUE_READERS = 2"),
     ),
     Breakage(
@@ -158,10 +158,18 @@ BREAKAGES = [
         "SET TRUSTWORTHY ON;",
     ),
     Breakage(
+        "Foreign",
+        (procedure("Foreign", "EXECUTE untrusted.dbo.Anything;"), activated("Foreign"), send("Foreign")),
+        "fails before it issues a RECEIVE",
+        "error log: .*is not able to access the database",
+        AGAIN.format("Foreign"),
+        (procedure("Foreign", READING, verb="ALTER"), "{remedy}"),
+    ),
+    Breakage(
         "Retaining",
         (queue("Retaining", " WITH RETENTION = ON"), send("Retaining"), "RECEIVE * FROM dbo.Retaining;"),
         "all its rows are retained",
-        "1 rows of status 0",
+        "1 row of status 0",
         "RETENTION = OFF;",
         (),
     ),
@@ -215,10 +223,10 @@ BREAKAGES = [
     Breakage(
         "to Shut",
         (queue("Shut"), "ALTER QUEUE dbo.Shut WITH STATUS = OFF;", send("Shut")),
-        "queue",
-        "1 message waits",
-        "WITH STATUS = ON;",
-        ("ALTER QUEUE dbo.Shut WITH STATUS = ON;", "RECEIVE * FROM dbo.Shut;"),
+        "the target's queue does not take messages",
+        "1 message waits.*: is_enqueue_enabled = 0",
+        "ALTER QUEUE [dbo].[Shut] WITH STATUS = ON;",
+        ("{remedy}", "RECEIVE * FROM dbo.Shut;"),
     ),
 ]
 
@@ -227,7 +235,7 @@ BREAKAGES = [
 def at_once() -> Iterator[None]:
     """What lasts is waited for in one test; here nothing needs to last."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explaining, "THRESHOLD_S", 0.0)
+        patch.setattr(state, "THRESHOLD_S", 0.0)
         yield
 
 
@@ -397,7 +405,7 @@ def test_what_a_message_to_another_instance_lacks_is_told_with_the_route(
             connection.execute(send("Unanswered"))
             found = find("to Unanswered")
             assert found is not None and "no acknowledgement has come" in found.reason
-            assert "look at its endpoint, at the route back" in found.remedy
+            assert "look at both sides, its endpoint, the route back" in found.remedy
             connection.execute("DROP ROUTE w;")
     finally:
         connection.execute("DROP ENDPOINT e;")
@@ -406,5 +414,5 @@ def test_what_a_message_to_another_instance_lacks_is_told_with_the_route(
 def test_messages_behind_a_gap_are_no_fault_of_the_monitor() -> None:
     gap = Queue("dbo", "Gap", 1, True, True, False, True, True, "p", True, "OWNER", 1, None, None, False, False)
     gap.rows, gap.statuses, gap.still_s = 2, {2: 2}, 3.0
-    [found] = explain(Server("server", "here", [Database(5, "app", True, queues=[gap])]))
+    [found] = explain(Server("server", "here", [Database(5, "app", True, "", queues=[gap])]))
     assert "a fragment or a message before them is missing" in found.reason and found.evidence == "2 rows of status 2"

@@ -113,9 +113,49 @@ def test_a_database_that_is_locked_is_shown_as_it_was_and_the_others_as_they_are
         connection.execute("DROP DATABASE locked;")
 
 
+def test_a_list_of_databases_that_is_locked_is_shown_as_it_was(
+    instance: Instance, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Reader(instance, database=database)
+    assert "dbo.Sender" in shown(reader, height=90)
+    run = Asker._run
+
+    def times_out(asker: Asker, place: str, texts: Any) -> Any:
+        if not place:
+            return [], ScriptError("target: Lock request time out period exceeded. (error 1222)")
+        return run(asker, place, texts)
+
+    monkeypatch.setattr(Asker, "_run", times_out)
+    reader.look(thoroughly=True)
+    view = shown(reader, 200, height=90)
+    assert "the list of databases is shown as it was: a session holds locks" in view and "dbo.Sender" in view
+    reader.close()
+
+
+def test_a_database_that_another_session_has_for_itself_is_named_and_the_view_goes_on(
+    instance: Instance, database: str
+) -> None:
+    with instance.connect("master") as owner:
+        owner.execute("CREATE DATABASE sole;")
+        owner.execute("USE sole; CREATE QUEUE dbo.Mine;")
+        reader = Reader(instance)
+        assert "sole.dbo.Mine" in shown(reader, height=90)
+        owner.execute("ALTER DATABASE sole SET SINGLE_USER WITH ROLLBACK IMMEDIATE;")
+        reader.look(thoroughly=True)
+        view = " ".join(shown(reader, 200, height=90).split())
+        assert "sole.dbo.Mine" not in view and f"{database}.dbo.Sender" in view
+        assert "(error 924)" in view
+        owner.execute("ALTER DATABASE sole SET MULTI_USER;")
+        reader.look(thoroughly=True)
+        assert "sole.dbo.Mine" in shown(reader, height=90)
+        reader.close()
+        owner.execute("USE master;")
+        owner.execute("DROP DATABASE sole;")
+
+
 def test_messages_of_a_database_that_cannot_be_used_any_more_are_not_explained(instance: Instance) -> None:
     waiting = Waiting("Sender", "Far", None, "", 1, 60.0)
-    database = Database(5, "app", True, transmission_rows=1, transmission=[waiting])
+    database = Database(5, "app", True, "", transmission_rows=1, transmission=[waiting])
     server = Server("server", "here", [database])
     assert [one.what for one in explain(server)] == ["to Far"]
 

@@ -1,0 +1,216 @@
+"""Say why messages to a service wait for transmission, as ssbdiagnose RUNTIME does between two services.
+
+The sender's side says it by `transmission_status`. Where the server of the target is looked at too, its side is found
+by the service and the broker instance, and what is wrong there comes first: it is the cause, and its statement can be
+given in full.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.monitors import state
+from harness.monitors.state import Database, Queue, Route, Server, Waiting
+from harness.monitors.wording import counted, quoted, time_text
+
+# Reason, evidence, remedy
+Why = tuple[str, str, str]
+
+_TCP = re.compile(r"TCP://(?P<host>\[[^\]]+\]|[^:/]+):(?P<port>\d+)", re.IGNORECASE)
+
+# Words of a status, the reason, and the remedy: {database}, {to_service} and {enable} are filled in.
+_ROUTE = "CREATE ROUTE [<name>] WITH SERVICE_NAME = N'{to_service}', ADDRESS = N'TCP://<host>:4022';"
+_STATUSES = (
+    ("broker is disabled in the sender", "the broker of this database is disabled", "{enable}"),
+    (
+        "administratively disabled",
+        "the broker of the target's database is disabled",
+        "in the target's server: ALTER DATABASE <target's> SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;",
+    ),
+    ("target service name could not be found", "no route leads to the service, and it is not in this instance", _ROUTE),
+    ("No route matches", "no route leads to the service", _ROUTE),
+    (
+        "target broker in the local",
+        "the conversation names a broker that is not in this instance, and no route leads there",
+        _ROUTE,
+    ),
+    (
+        "transport is not available",
+        "this instance has no Service Broker endpoint that is started",
+        "CREATE ENDPOINT ... FOR SERVICE_BROKER, or ALTER ENDPOINT <name> STATE = STARTED;",
+    ),
+    (
+        "handshake failed",
+        "what answers at the address of the route refuses this instance, or is no Service Broker endpoint",
+        "see the error log of the other server, or ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';",
+    ),
+    (
+        "Connection attempt failed",
+        "nothing answers at the address of the route",
+        "start the endpoint there, or ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';",
+    ),
+    ("address", "the address of the route is wrong", "ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';"),
+    (
+        "local service",
+        "the target's queue does not take messages",
+        "ALTER QUEUE <queue of {to_service}> WITH STATUS = ON;",
+    ),
+    (
+        "remote service binding",
+        "the dialog is encrypted, and no remote service binding names the service",
+        "CREATE REMOTE SERVICE BINDING [<name>] TO SERVICE N'{to_service}' WITH USER = [<user with the certificate>];",
+    ),
+    (
+        "master key",
+        "the server cannot open the master key of the database",
+        "CREATE MASTER KEY, or ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY;",
+    ),
+    (
+        "security context",
+        "the sender's user is nobody in the target's database",
+        "sign the procedure, or ALTER DATABASE {database} SET TRUSTWORTHY ON;",
+    ),
+)
+# Status of a connection that did not come about or broke: a wrong address could be the reason.
+_OF_CONNECTIONS = ("connect", "address", "receiving data", "sending data", "login protocol")
+
+
+@dataclass(frozen=True)
+class _Far:
+    """The other side of messages that wait."""
+
+    server: Server
+    database: Database
+    queue: Queue
+
+    @property
+    def place(self) -> str:
+        return f"{self.server.name} {self.server.address}, {self.database.name}"
+
+
+def of_way(server: Server, database: Database, waiting: Waiting, servers: Sequence[Server]) -> Why | None:
+    """Return why messages to a service wait; None where they may just be on their way.
+
+    `servers` are all that are looked at.
+    """
+    route = _route_to(database, waiting.to_service)
+    evidence = _evidence(database, waiting, route)
+    status = waiting.transmission_status
+    if not status and waiting.oldest_s < state.THRESHOLD_S:
+        return None
+    if not database.is_broker_enabled:
+        return "the broker of this database is disabled", evidence, enable(database)
+    far = _far_side(database, waiting, route, servers)
+    if far is not None and (why := _of_far_side(server, waiting, route, far)) is not None:
+        reason, shown, remedy = why
+        return reason, f"{evidence}; {shown}", remedy
+    if not status:
+        return _unacknowledged(server, database, evidence, route, far)
+    for words, reason, remedy in _STATUSES:
+        if words.lower() in status.lower():
+            filled = {"database": quoted(database.name), "to_service": waiting.to_service, "enable": enable(database)}
+            return reason, evidence, remedy.format(**filled)
+    return "the broker cannot send them", evidence, "do what transmission_status says; harness doctor examines a lab"
+
+
+def enable(database: Database) -> str:
+    return f"ALTER DATABASE {quoted(database.name)} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+
+
+def _evidence(database: Database, waiting: Waiting, route: Route | None) -> str:
+    verb = "waits" if waiting.messages == 1 else "wait"
+    evidence = f"{counted(waiting.messages, 'message')} {verb}, the oldest for {time_text(waiting.oldest_s)}"
+    if database.routes is not None:
+        evidence += f"; {'no' if route is None else 'a'} route names the service"
+    if waiting.transmission_status:
+        evidence += f"; transmission_status: {waiting.transmission_status}"
+    return evidence
+
+
+def _unacknowledged(server: Server, database: Database, evidence: str, route: Route | None, far: _Far | None) -> Why:
+    off = [queue for queue in database.queues if not queue.is_enqueue_enabled]
+    if off and route is None:
+        return "a queue is switched off", evidence, f"ALTER QUEUE {off[0].full_name} WITH STATUS = ON;"
+    reason = "they were sent, and no acknowledgement has come"
+    if far is not None:
+        evidence += f"; in {far.place}: broker, queue, endpoint and route back are there"
+        return reason, evidence, f"see what the error log of {far.server.name} {far.server.address} says of the broker"
+    host = found["host"] if route is not None and (found := _TCP.match(route.address)) else "<target's>"
+    both = f"harness monitors --server {server.address.replace(':', ',')} --server {host}"
+    return reason, evidence, f"look at both sides, its endpoint, the route back and the target's queue: {both}"
+
+
+def _route_to(database: Database, service: str) -> Route | None:
+    return next((route for route in database.routes or () if route.service == service), None)
+
+
+def _far_side(database: Database, waiting: Waiting, route: Route | None, servers: Sequence[Server]) -> _Far | None:
+    """Return where the service is; None where no server that is looked at has it, or several have.
+
+    Both sides may have a service of that name: a route leads away from the sender's.
+    """
+    is_away = route is not None and _TCP.match(route.address) is not None
+    wanted = (waiting.to_broker_instance or (route.broker_instance if route is not None else "")).lower()
+    found = [
+        _Far(server, other, queue)
+        for server in servers
+        for other in server.databases
+        if wanted in ("", other.broker_instance.lower()) and not (is_away and other is database)
+        for queue in other.queues
+        if queue.queue_id == other.services.get(waiting.to_service)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _of_far_side(server: Server, waiting: Waiting, route: Route | None, far: _Far) -> Why | None:
+    """Return what keeps the other side from taking messages, or from acknowledging them."""
+    if (why := _refusing(far)) is not None or far.server is server:
+        return why
+    status = waiting.transmission_status.lower()
+    if status and not any(words in status for words in _OF_CONNECTIONS):
+        return None
+    return _not_reached(route, far) or (None if status else _no_way_back(server, waiting, far))
+
+
+def _refusing(far: _Far) -> Why | None:
+    there = f"in {far.place}: "
+    if not far.database.is_broker_enabled:
+        reason = "the broker of the target's database is disabled"
+        return reason, f"{there}is_broker_enabled = 0", there + enable(far.database)
+    if not far.queue.is_enqueue_enabled:
+        remedy = f"{there}ALTER QUEUE {far.queue.full_name} WITH STATUS = ON;"
+        return "the target's queue does not take messages", f"{there}is_enqueue_enabled = 0", remedy
+    return None
+
+
+def _not_reached(route: Route | None, far: _Far) -> Why | None:
+    """The target's endpoint does not listen, or does elsewhere."""
+    endpoint, there = far.server.endpoint, f"in {far.place}: "
+    if endpoint is None:
+        return None
+    if endpoint.state != "STARTED":
+        remedy = f"{there}ALTER ENDPOINT {quoted(endpoint.name)} STATE = STARTED;"
+        return "the Service Broker endpoint of the target is not started", f"{there}it is {endpoint.state}", remedy
+    address = _TCP.match(route.address) if route is not None else None
+    if route is None or address is None or int(address["port"]) == endpoint.port:
+        return None
+    evidence = f"{quoted(route.name)} leads to {route.address}; {there}the endpoint listens on port {endpoint.port}"
+    new = f"TCP://{address['host']}:{endpoint.port}"
+    remedy = f"unless that port is forwarded: ALTER ROUTE {quoted(route.name)} WITH ADDRESS = N'{new}';"
+    return "the route leads to a port where the target does not listen", evidence, remedy
+
+
+def _no_way_back(server: Server, waiting: Waiting, far: _Far) -> Why | None:
+    """The target has what was sent, and its acknowledgements find no way."""
+    routes = far.database.routes
+    if routes is None or any(
+        route.service in (waiting.from_service, "") and route.address.upper() != "LOCAL" for route in routes
+    ):
+        return None
+    port = server.endpoint.port if server.endpoint is not None else "<port>"
+    new = f"ADDRESS = N'TCP://<host of {server.name}>:{port}'"
+    remedy = f"in {far.place}: CREATE ROUTE [<name>] WITH SERVICE_NAME = N'{waiting.from_service}', {new};"
+    reason = "no route leads back from the target, so no acknowledgement comes"
+    return reason, f"in {far.place}: no route names {waiting.from_service}", remedy

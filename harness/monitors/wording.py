@@ -1,0 +1,21 @@
+"""How explanations and tables write counts, times and names."""
+
+from __future__ import annotations
+
+
+def counted(number: int, what: str) -> str:
+    """1 row, 2 rows, 12,000 rows"""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def time_text(seconds: float) -> str:
+    """3 s, 2 min, 5 h, 3 d"""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def quoted(name: str) -> str:
+    """[name], as T-SQL takes it"""
+    return f"[{name.replace(']', ']]')}]"

@@ -1,0 +1,173 @@
+"""What keeps messages from the other side of a pair of instances, and what only a look at both sides can say."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyodbc
+import pytest
+
+from harness.lab.instances import Instance, Lab
+from harness.lab.opening import Topology
+from harness.lab.opening import open as open_lab
+from harness.monitors import state
+from harness.monitors.explaining import Explanation, explain
+from harness.monitors.reading import Reader
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def at_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "THRESHOLD_S", 0.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    directory: Path = tmp_path_factory.mktemp("pair")
+    with open_lab(Topology(), version="2008", initiators=1, directory=directory) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def near(lab: Lab) -> Iterator[pyodbc.Connection]:
+    connection = lab.initiators[0].connect(lab.initiators[0].database)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def far(lab: Lab) -> Iterator[pyodbc.Connection]:
+    connection = lab.target.connect(lab.target.database)
+    yield connection
+    connection.close()
+
+
+def send(lab: Lab, connection: pyodbc.Connection) -> None:
+    """Send in a new dialog, so that nothing of an earlier one waits for its turn to be sent again."""
+    names = lab.workload.names
+    connection.execute(
+        f"DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE [{lab.initiators[0].service}] TO SERVICE "
+        f"N'{lab.target.service}' ON CONTRACT [{names.contract}]; "
+        f"SEND ON CONVERSATION @h MESSAGE TYPE [{names.message_type}] (0x01);"
+    )
+
+
+def waits_for(instances: list[Instance], found: Callable[[list[Explanation]], bool]) -> list[Explanation]:
+    """Look at instances until the first one's explanations are as wished, or patience ends; return them."""
+    readers = [Reader(instance) for instance in instances]
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            servers = [reader.look(thoroughly=True) for reader in readers]
+            ways = [one for one in explain(servers[0], servers) if one.what.startswith("to ")]
+            if found(ways) or time.monotonic() > until:
+                return ways
+            time.sleep(0.1)
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def nothing(ways: list[Explanation]) -> bool:
+    return not ways
+
+
+def statement(one: Explanation) -> str:
+    return re.sub(r".*?(?=(ALTER|CREATE) )", "", one.remedy, count=1)
+
+
+OFF = [
+    (
+        "ALTER DATABASE [{database}] SET DISABLE_BROKER WITH ROLLBACK IMMEDIATE;",
+        "the broker of the target's database is disabled",
+        "in target .*, SSBTarget: is_broker_enabled = 0",
+    ),
+    (
+        "ALTER ENDPOINT [{endpoint}] STATE = STOPPED;",
+        "the Service Broker endpoint of the target is not started",
+        "in target .*, SSBTarget: it is STOPPED",
+    ),
+]
+
+
+@pytest.mark.parametrize("off", OFF, ids=["broker", "endpoint"])
+def test_what_is_switched_off_on_the_other_side_is_named_with_the_statement_for_it(
+    lab: Lab, near: pyodbc.Connection, far: pyodbc.Connection, off: tuple[str, str, str]
+) -> None:
+    spoil, reason, evidence = off
+    endpoint = far.execute("SELECT name FROM sys.service_broker_endpoints;").fetchval()
+    far.execute(spoil.format(database=lab.target.database, endpoint=endpoint))
+    send(lab, near)
+    both = [lab.initiators[0], lab.target]
+    [found] = waits_for(both, lambda ways: [one.reason for one in ways] == [reason])
+    assert found.reason == reason and re.search(evidence, found.evidence), found
+    far.execute(statement(found))
+    assert waits_for(both, nothing) == []
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """The port of a program that answers, and is no Service Broker."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1024)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_a_route_to_another_program_is_told_and_with_both_sides_the_port_too(
+    lab: Lab, near: pyodbc.Connection, stranger: int
+) -> None:
+    name = near.execute(f"SELECT name FROM sys.routes WHERE remote_service_name = N'{lab.target.service}';").fetchval()
+    near.execute(f"ALTER ROUTE [{name}] WITH ADDRESS = N'TCP://127.0.0.1:{stranger}';")
+    send(lab, near)
+    both = [lab.initiators[0], lab.target]
+    [alone] = waits_for(both[:1], lambda ways: any("handshake failed" in one.evidence for one in ways))
+    assert "refuses this instance, or is no Service Broker endpoint" in alone.reason
+    reason = "the route leads to a port where the target does not listen"
+    [found] = waits_for(both, lambda ways: [one.reason for one in ways] == [reason])
+    assert f"[{name}] leads to TCP://127.0.0.1:{stranger}; in target " in found.evidence
+    assert f"the endpoint listens on port {lab.target.broker_port}" in found.evidence
+    near.execute(statement(found))
+    assert waits_for(both, nothing) == []
+
+
+def test_without_a_route_back_no_acknowledgement_comes_and_both_sides_tell_why(
+    lab: Lab, near: pyodbc.Connection, far: pyodbc.Connection
+) -> None:
+    service = lab.initiators[0].service
+    name = far.execute(f"SELECT name FROM sys.routes WHERE remote_service_name = N'{service}';").fetchval()
+    far.execute(f"DROP ROUTE [{name}];")
+    send(lab, near)
+    both = [lab.initiators[0], lab.target]
+    [alone] = waits_for(both[:1], bool)
+    assert "no acknowledgement has come" in alone.reason
+    command = f"harness monitors --server {both[0].host},{both[0].port} --server {both[1].host}"
+    assert alone.remedy.endswith(command)
+    reason = "no route leads back from the target, so no acknowledgement comes"
+    [found] = waits_for(both, lambda ways: [one.reason for one in ways] == [reason])
+    host = f"<host of {both[0].name}>"
+    assert found.reason == reason and host in found.remedy
+    far.execute(statement(found).replace("<name>", name).replace(host, "127.0.0.1"))
+    assert waits_for(both, nothing) == []
