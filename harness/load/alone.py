@@ -2,7 +2,7 @@
 
 One process opens a lab, begins dialogs for as many users as Locust is to start, and gives each user a native thread
 with a connection and a dialog. Users come and go as Locust says: there is no barrier, no settling, no accounting and no
-record. Users are dealt round robin to the initiators.
+record. Users are dealt round robin to the initiators. A page has the tabs of `looks_page`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import gevent
 
 from harness import lab as lab_package
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab.opening import select_lab
-from harness.load.messages import BadScenario, WebScenario
+from harness.lab.opening import Topology, select_lab
+from harness.load.looks_page import LooksPage
+from harness.load.messages import BadScenario, Looked, WebScenario
 from harness.load.own_options import SCENARIO, SETTINGS
 from harness.load.plan import CellPlan
 from harness.load.recorder import METHOD, CallFailed, NewCalls, Recorder
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
-from harness.load.ui import LabStage
+from harness.load.ui import Feed, LabStage, looks_at
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class Alone:
         self._tests = 0
         self._seats: dict[int, _Seat | None] = {}  # by place; None: a user who could not begin
         self._leaving: list[_Seat] = []
+        self._looks_page: LooksPage | None = None
         environment.seats = self  # where users find them
         try:
             self._stage = self._opened()
@@ -119,7 +121,21 @@ class Alone:
         )
         self._initiators_max = len(lab.initiators)
         self._environment.host = f"{selection.topology.kind} lab"
+        if self._environment.web_ui is not None:
+            self._show_looks(lab, selection.topology)
         return LabStage(lab, selection.settings)
+
+    def _show_looks(self, lab: lab_package.Lab, topology: Topology) -> None:
+        is_sql_server = topology.kind == "sqlserver"
+        self._looks_page = page = LooksPage(
+            self._environment.web_ui, topology.whose_numbers, is_sql_server=is_sql_server
+        )
+        loop = gevent.get_hub().loop
+
+        def send(looked: Looked) -> None:
+            loop.run_callback_threadsafe(page.add, looked)
+
+        self._exits.enter_context(Feed(looks_at(lab), send))
 
     def _scenario(self, users: int, initiators_max: int) -> WebScenario:
         """What the options or the page's fields say, with threads for so many users; raises UsageFailure."""
@@ -164,6 +180,8 @@ class Alone:
         self._is_fresh, plan = False, self._plan
         if plan is None:
             return
+        if self._looks_page is not None:
+            self._looks_page.run_begins()
         initiators = range(1, plan.cell.initiators + 1)
         self._turns = {number: Turns(plan.open_loop.starts_ns(number, 1)) for number in initiators if plan.open_loop}
         for turns in self._turns.values():

@@ -11,17 +11,21 @@ import csv
 import io
 import itertools
 import json
+import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
 from typing import Any
 
 from flask import Response, jsonify, request
 
 from harness.load.messages import Looked
+
+logger = logging.getLogger(__name__)
 
 LOOKS_MAX = 3600  # an hour
 
@@ -90,8 +94,14 @@ TABS = (
 NO_LATCHES = "The instances of this lab have no page latches, so there is nothing to draw. SQL Server has them."
 
 
+def add_to_page(html: str, response: Response) -> None:
+    """Put something at the end of Locust's page, if this is the page."""
+    if request.path == "/" and response.mimetype == "text/html":
+        response.set_data(response.get_data(as_text=True).replace("</body>", html + "</body>"))
+
+
 class LooksPage:
-    """Keeps the looks of an hour, and serves them."""
+    """Keeps the looks of an hour, and serves them, under a banner that says which lab it is."""
 
     def __init__(self, web_ui: Any, lab: str, *, is_sql_server: bool) -> None:
         self._lab = lab
@@ -99,10 +109,12 @@ class LooksPage:
         self._looks: deque[tuple[int, Looked]] = deque(maxlen=LOOKS_MAX)
         self._numbers = itertools.count()
         self._runs_at_s: list[float] = []
+        self._failing: set[str] = set()  # what was missing in the last look
         web_ui.template_args["extended_tabs"] = [{"key": tab.key, "title": tab.title} for tab in TABS]
         web_ui.template_args["extended_csv_files"] = [
             {"href": f"./looks/{tab.key}.csv", "title": f"Download {tab.title.lower()} CSV"} for tab in TABS
         ]
+        web_ui.app.after_request(self._add_to_page)
         web_ui.app.add_url_rule("/looks", view_func=self._show)
         for tab in TABS:
             path = f"/looks/{tab.key}.csv"
@@ -110,19 +122,37 @@ class LooksPage:
 
     def add(self, looked: Looked) -> None:
         self._looks.append((next(self._numbers), looked))
+        failing = set(looked.failures)
+        for failure in sorted(failing - self._failing):
+            logger.warning("not shown: %s", failure)
+        if self._failing and not failing:
+            logger.info("all instances are shown again")
+        self._failing = failing
 
     def run_begins(self) -> None:
         """Every chart has a marker at this moment."""
         self._runs_at_s.append(time.time())
 
-    def html(self) -> str:
+    def _add_to_page(self, response: Response) -> Response:
+        add_to_page(self._html(), response)
+        return response
+
+    def _html(self) -> str:
         """`looks.html` with what it draws."""
         tabs = [asdict(tab) for tab in TABS]
         if not self._is_sql_server:
             tabs[-1] |= {"charts": (), "note": NO_LATCHES}
         lab = {"short": self._lab.partition(":")[0], "isSqlServer": self._is_sql_server}
         template = files("harness.load").joinpath("looks.html").read_text(encoding="utf-8")
-        return template.replace("LOOKS_TABS", json.dumps(tabs)).replace("LOOKS_LAB", json.dumps(lab))
+        filled = {
+            "LOOKS_KIND": "sql-server" if self._is_sql_server else "other",
+            "LOOKS_BANNER": escape(self._lab),
+            "LOOKS_TABS": json.dumps(tabs),
+            "LOOKS_LAB": json.dumps(lab),
+        }
+        for name, text in filled.items():
+            template = template.replace(name, text)
+        return template
 
     def _show(self) -> Response:
         after = request.args.get("after", -1, int)

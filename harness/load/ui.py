@@ -166,10 +166,16 @@ class Player:
         self._clients.tell_master(Status(text))
 
 
+def looks_at(lab: Lab) -> Looks:
+    # The embedded lab has no page latches.
+    is_sql_server = lab.place != "embedded"
+    return Looks(lab.instances, has_page_latches=is_sql_server, stores_messages=not lab.workload.is_counted)
+
+
 class Feed:
     """Sends a look at the instances to the page each second, until the block ends or the lab does."""
 
-    def __init__(self, looks: Looks, send: Callable[[Message], None]) -> None:
+    def __init__(self, looks: Looks, send: Callable[[Looked], None]) -> None:
         self._looks = looks
         self._send = send
         self._ended = threading.Event()
@@ -253,10 +259,6 @@ def main(
         )
         clients.launch(1)
         clients.tell_master(Status(READY))
-        # The embedded lab has no page latches.
-        looks = Looks(
-            opened.instances, has_page_latches=topology.kind == "sqlserver", stores_messages=not workload.is_counted
-        )
-        stack.enter_context(Feed(looks, clients.tell_master))
+        stack.enter_context(Feed(looks_at(opened), clients.tell_master))
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

@@ -22,7 +22,7 @@ from locust import LoadTestShape, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness.load.locust_process import Pipe
-from harness.load.looks_page import LooksPage
+from harness.load.looks_page import LooksPage, add_to_page
 from harness.load.messages import (
     READY,
     Answer,
@@ -75,7 +75,6 @@ class WebInterface:
         self._master = master
         self._pipe = pipe
         self._status = READY
-        self._failing: set[str] = set()  # what was missing in the last look
         self._failure = ""  # why the last scenario ended by itself
         self._is_making_ready = False
         self._cell: gevent.Greenlet | None = None
@@ -96,7 +95,7 @@ class WebInterface:
         web_ui.app.json.sort_keys = False
         web_ui.app.before_request(self._before_request)
         self._looks_page = LooksPage(web_ui, options.banner, is_sql_server=options.is_sql_server)
-        web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options) + self._looks_page.html()))
+        web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options)))
         web_ui.app.add_url_rule("/scenario", view_func=self._show_status)
         web_ui.start()
         gevent.idle()  # it listens
@@ -114,12 +113,6 @@ class WebInterface:
 
     def _on_looked(self, looked: Looked) -> None:
         self._looks_page.add(looked)
-        failing = set(looked.failures)
-        for failure in sorted(failing - self._failing):
-            logger.warning("not shown: %s", failure)
-        if self._failing and not failing:
-            logger.info("all instances are shown again")
-        self._failing = failing
 
     def _on_worker_lost(self, lost: WorkerLost) -> None:
         self._master.forget(lost.worker)
@@ -216,8 +209,7 @@ def add_own_page_parts(own: str, response: Response) -> Response:
     The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is
     stopping, or it would never learn that it has stopped, and would offer no other start.
     """
-    if request.path == "/" and response.mimetype == "text/html":
-        response.set_data(response.get_data(as_text=True).replace("</body>", own + "</body>"))
+    add_to_page(own, response)
     if request.path == "/stats/requests" and response.is_json:
         statistics = response.get_json()
         if statistics.get("state") == STATE_STOPPING:
@@ -252,11 +244,8 @@ def own_page_parts(options: Any) -> str:
     fixed = "".join(
         f'<span hidden data-fixed="{name}" title="{escape(why)}"></span>' for name, why in fixed_fields(options).items()
     )
-    kind = "sql-server" if options.is_sql_server else "other"
-    banner = f'<div id="lab-banner" class="{kind}" role="note">{escape(options.banner)}</div>'
     return (
-        banner
-        + fixed
+        fixed
         + files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8")
         + "".join(
             f'<datalist id="suggested_{name}" data-field="{name}">'

@@ -73,6 +73,9 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
             assert json.loads(get("/stop", {}))["success"]
             found = json.loads(get("/stats/requests"))
             assert not found["errors"]
+        looks = json.loads(get("/looks"))
+        assert len(looks["runs_at_s"]) == 2 and any(look["charts"].get("depth") for look in looks["looks"])
+        assert 'id="lab-banner" class="other"' in get("/")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 0
         assert "Traceback" not in log.read_text()

@@ -145,8 +145,8 @@ def test_the_logs_say_what_the_harness_did(page):
     logs = "\n".join(json.loads(page.get("/logs"))["master"])
     for line in (
         "INFO/harness.load.web: Echo, not SQL Server: it only answers",
-        "WARNING/harness.load.web: not shown: initiator-1: connection refused",
-        "INFO/harness.load.web: all instances are shown again",
+        "WARNING/harness.load.looks_page: not shown: initiator-1: connection refused",
+        "INFO/harness.load.looks_page: all instances are shown again",
         "WARNING/harness.load.web: not started: threads 'none' is not valid: 1 to 1,000",
     ):
         assert line in logs
