@@ -126,6 +126,7 @@ class Alone:
         return LabStage(lab, selection.settings)
 
     def _show_looks(self, lab: lab_package.Lab, topology: Topology) -> None:
+        """Look at the lab in a thread of its own, and show that in the loop of the page."""
         is_sql_server = topology.kind == "sqlserver"
         self._looks_page = page = LooksPage(
             self._environment.web_ui, topology.whose_numbers, is_sql_server=is_sql_server

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -94,10 +95,11 @@ TABS = (
 NO_LATCHES = "The instances of this lab have no page latches, so there is nothing to draw. SQL Server has them."
 
 
-def add_to_page(html: str, response: Response) -> None:
+def add_to_page(html: str, response: Response) -> Response:
     """Put something at the end of Locust's page, if this is the page."""
     if request.path == "/" and response.mimetype == "text/html":
         response.set_data(response.get_data(as_text=True).replace("</body>", html + "</body>"))
+    return response
 
 
 class LooksPage:
@@ -114,7 +116,7 @@ class LooksPage:
         web_ui.template_args["extended_csv_files"] = [
             {"href": f"./looks/{tab.key}.csv", "title": f"Download {tab.title.lower()} CSV"} for tab in TABS
         ]
-        web_ui.app.after_request(self._add_to_page)
+        web_ui.app.after_request(partial(add_to_page, self._html()))
         web_ui.app.add_url_rule("/looks", view_func=self._show)
         for tab in TABS:
             path = f"/looks/{tab.key}.csv"
@@ -132,10 +134,6 @@ class LooksPage:
     def run_begins(self) -> None:
         """Every chart has a marker at this moment."""
         self._runs_at_s.append(time.time())
-
-    def _add_to_page(self, response: Response) -> Response:
-        add_to_page(self._html(), response)
-        return response
 
     def _html(self) -> str:
         """`looks.html` with what it draws."""

@@ -167,9 +167,9 @@ class Player:
 
 
 def looks_at(lab: Lab) -> Looks:
-    # The embedded lab has no page latches.
-    is_sql_server = lab.place != "embedded"
-    return Looks(lab.instances, has_page_latches=is_sql_server, stores_messages=not lab.workload.is_counted)
+    """Return what looks at all instances of a lab. Embedded ones have no page latches."""
+    has_page_latches = lab.place != "embedded"
+    return Looks(lab.instances, has_page_latches=has_page_latches, stores_messages=not lab.workload.is_counted)
 
 
 class Feed:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from harness.lab import interruption, scripts
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
+from harness.monitors.wording import quoted
 
 if TYPE_CHECKING:
     import pyodbc
@@ -98,7 +99,7 @@ class Asker:
         if self._connection is None:
             self._connection = self._instance.connect("master", query_timeout_s=QUERY_TIMEOUT_S)
             scripts.execute(self._connection, _SETTINGS)
-        use = f"USE [{database.replace(']', ']]')}];" if database else ""
+        use = f"USE {quoted(database)};" if database else ""
         batch = "\n".join((use, _BEGIN, *texts, _END, "USE [master];" if use else ""))
         begun = time.monotonic()
         try:

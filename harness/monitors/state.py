@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
 
+from harness.monitors.wording import quoted
+
 READY, NOT_COMPLETE, RETAINED = 1, 2, (0, 3)  # status of a queue's rows
 THRESHOLD_S = 5.0  # of a queue monitor's timer: what lasts longer is no hesitation
 
@@ -54,7 +56,7 @@ class Queue:
     @property
     def full_name(self) -> str:
         """[dbo].[Orders]"""
-        return ".".join(f"[{part.replace(']', ']]')}]" for part in (self.schema, self.name))
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
 
     @property
     def plain_name(self) -> str:

@@ -135,7 +135,7 @@ def _unacknowledged(server: Server, database: Database, evidence: str, route: Ro
         return "a queue is switched off", evidence, f"ALTER QUEUE {off[0].full_name} WITH STATUS = ON;"
     reason = "they were sent, and no acknowledgement has come"
     if far is not None:
-        evidence += f"; in {far.place}: broker, queue, endpoint and route back are there"
+        evidence += f"; in {far.place}: broker and queue are enabled"
         return reason, evidence, f"see what the error log of {far.server.name} {far.server.address} says of the broker"
     host = found["host"] if route is not None and (found := _TCP.match(route.address)) else "<target's>"
     both = f"harness monitors --server {server.address.replace(':', ',')} --server {host}"

@@ -11,6 +11,7 @@ import pytest
 
 from harness.lab import drivers, embedded_instances
 from harness.lab.instances import Instance
+from harness.monitors import state
 
 _NUMBERS = itertools.count(1)
 
@@ -40,6 +41,14 @@ def database(instance: Instance) -> Iterator[str]:
         connection.execute("USE master;")
         connection.execute(f"ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE; DROP DATABASE {name};")
         connection.close()
+
+
+@pytest.fixture(scope="module")
+def at_once() -> Iterator[None]:
+    """What lasts is waited for in one test; elsewhere nothing needs to last."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "THRESHOLD_S", 0.0)
+        yield
 
 
 def send(to_service: str, times: int = 1, *, encryption: str = "OFF") -> str:

@@ -13,13 +13,12 @@ import pyodbc
 import pytest
 
 from harness.lab.instances import Instance
-from harness.monitors import state
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Queue, Server
 from tests.monitors.conftest import send
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180), pytest.mark.usefixtures("at_once")]
 
 PATIENCE_S = 30.0
 READING = """
@@ -229,14 +228,6 @@ BREAKAGES = [
         ("{remedy}", "RECEIVE * FROM dbo.Shut;"),
     ),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def at_once() -> Iterator[None]:
-    """What lasts is waited for in one test; here nothing needs to last."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "THRESHOLD_S", 0.0)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,18 @@ def shown(reader: Reader, width: int = 120, height: int = 40) -> str:
     return terminal.file.getvalue()
 
 
+def lock(patch: pytest.MonkeyPatch, database: str) -> None:
+    """What is asked in a database, or with "" of the server, runs into the lock timeout."""
+    run = Asker._run
+
+    def times_out(asker: Asker, place: str, texts: Any) -> Any:
+        if place == database:
+            return [], ScriptError("Lock request time out period exceeded. (error 1222)")
+        return run(asker, place, texts)
+
+    patch.setattr(Asker, "_run", times_out)
+
+
 @pytest.fixture
 def reader(instance: Instance, database: str) -> Iterator[Reader]:
     with instance.connect(database) as connection:
@@ -94,15 +106,8 @@ def test_a_database_that_is_locked_is_shown_as_it_was_and_the_others_as_they_are
         connection.execute("USE locked; CREATE QUEUE dbo.Held; USE master;")
         reader = Reader(instance)
         assert "locked.dbo.Held" in shown(reader, height=90)
-        run = Asker._run
-
-        def times_out(asker: Asker, place: str, texts: Any) -> Any:
-            if place == "locked":
-                return [], ScriptError("locked: Lock request time out period exceeded. (error 1222)")
-            return run(asker, place, texts)
-
         with monkeypatch.context() as patch:
-            patch.setattr(Asker, "_run", times_out)
+            lock(patch, "locked")
             reader.look(thoroughly=True)
             view = shown(reader, 200, height=90)
         assert "locked is shown as it was: a session holds locks" in view
@@ -118,14 +123,7 @@ def test_a_list_of_databases_that_is_locked_is_shown_as_it_was(
 ) -> None:
     reader = Reader(instance, database=database)
     assert "dbo.Sender" in shown(reader, height=90)
-    run = Asker._run
-
-    def times_out(asker: Asker, place: str, texts: Any) -> Any:
-        if not place:
-            return [], ScriptError("target: Lock request time out period exceeded. (error 1222)")
-        return run(asker, place, texts)
-
-    monkeypatch.setattr(Asker, "_run", times_out)
+    lock(monkeypatch, "")
     reader.look(thoroughly=True)
     view = shown(reader, 200, height=90)
     assert "the list of databases is shown as it was: a session holds locks" in view and "dbo.Sender" in view

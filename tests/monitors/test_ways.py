@@ -15,19 +15,11 @@ import pytest
 from harness.lab.instances import Instance, Lab
 from harness.lab.opening import Topology
 from harness.lab.opening import open as open_lab
-from harness.monitors import state
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180), pytest.mark.usefixtures("at_once")]
 PATIENCE_S = 60.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def at_once() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "THRESHOLD_S", 0.0)
-        yield
 
 
 @pytest.fixture(scope="module")
