@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.system_objects import QUEUES
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.catalog.constraints import CLUSTERED, constraints, index_ids
@@ -84,19 +85,35 @@ def queues(context: Context) -> Iterator[ObjectRow]:
         yield _row(queue, "SQ", "SERVICE_QUEUE", rows=queue.depth, is_ms_shipped=shipped)
 
 
-def internal_tables(context: Context) -> Iterator[ObjectRow]:
-    for queue in context.database.catalog.queues.values():
-        yield ObjectRow(
-            f"queue_messages_{queue.object_id}",
-            internal_table_id(queue.object_id),
-            4,
-            "IT",
-            "INTERNAL_TABLE",
-            queue.create_time_ns,
-            parent_object_id=queue.object_id,
-            rows=queue.depth,
-            is_ms_shipped=1,
-        )
+class InternalTable:
+    """The row of a queue's internal table. There may be a thousand, of which a query asks two columns."""
+
+    __slots__ = ("_queue", "object_id", "parent_object_id")
+    schema_id = SCHEMA_IDS["sys"]
+    type = "IT"
+    type_desc = "INTERNAL_TABLE"
+    is_ms_shipped = 1
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.parent_object_id = queue.object_id
+        self.object_id = internal_table_id(queue.object_id)
+
+    @property
+    def name(self) -> str:
+        return f"queue_messages_{self.parent_object_id}"
+
+    @property
+    def create_time_ns(self) -> int:
+        return self._queue.create_time_ns
+
+    @property
+    def rows(self) -> int:
+        return self._queue.depth
+
+
+def internal_tables(context: Context) -> Iterator[InternalTable]:
+    return map(InternalTable, context.database.catalog.queues.values())
 
 
 def system_tables(context: Context) -> Iterator[ObjectRow]:
@@ -122,7 +139,7 @@ def _constraints(context: Context) -> Iterator[ObjectRow]:
             yield ObjectRow(one.name, one.object_id, *place, parent_object_id=row.object_id)
 
 
-def objects(context: Context) -> Iterator[ObjectRow]:
+def objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
     for family in (system_tables, tables, _constraints, procedures, triggers, queues, internal_tables):
         yield from family(context)
 
@@ -130,7 +147,7 @@ def objects(context: Context) -> Iterator[ObjectRow]:
 class Partition(NamedTuple):
     """An index of an object with rows."""
 
-    item: ObjectRow
+    item: ObjectRow | InternalTable
     index_id: int
 
 
@@ -142,9 +159,9 @@ def partitions(context: Context) -> Iterator[Partition]:
         assert item.table is not None
         for index_id in index_ids(item.table):
             yield Partition(item, index_id)
-    for item in internal_tables(context):
-        yield Partition(item, CLUSTERED)
-        yield Partition(item, 2)
+    for messages in internal_tables(context):
+        yield Partition(messages, CLUSTERED)
+        yield Partition(messages, 2)
 
 
 OBJECT_COLUMNS = """

@@ -23,6 +23,17 @@ CLUSTERED = 1  # index_id
 PAGE_LATCHES = "PAGELATCH_"
 
 
+class IndexOperations(NamedTuple):
+    """What was done to an index, and waited for."""
+
+    database_id: int
+    object_id: int
+    leaf_insert_count: int = 0
+    leaf_ghost_count: int = 0
+    page_latch_wait_count: int = 0
+    page_latch_wait_in_ms: int = 0
+
+
 class PageHeader(NamedTuple):
     """The header of a page of sys.sysdesend."""
 
@@ -95,20 +106,19 @@ def _latch_classes(context: Context) -> list[SimpleNamespace]:
 
 def _operations(
     context: Context, database_id: Any, object_id: Any, index_id: Any, partition_number: Any
-) -> Iterator[SimpleNamespace]:
+) -> Iterator[IndexOperations]:
     """The index of sys.sysdesend in each database whose pages a task has waited for, and the clustered indexes of the
     queues. NULL and 0 mean all; so does an index of -1."""
     if index_id not in (None, -1, CLUSTERED) or partition_number not in (None, 0, 1):
         return
-    nothing = {"leaf_insert_count": 0, "leaf_ghost_count": 0, "page_latch_wait_count": 0, "page_latch_wait_in_ms": 0}
     sysdesend = SYSTEM_OBJECTS["sysdesend"]
     for number, total in context.engine.waits.latches.items():
         if database_id in (None, 0, number) and object_id in (None, 0, sysdesend):
-            counts = {
+            waits = {
                 "page_latch_wait_count": total.waiting_tasks_count,
                 "page_latch_wait_in_ms": total.wait_ns // MILLISECOND,
             }
-            yield SimpleNamespace(database_id=number, object_id=sysdesend, **{**nothing, **counts})
+            yield IndexOperations(number, sysdesend, **waits)
     for database in context.engine.databases.values():
         if database_id not in (None, 0, database.database_id):
             continue
@@ -117,8 +127,7 @@ def _operations(
             if object_id in (None, 0, table):
                 # Rows that came while the queue was OFF lie in the transmission queue, as SQL Server has it.
                 inserted = queue.next_order - len(queue.blocked)
-                counts = {"leaf_insert_count": inserted, "leaf_ghost_count": inserted - queue.depth}
-                yield SimpleNamespace(database_id=database.database_id, object_id=table, **{**nothing, **counts})
+                yield IndexOperations(database.database_id, table, inserted, inserted - queue.depth)
 
 
 VIEWS = [

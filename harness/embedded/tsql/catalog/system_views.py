@@ -12,6 +12,7 @@ from harness.embedded.tsql.catalog.column_views import column_view, table_column
 from harness.embedded.tsql.catalog.data_types import TYPES
 from harness.embedded.tsql.catalog.object_views import (
     OBJECT_COLUMNS,
+    InternalTable,
     ObjectRow,
     objects,
     procedures,
@@ -43,7 +44,7 @@ def system_views(context: Context) -> Iterator[ObjectRow]:
     return (row for _, row in _shown(context))
 
 
-def _all_objects(context: Context) -> Iterator[ObjectRow]:
+def _all_objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
     yield from objects(context)
     yield from system_views(context)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
@@ -39,6 +39,7 @@ class ViewColumn(NamedTuple):
     value: Callable[[Any], Any]
     nullable: bool = True
     attribute: str = ""  # the path of `value`, if it is one
+    constant: str = ""  # SQLite's literal, of a column that has the same value in every row
 
 
 Rows = Callable[..., Iterable[Any]]
@@ -68,13 +69,29 @@ def _column(line: str, computed: dict[str, Callable[[Any], Any]]) -> ViewColumn:
     assert match is not None, line
     name, type_, nullable = match["name"], _type(match["type"]), not match["required"]
     if match["how"] == "=":
-        constant = None if match["what"] == "NULL" else ast.literal_eval(match["what"])
-        return ViewColumn(name, type_, lambda row: constant, nullable)
-    path = match["what"] or name
+        return ViewColumn(name, type_, _no_value, nullable, constant=match["what"])
+    path = "" if name in computed else match["what"] or name
     get = computed.get(name) or operator.attrgetter(path)
     if type_ == DATETIME:
         return ViewColumn(name, type_, lambda row: datetime_from_utc_ns(get(row)), nullable)
     return ViewColumn(name, type_, get, nullable, path)
+
+
+def _no_value(row: Any) -> Any:
+    raise AssertionError("the table of the view has this value as its default")
+
+
+def _values(members: Sequence[ViewColumn]) -> Callable[[Any], Sequence[Any]]:
+    """A function that gives the values of these columns in a row."""
+    paths = [member.attribute for member in members]
+    if len(paths) > 1 and all(paths):
+        return operator.attrgetter(*paths)
+    values = [member.value for member in members]
+    return lambda row: [value(row) for value in values]
+
+
+def _declaration(member: ViewColumn) -> str:
+    return f"{quoted(member.name)} {declared(member.type)} DEFAULT {member.constant or 'NULL'}"
 
 
 class View:
@@ -112,33 +129,32 @@ class View:
         return f"{self.name}@{database.database_id}"
 
     def fill(self, frame: Frame, database: Database, needed: set[str]) -> None:
-        """Put the current rows into the view's table in SQLite. Columns that the query does not need stay NULL."""
+        """Put the current rows into the view's table in SQLite. Columns that the query does not need stay NULL
+        or constant."""
         # Checked here and not when names are resolved, because sessions share compiled batches.
         if self.is_base_table and not frame.session.is_administrative:
             raise SqlServerError(208, f"sys.{self.name}")
-        members = [member for member in (*self.members, *self._pseudo) if member.name.lower() in needed]
-        names, values = [member.name for member in members], [member.value for member in members]
+        declared_members = (*self.members, *self._pseudo)
+        members = [member for member in declared_members if member.name.lower() in needed and not member.constant]
         objects = self.objects(Context(frame.instance, database, frame.session), frame)
         if frame.session.guard is not None:
             objects = filter(self._visible(database, frame.session.guard), objects)
         sqlite = frame.sqlite
-        rows = []
-        for number, item in enumerate(objects):
-            if number % ROWS_A_CHECK == 0:
-                sqlite.reads.check()
-            rows.append(tuple([value(item) for value in values]))
+        all_values = map(_values(members), objects)
+        rows: list[Sequence[Any]] = []
+        while piece := list(islice(all_values, ROWS_A_CHECK)):
+            sqlite.reads.check()
+            rows += piece
         name = self.temporary_name(database)
         table = f"temp.{quoted(name)}"
         if name not in sqlite.view_tables:
-            declared_columns = (*self.columns, *self.hidden)
-            declarations = ", ".join(f"{quoted(column.name)} {declared(column.type)}" for column in declared_columns)
+            declarations = ", ".join(map(_declaration, declared_members))
             sqlite.run(f"CREATE TEMP TABLE {quoted(name)} ({declarations})")
             sqlite.view_tables.add(name)
         sqlite.run(f"DELETE FROM {table}")
-        if not names:
-            names, rows = [self.columns[0].name], [(None,) for _ in rows]
-        marks = ", ".join("?" for _ in names)
-        sqlite.run_many(f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES ({marks})", rows)
+        names, marks = ", ".join(quoted(member.name) for member in members), ", ".join("?" for _ in members)
+        given = f"({names}) VALUES ({marks})" if members else "DEFAULT VALUES"
+        sqlite.run_many(f"INSERT INTO {table} {given}", rows)
 
     def objects(self, context: Context, frame: Frame) -> Iterable[Any]:
         return self.rows(context)
