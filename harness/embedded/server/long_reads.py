@@ -3,8 +3,8 @@
 A query is first read where it stands. SQLite's progress handler stops it after `READ_NS`; then a fork of the process,
 which has a copy of everything as it is now, reads it again and sends its rows through a pipe. So it takes another
 processor and its own memory, a cancelled one is killed, and one whose client does not read waits at its pipe. The next
-run of the same query begins in a fork at once, until one takes less than `FORK_NS`. All are times of a processor: where
-others keep the machine busy, a short query takes no less of it in a fork.
+run of the same query begins in a fork at once, until one takes less than `FORK_NS`. Both are times of a processor, not
+of the clock: a short query that is late because the machine is busy would be no sooner in a fork.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from harness.embedded.tsql.storage.reads import Pieces, Query, Reads, ReadTooLon
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
 READ_NS = 10_000_000
-FORK_NS = 2 * READ_NS  # a fork copies each page of memory that it writes to, be it a count of references
-STEPS_A_LOOK = 10_000  # of SQLite's virtual machine between two looks at the clock: a fraction of a millisecond
-LOOKS_MIN = 5  # a query with fewer steps is short, even if the machine was busy with something else meanwhile
+FORK_NS = 2 * READ_NS  # a fork copies each page of memory that it writes to, even if only to count a reference
+STEPS_A_LOOK = 10_000  # of SQLite's virtual machine between two looks at the time: a fraction of a millisecond
+LOOKS_MIN = 5  # a query with fewer is short, even if a collection of garbage fell into it
 WORK_NS_MAX = 1_000_000_000  # of one function in a query that no fork can read
 FORKS_MAX = 16
 FORKS_OF_A_LOGIN_MAX = 8
@@ -56,7 +56,7 @@ class LongReads(Reads):
         self._scheduler = scheduler
         self._loop = loop
         self._deadline_ns = 0  # of the query that is read now
-        self._looks = 0  # at the clock, while it is read
+        self._looks = 0  # at the time, while it is read
         self._forks: Counter[str] = Counter()  # by login
         self._ended = Signal()  # a fork
         sqlite.connection.set_progress_handler(self._stops, STEPS_A_LOOK)

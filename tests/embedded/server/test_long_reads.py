@@ -1,6 +1,7 @@
 """What makes a query a long one, which a fork reads."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from harness.embedded.tsql.storage.sqlite import Sqlite
 def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[LongReads]:
     monkeypatch.setattr(turns, "current", SimpleNamespace())
     loop = asyncio.new_event_loop()
-    store: Any = SimpleNamespace()
+    store: Any = SimpleNamespace(in_sqlite=threading.Lock())
     scheduler: Any = SimpleNamespace()
     yield LongReads(Sqlite(), store, scheduler, loop)
     loop.close()
@@ -50,3 +51,15 @@ def test_a_query_that_computes_for_long_is_long(reads: LongReads) -> None:
     with pytest.raises(ReadTooLong):
         reads.at_once(query, lambda: _rows(reads, compute))
     assert query.is_long
+
+
+@pytest.mark.parametrize(("used_ms", "is_long"), [(17, False), (30, True)])
+def test_a_query_comes_back_from_forks(
+    monkeypatch: pytest.MonkeyPatch, reads: LongReads, used_ms: int, is_long: bool
+) -> None:
+    """A query of 5.5 ms took 17 ms in a fork of a server with a million messages."""
+    fork = SimpleNamespace(pieces=lambda: iter(("read",)), end=lambda: None, used_ns=used_ms * 1_000_000)
+    monkeypatch.setattr(long_reads, "_Fork", lambda read, loop, turn: fork)
+    query: Any = SimpleNamespace(is_long=True)
+    assert reads.value(query, "sa", lambda: "not read here") == "read"
+    assert query.is_long is is_long

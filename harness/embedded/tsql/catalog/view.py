@@ -129,8 +129,7 @@ class View:
         return f"{self.name}@{database.database_id}"
 
     def fill(self, frame: Frame, database: Database, needed: set[str]) -> None:
-        """Put the current rows into the view's table in SQLite. Columns that the query does not need stay NULL
-        or constant."""
+        """Put the current rows into the view's table in SQLite. Columns that the query does not need keep defaults."""
         # Checked here and not when names are resolved, because sessions share compiled batches.
         if self.is_base_table and not frame.session.is_administrative:
             raise SqlServerError(208, f"sys.{self.name}")
