@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import click
 from rich.console import Console
@@ -103,6 +103,12 @@ class Reporter:
 
     def rate(self, messages_per_s: float) -> None:
         """Shows how fast clients send."""
+
+    def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
+        """Gets what an instance's observer has sampled: metrics, labels and values. Called in the observer's thread."""
+
+    def recorded(self, records: Mapping[str, Mapping[str, Sequence[Any]]], window_ns: range) -> None:
+        """Gets the records of a cell by kind and column, and its measured window."""
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
         """Shows what became of a cell."""

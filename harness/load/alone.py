@@ -21,7 +21,7 @@ import gevent
 from harness import lab as lab_package
 from harness.failures import MachineFailure, UsageFailure
 from harness.lab.opening import Topology, select_lab
-from harness.load.looks_page import LooksPage
+from harness.load.looks_page import LooksPage, add_to_locust
 from harness.load.messages import BadScenario, Looked, WebScenario
 from harness.load.own_options import SCENARIO, SETTINGS
 from harness.load.plan import CellPlan
@@ -127,10 +127,8 @@ class Alone:
 
     def _show_looks(self, lab: lab_package.Lab, topology: Topology) -> None:
         """Look at the lab in a thread of its own, and show that in the loop of the page."""
-        is_sql_server = topology.kind == "sqlserver"
-        self._looks_page = page = LooksPage(
-            self._environment.web_ui, topology.whose_numbers, is_sql_server=is_sql_server
-        )
+        self._looks_page = page = add_to_locust(self._environment.web_ui)
+        page.show_lab(topology.whose_numbers, is_sql_server=topology.kind == "sqlserver")
         loop = gevent.get_hub().loop
 
         def send(looked: Looked) -> None:
@@ -182,7 +180,7 @@ class Alone:
         if plan is None:
             return
         if self._looks_page is not None:
-            self._looks_page.run_begins()
+            self._looks_page.run_begins(time.time())
         initiators = range(1, plan.cell.initiators + 1)
         self._turns = {number: Turns(plan.open_loop.starts_ns(number, 1)) for number in initiators if plan.open_loop}
         for turns in self._turns.values():

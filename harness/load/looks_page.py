@@ -1,8 +1,8 @@
-"""The tabs Queues, Monitors, Waits and Latches of Locust's page: what the looks at the instances have found.
+"""The tabs Queues, Monitors, Waits and Latches: what the looks at the instances have found.
 
-The tabs and the CSV files are Locust's own extensions (`extended_tabs`, `extended_csv_files`). Locust draws only tables
-in such a tab, so `looks.html` draws the charts there, as SVG in the manner of Locust's own. The page asks once a second
-for the looks that it does not have, whether a load runs or not.
+They stand beside Locust's own tabs (`add_to_locust`: its `extended_tabs` and `extended_csv_files`) and on the page of a
+sweep. Locust draws only tables in such a tab, so `looks.html` draws the charts there, as SVG in the manner of Locust's
+own. The page asks once a second for the looks that it does not have, whether a load runs or not.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 import logging
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from html import escape
 from importlib.resources import files
 from typing import Any
 
-from flask import Response, jsonify, request
+from flask import Flask, Response, jsonify, request
 
 from harness.load.messages import Looked
 
@@ -36,6 +33,7 @@ class _Chart:
     key: str  # of `harness.observe.looks`
     title: str
     unit: str
+    once_a_cell: bool = False  # in a sweep
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,7 @@ class _Tab:
     title: str
     charts: Sequence[_Chart]
     note: str = ""
+    note_of_sweep: str = ""  # instead of `note`
     has_monitors: bool = False
 
 
@@ -54,7 +53,7 @@ TABS = (
         (
             _Chart("depth", "Messages in queues", "messages"),
             _Chart("rate", "Messages sent and processed", "messages/s"),
-            _Chart("end_to_end_ms", "End-to-end latency", "ms"),
+            _Chart("end_to_end_ms", "End-to-end latency", "ms", once_a_cell=True),
             _Chart("wait_ms", "Time in queues", "ms"),
         ),
         "End-to-end latency is measured, of at most the 500 newest messages of each second: from the send by the "
@@ -62,6 +61,10 @@ TABS = (
         "workload whose target stores no messages has none. Time in queues is computed: messages that wait / messages "
         "processed per second. It is rough where a load begins or ends. All charts count every message, also those of "
         "a set-up.",
+        note_of_sweep="Sampled each second while a cell runs, by the run itself: the page asks the instances nothing "
+        "more. End-to-end latency has a point for each cell, of the messages processed in its measured window. A "
+        "workload whose target stores no messages has none. Time in queues is computed: messages that wait / messages "
+        "processed per second.",
     ),
     _Tab(
         "monitors",
@@ -70,26 +73,33 @@ TABS = (
             _Chart("readers", "Queue readers of the target", "readers"),
             _Chart("activations", "Activations of the target", "readers started/s"),
         ),
+        note_of_sweep="Sampled each second while a cell runs, by the run itself.",
         has_monitors=True,
     ),
     _Tab(
         "waits",
         "Waits",
         (
-            _Chart("target_waits", "Waits of the target", "ms waited/s"),
-            _Chart("initiator_waits", "Waits of the initiators", "ms waited/s, all together"),
+            _Chart("target_waits", "Waits of the target", "ms waited/s", once_a_cell=True),
+            _Chart("initiator_waits", "Waits of the initiators", "ms waited/s, all together", once_a_cell=True),
         ),
         "The wait types with the longest waits in each second. Tasks wait side by side, so a second can have more than "
         "1000 ms.",
+        note_of_sweep="A point for each cell, the mean of its measured window. Tasks wait side by side, so a second "
+        "can have more than 1000 ms.",
     ),
     _Tab(
         "latches",
         "Latches",
         (
-            _Chart("initiator_latches", "Whose pages tasks of the initiators waited for", "tasks waiting"),
-            _Chart("target_latches", "Whose pages tasks of the target waited for", "tasks waiting"),
+            _Chart(
+                "initiator_latches", "Whose pages tasks of the initiators waited for", "tasks waiting", once_a_cell=True
+            ),
+            _Chart("target_latches", "Whose pages tasks of the target waited for", "tasks waiting", once_a_cell=True),
         ),
         "Tasks that wait for the latch of a page, on average of about ten samples a second.",
+        note_of_sweep="A point for each cell: tasks that wait for the latch of a page, on average of the samples in "
+        "its measured window.",
     ),
 )
 NO_LATCHES = "The instances of this lab have no page latches, so there is nothing to draw. SQL Server has them."
@@ -102,25 +112,34 @@ def add_to_page(html: str, response: Response) -> Response:
     return response
 
 
-class LooksPage:
-    """Keeps the looks of an hour, and serves them, under a banner that says which lab it is."""
+def add_to_locust(web_ui: Any) -> LooksPage:
+    """Add the tabs to Locust's page."""
+    web_ui.template_args["extended_tabs"] = [{"key": tab.key, "title": tab.title} for tab in TABS]
+    web_ui.template_args["extended_csv_files"] = [
+        {"href": f"./looks/{tab.key}.csv", "title": f"Download {tab.title.lower()} CSV"} for tab in TABS
+    ]
+    return LooksPage(web_ui.app)
 
-    def __init__(self, web_ui: Any, lab: str, *, is_sql_server: bool) -> None:
-        self._lab = lab
-        self._is_sql_server = is_sql_server
+
+class LooksPage:
+    """Keeps the looks of an hour, and serves them on a page, under a banner that says which lab it is."""
+
+    def __init__(self, app: Flask, *, of_sweep: bool = False) -> None:
+        self._of_sweep = of_sweep
+        self._lab, self._is_sql_server = "", False
         self._looks: deque[tuple[int, Looked]] = deque(maxlen=LOOKS_MAX)
         self._numbers = itertools.count()
-        self._runs_at_s: list[float] = []
+        self._runs: list[tuple[float, str]] = []  # when each has begun, and its name
         self._failing: set[str] = set()  # what was missing in the last look
-        web_ui.template_args["extended_tabs"] = [{"key": tab.key, "title": tab.title} for tab in TABS]
-        web_ui.template_args["extended_csv_files"] = [
-            {"href": f"./looks/{tab.key}.csv", "title": f"Download {tab.title.lower()} CSV"} for tab in TABS
-        ]
-        web_ui.app.after_request(partial(add_to_page, self._html()))
-        web_ui.app.add_url_rule("/looks", view_func=self._show)
+        app.json.sort_keys = False  # type: ignore[attr-defined]  # series in the order of their charts
+        app.after_request(partial(add_to_page, files("harness.load").joinpath("looks.html").read_text("utf-8")))
+        app.add_url_rule("/looks", view_func=self._show)
         for tab in TABS:
-            path = f"/looks/{tab.key}.csv"
-            web_ui.app.add_url_rule(path, f"looks-{tab.key}", lambda tab=tab: self._download(tab))
+            app.add_url_rule(f"/looks/{tab.key}.csv", f"looks-{tab.key}", partial(self._download, tab))
+
+    def show_lab(self, lab: str, *, is_sql_server: bool) -> None:
+        """Say from now on whose numbers these are."""
+        self._lab, self._is_sql_server = lab, is_sql_server
 
     def add(self, looked: Looked) -> None:
         self._looks.append((next(self._numbers), looked))
@@ -131,31 +150,18 @@ class LooksPage:
             logger.info("all instances are shown again")
         self._failing = failing
 
-    def run_begins(self) -> None:
-        """Every chart has a marker at this moment."""
-        self._runs_at_s.append(time.time())
-
-    def _html(self) -> str:
-        """`looks.html` with what it draws."""
-        tabs = [asdict(tab) for tab in TABS]
-        if not self._is_sql_server:
-            tabs[-1] |= {"charts": (), "note": NO_LATCHES}
-        lab = {"short": self._lab.partition(":")[0], "isSqlServer": self._is_sql_server}
-        template = files("harness.load").joinpath("looks.html").read_text(encoding="utf-8")
-        filled = {
-            "LOOKS_KIND": "sql-server" if self._is_sql_server else "other",
-            "LOOKS_BANNER": escape(self._lab),
-            "LOOKS_TABS": json.dumps(tabs),
-            "LOOKS_LAB": json.dumps(lab),
-        }
-        for name, text in filled.items():
-            template = template.replace(name, text)
-        return template
+    def run_begins(self, at_s: float, name: str = "") -> None:
+        """Every chart has a marker at this moment, with this name, or with the run's number."""
+        self._runs.append((at_s, name or f"Run #{len(self._runs) + 1}"))
 
     def _show(self) -> Response:
         after = request.args.get("after", -1, int)
         looks = [{"number": number, **asdict(looked)} for number, looked in self._looks if number > after]
-        return jsonify(looks=looks, runs_at_s=self._runs_at_s)
+        tabs = [asdict(tab) | ({"note": tab.note_of_sweep} if self._of_sweep else {}) for tab in TABS]
+        if not self._is_sql_server:
+            tabs[-1] |= {"charts": (), "note": NO_LATCHES}
+        found = {"lab": self._lab, "is_sql_server": self._is_sql_server, "of_sweep": self._of_sweep}
+        return jsonify(found | {"tabs": tabs, "runs": self._runs, "looks": looks})
 
     def _download(self, tab: _Tab) -> Response:
         text = io.StringIO()
@@ -170,11 +176,11 @@ class LooksPage:
         series = [(chart, name) for chart in tab.charts for name in _series(chart.key, looks)]
         yield ["lab", "time", "run", *queues, *(f"{chart.title}: {name} ({chart.unit})" for chart, name in series)]
         for one in looks:
-            run = sum(at_s <= one.at_s for at_s in self._runs_at_s)
+            run = next((name for at_s, name in reversed(self._runs) if at_s <= one.at_s), "")
             states = [one.monitors.get(queue, "") for queue in queues]
             numbers = [_number(one.charts, chart.key, name) for chart, name in series]
             at = datetime.fromtimestamp(one.at_s, UTC).isoformat(timespec="milliseconds")
-            yield [self._lab, at, run or "", *states, *numbers]
+            yield [self._lab, at, run, *states, *numbers]
 
 
 def _series(chart: str, looks: Sequence[Looked]) -> list[str]:

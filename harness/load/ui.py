@@ -196,8 +196,8 @@ class Feed:
         with contextlib.suppress(LoadError):
             while not self._ended.wait(max(0.0, due_s - time.monotonic())):
                 due_s = max(due_s + LOOK_EVERY_S, time.monotonic())
-                at_s, look = time.time(), self._looks.take()
-                self._send(Looked(at_s, look.charts, look.monitors, look.failures))
+                look = self._looks.take()
+                self._send(Looked(look.at_s, look.charts, look.monitors, look.failures))
 
 
 def suggested_payloads(workload: Workload, usual: int) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
@@ -22,7 +23,7 @@ from locust import LoadTestShape, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness.load.locust_process import Pipe
-from harness.load.looks_page import LooksPage, add_to_page
+from harness.load.looks_page import add_to_locust, add_to_page
 from harness.load.messages import (
     READY,
     Answer,
@@ -92,9 +93,9 @@ class WebInterface:
         environment.events.test_stopping.add_listener(self._on_test_stopping)
         web_ui = environment.create_web_ui("127.0.0.1", options.web_page, delayed_start=True)
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
-        web_ui.app.json.sort_keys = False
         web_ui.app.before_request(self._before_request)
-        self._looks_page = LooksPage(web_ui, options.banner, is_sql_server=options.is_sql_server)
+        self._looks_page = add_to_locust(web_ui)
+        self._looks_page.show_lab(options.banner, is_sql_server=options.is_sql_server)
         web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options)))
         web_ui.app.add_url_rule("/scenario", view_func=self._show_status)
         web_ui.start()
@@ -156,7 +157,7 @@ class WebInterface:
             self._cell = gevent.spawn(self._begin_cell)
 
     def _begin_cell(self) -> None:
-        self._looks_page.run_begins()
+        self._looks_page.run_begins(time.time())
         try:
             self._pipe.ask(BeginScenario(), timeout_s=CELL_TIMEOUT_S)
         except (RuntimeError, gevent.Timeout) as error:

@@ -10,6 +10,7 @@ read, with the queries of `sql/observe`, except that `queue_sizes` rebuilds a qu
 - `latch_watch`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
 - `looks`: all instances at one moment, as charts of the page of `harness ui`; it has observers and latch watches of its
   own that belong to no cell
+- `cell_looks`: the same charts of a sweep's cells, made of what the run samples and records anyway
 - `error_logs`: what the instances' error logs say of the time in which their lab was open, as files of the run
 - `queue_sizes`: messages, pages and ghost records of the queues between groups of cells, as a file of the run; a queue
   that has grown is rebuilt

@@ -20,6 +20,7 @@ second look.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -43,18 +44,19 @@ Chart = dict[str, float]
 class Look:
     """What one look has found."""
 
+    at_s: float
     charts: dict[str, Chart] = field(default_factory=dict)
     monitors: dict[str, str] = field(default_factory=dict)  # instance and queue -> state of its queue monitor
     failures: list[str] = field(default_factory=list)  # of instances of which this look says nothing
 
 
-class _Read:
+class Read:
     """The sample of one instance, by metric and label."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.at_ns = recording.samples[0][0]
+    def __init__(self, at_ns: int, samples: Iterable[tuple[str, str, float]]) -> None:
+        self.at_ns = at_ns
         self.values: dict[str, Chart] = defaultdict(dict)
-        for _, (metric, label, value) in recording.samples:
+        for metric, label, value in samples:
             self.values[metric][label] = value
 
     def total(self, metric: str) -> float:
@@ -66,17 +68,17 @@ class _Read:
         return counters.get(name, counters.get(f"{name}\\_Total", 0.0))
 
 
-Reads = Mapping[str, _Read]  # by instance; those that failed are missing
+Reads = Mapping[str, Read]  # by instance; those that failed are missing
 
 
 def read(recordings: Mapping[str, Recording]) -> tuple[Reads, list[str]]:
     """Return the samples by instance, and why some are missing."""
-    reads: dict[str, _Read] = {}
+    reads: dict[str, Read] = {}
     failures: list[str] = []
     for name, recording in recordings.items():
         failures += [f"{name}: {text}" for text in recording.failures]
         if not recording.failures:
-            reads[name] = _Read(recording)
+            reads[name] = Read(recording.samples[0][0], (sample for _, sample in recording.samples))
     return reads, failures
 
 
@@ -100,9 +102,9 @@ def charts(before: Reads, now: Reads) -> dict[str, Chart]:
     known = [rate for rate in sent if rate is not None]
     if known:
         found["rate"] = {"sent": sum(known)}
-        found["initiator_waits"] = _waits(before, initiators)
+        found |= _waits("initiator_waits", before, initiators)
     if target is not None and (first := before.get(TARGET)) is not None:
-        found["target_waits"] = _waits(before, {TARGET: target})
+        found |= _waits("target_waits", before, {TARGET: target})
         enqueued = _rate(before, TARGET, target, "Broker Statistics\\Enqueued Messages/sec") or 0.0
         grown = (target.total("queue_depth") - first.total("queue_depth")) / _seconds(first, target)
         processed = max(0.0, enqueued - grown)
@@ -133,36 +135,43 @@ def latches(watched: Iterable[Watched]) -> Chart:
     return {name: waits / samples for name, waits in found.items()}
 
 
-def _sum(reads: Iterable[_Read], metric: str) -> float:
+def _sum(reads: Iterable[Read], metric: str) -> float:
     return sum(one.total(metric) for one in reads)
 
 
-def _waiting(target: _Read, reads: Reads) -> float:
+def _waiting(target: Read, reads: Reads) -> float:
     """Return how many messages have been sent and not yet received."""
     initiators = (one for name, one in reads.items() if name != TARGET)
     return target.total("queue_depth") + _sum(initiators, "transmission_queue_depth")
 
 
-def _seconds(first: _Read, last: _Read) -> float:
+def _seconds(first: Read, last: Read) -> float:
     return max(last.at_ns - first.at_ns, 1) / 1e9
 
 
-def _rate(before: Reads, name: str, last: _Read, counter: str) -> float | None:
+def _rate(before: Reads, name: str, last: Read, counter: str) -> float | None:
     """Return how fast a running total rose; None without a look before, zero if the instance was restarted."""
     first = before.get(name)
     return None if first is None else max(0.0, last.counter(counter) - first.counter(counter)) / _seconds(first, last)
 
 
-def _waits(before: Reads, now: Reads) -> Chart:
-    """Return the wait types for which these instances waited longest, in ms per second."""
+def _waits(chart: str, before: Reads, now: Reads) -> dict[str, Chart]:
+    """Return the chart of the wait types for which these instances waited longest, in ms per second.
+
+    There is none where waits are not sampled.
+    """
     waited: dict[str, float] = defaultdict(float)
-    for name, last in now.items():
-        if (first := before.get(name)) is None:
-            continue
+    pairs = [(before[name], last) for name, last in now.items() if name in before and last.values["wait_ms"]]
+    for first, last in pairs:
         earlier = first.values["wait_ms"]
         for wait_type, total in last.values["wait_ms"].items():
             if total > earlier.get(wait_type, 0.0):
                 waited[wait_type] += (total - earlier.get(wait_type, 0.0)) / _seconds(first, last)
+    return {chart: longest(waited)} if pairs else {}
+
+
+def longest(waited: Mapping[str, float]) -> Chart:
+    """Return the wait types that waited longest."""
     return dict(sorted(waited.items(), key=lambda item: -item[1])[:WAIT_TYPES_MAX])
 
 
@@ -183,13 +192,14 @@ class Looks:
 
     def take(self) -> Look:
         """Look at all instances now; an instance that does not answer is a failure of the look."""
+        at_s = time.time()
         if not self._watched:
             self._watched = [watch.end() for watch in self._watches]
         asked = {observer.instance.name: observer.sample() for observer in self._observers}
         wait(asked.values(), timeout=ANSWER_WITHIN_S)
         now, failures = read({name: one.result() for name, one in asked.items() if one.done()})
         failures += [f"{name}: no answer within {ANSWER_WITHIN_S} s" for name, one in asked.items() if not one.done()]
-        look = Look(charts(self._before, now), monitors(now), failures)
+        look = Look(at_s, charts(self._before, now), monitors(now), failures)
         self._before = now
         if not wait(self._watched, timeout=LATCHES_WITHIN_S).not_done:
             self._add_latches(look)

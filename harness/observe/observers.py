@@ -40,6 +40,7 @@ class Sample(NamedTuple):
 
 
 Query = Callable[["pyodbc.Connection", str], list[Sample]]  # of a connection and the lab's queue there
+Sampled = Callable[[str, int, Sequence[Sample]], None]  # of an instance's name, a moment in ns, and the samples
 
 
 def _query(file: str, to_sample: Callable[[dict[str, Any]], Sample]) -> Query:
@@ -86,13 +87,13 @@ WAITS: Query = _query("waits", lambda row: Sample("wait_ms", row["wait_type"], r
 
 def _end_to_end(connection: pyodbc.Connection, queue: str) -> list[Sample]:
     latencies_ms = [row["latency_ns"] / 1e6 for row in scripts.rows(connection, "observe/newest_deliveries.sql", {})]
-    if not latencies_ms:
-        return []
-    median, high, longest = np.quantile(latencies_ms, (0.5, 0.95, 1))
-    return [
-        Sample("end_to_end_ms", label, float(value))
-        for label, value in (("median", median), ("95th percentile", high), ("longest", longest))
-    ]
+    return [Sample("end_to_end_ms", *one) for one in spread(latencies_ms).items()] if latencies_ms else []
+
+
+def spread(latencies: Any) -> dict[str, float]:
+    """Return median, 95th percentile and maximum by their names in charts."""
+    median, high, longest = np.quantile(latencies, (0.5, 0.95, 1))
+    return {"median": float(median), "95th percentile": float(high), "longest": float(longest)}
 
 
 # Of the target, where it stores the messages.
@@ -139,8 +140,10 @@ class Observer:
         interval_s: float = INTERVAL_S,
         *,
         also: Sequence[Query] = (),
+        sampled: Sampled = lambda instance, at_ns, samples: None,
     ) -> None:
         self.instance = instance
+        self._sampled = sampled
         self._queries = queries
         self._also = also
         self._interval_s = interval_s
@@ -233,18 +236,21 @@ class Observer:
         if recording is None:
             return
         at_ns = time.time_ns()
+        found: list[Sample] = []
         try:
             connection = self._connection.get()
             queries = self._queries
             if queries is None:  # whether the queue retains messages may change from cell to cell
                 queries = SAMPLED_WITH_RETENTION if self.instance.retention else SAMPLED
             for query in (*queries, *self._also):
-                recording.samples += [(at_ns, sample) for sample in query(connection, self.instance.queue)]
+                found += query(connection, self.instance.queue)
         except Exception as error:
             self._connection.drop()
             text = error_text(error)
             recording.failures.append(text)
-            recording.samples.append((at_ns, Sample(FAILURE, text, 1.0)))
+            found.append(Sample(FAILURE, text, 1.0))
+        recording.samples += [(at_ns, sample) for sample in found]
+        self._sampled(self.instance.name, at_ns, found)
 
 
 Columns = dict[str, list[Any]]
@@ -262,11 +268,17 @@ class Observed:
 class Observers:
     """Call for each cell: `begin`, `window_begins`, `window_ends`, `changes`, `end`; `target_progress` at any time.
 
-    `tell` gets a line about each record that an instance does not show to this login.
+    `tell` gets a line about each record that an instance does not show to this login. `sampled` gets each sample, in
+    the thread of its observer.
     """
 
-    def __init__(self, instances: Sequence[Instance], tell: Callable[[str], None] = lambda text: None) -> None:
-        self._observers = [Observer(instance) for instance in instances]
+    def __init__(
+        self,
+        instances: Sequence[Instance],
+        tell: Callable[[str], None] = lambda text: None,
+        sampled: Sampled = lambda instance, at_ns, samples: None,
+    ) -> None:
+        self._observers = [Observer(instance, sampled=sampled) for instance in instances]
         self._watches = [LatchWatch(instance) for instance in instances]
         self._tell = tell
 

@@ -377,6 +377,7 @@ class Attempt:
             found["machine"] = {name: [value] for name, value in asdict(self.machine).items()}
         for kind, columns in found.items():
             records.write(self.results, kind, self.visit, self.number, columns)
+        self.phases.reporter.recorded(found, range(moments.measured_from_ns, moments.measured_to_ns))
 
     def _write_cell(self, outcome: str, reason: str, measured: Measured | None = None) -> None:
         moments, report, counts = self.moments, self.report, self.accounting

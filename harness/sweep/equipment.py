@@ -140,7 +140,7 @@ class LabEquipment:
         return Equipment(
             lab,
             self._clients,
-            Observers(lab.instances, tell=self._preflight.note_once),
+            Observers(lab.instances, tell=self._preflight.note_once, sampled=self._preflight.reporter.sampled),
             lab.target.connect(),
             [instance.connect() for instance in lab.initiators],
         )

@@ -1,8 +1,11 @@
-"""The page of `harness matrix --web`: cells done, now, next and failed, time left, and the figures so far.
+"""The page of `harness matrix --web`: the cells, the time left, the figures so far, and the instances.
 
 `serving` yields a reporter that passes everything on to the console's and remembers it. The page asks once a second for
 what there is. The numbers of cells are those of the journal, read anew where it has grown, so that an interrupted run
 shows what it had. The browser draws the charts from them; figures of the results folder follow as they are drawn.
+
+The tabs Queues, Monitors, Waits and Latches are those of `harness ui`. They show what the run samples and records, so
+that a sweep with a page asks the instances no more than one without.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.resources import files
@@ -21,7 +24,11 @@ from typing import Any
 from flask import Flask, Response, jsonify, send_from_directory
 from werkzeug.serving import make_server
 
+from harness.load.looks_page import TABS, LooksPage
+from harness.load.messages import Looked
 from harness.matrix import Cell
+from harness.observe.cell_looks import CellLooks
+from harness.observe.looks import Look
 from harness.reporting import Reporter, TimeLeft, TimeLeftByCells
 from harness.sweep import journal
 from harness.sweep.loop import label
@@ -41,7 +48,11 @@ class SweepPage(Reporter):
         self._console = console
         self._address = address
         self._lock = threading.Lock()
-        self._lab, self._is_sql_server = "", False
+        self.app = Flask("harness.sweep_page", static_folder=None)
+        self._looks_page = LooksPage(self.app, of_sweep=True)
+        self._add_routes()
+        self._looks = CellLooks()
+        self._looks_lock = threading.Lock()  # each instance's observer is a thread
         self._results: Path | None = None
         self._cells: Sequence[str] = ()
         self._entries: list[journal.Entry] = []
@@ -61,7 +72,8 @@ class SweepPage(Reporter):
         return self._console.confirm(question)
 
     def sweep(self, results: Path, cells: Sequence[str], lab: str, *, is_sql_server: bool) -> None:
-        self._results, self._cells, self._lab, self._is_sql_server = results, cells, lab, is_sql_server
+        self._results, self._cells = results, cells
+        self._looks_page.show_lab(lab, is_sql_server=is_sql_server)
         self._console.sweep(results, cells, lab, is_sql_server=is_sql_server)
         self.note(f"page: {self._address}")
 
@@ -73,11 +85,24 @@ class SweepPage(Reporter):
 
     def phase(self, what: str) -> None:
         self._stage["phase"] = what
+        cell, _, phase = what.partition(": ")
+        if phase == "settle":  # its load begins
+            self._looks_page.run_begins(time.time(), cell)
         self._console.phase(what)
 
     def rate(self, messages_per_s: float) -> None:
         self._stage["messages_per_s"] = messages_per_s
         self._console.rate(messages_per_s)
+
+    def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
+        with self._looks_lock:
+            self._show(self._looks.sampled(instance, at_ns, samples))
+        self._console.sampled(instance, at_ns, samples)
+
+    def recorded(self, records: Mapping[str, Mapping[str, Sequence[Any]]], window_ns: range) -> None:
+        with self._looks_lock:
+            self._show(self._looks.recorded(records, window_ns))
+        self._console.recorded(records, window_ns)
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
         self._left.cell_done(time.monotonic(), cell)
@@ -110,8 +135,6 @@ class SweepPage(Reporter):
         place = self._cells.index(now) if now in self._cells else -1
         coming = [name for name in self._cells[place + 1 :] if name not in last] if stage.get("unit") == "cell" else []
         return {
-            "lab": self._lab,
-            "is_sql_server": self._is_sql_server,
             "results": str(self._results or ""),
             "cells": len(self._cells),
             "completed": [
@@ -132,16 +155,20 @@ class SweepPage(Reporter):
             "ended": self._ended,
         }
 
-    def app(self) -> Flask:
-        """The page, what it asks for, and the drawn figures."""
-        app = Flask("harness.sweep_page", static_folder=None)
+    def _add_routes(self) -> None:
+        """The page, what it asks for, and the drawn figures; the tabs have routes of their own."""
+        tabs = "".join(f'<button role="tab">{tab.title}</button>' for tab in TABS)
         html = files("harness.sweep_page").joinpath("page.html").read_text(encoding="utf-8")
-        app.add_url_rule("/", "page", lambda: Response(html, mimetype="text/html"))
-        app.add_url_rule("/state", "state", self._show)
-        app.add_url_rule("/figures/<name>", "figure", self._show_figure)
-        return app
+        html = html.replace("LOOKS_TABS", tabs)
+        self.app.add_url_rule("/", "page", lambda: Response(html, mimetype="text/html"))
+        self.app.add_url_rule("/state", "state", self._show_state)
+        self.app.add_url_rule("/figures/<name>", "figure", self._show_figure)
 
-    def _show(self) -> Response:
+    def _show(self, look: Look | None) -> None:
+        if look is not None:
+            self._looks_page.add(Looked(look.at_s, look.charts, look.monitors, look.failures))
+
+    def _show_state(self) -> Response:
         answer = jsonify(self.state())
         self._asked_at_s = time.monotonic()
         self._asks.release()
@@ -170,9 +197,10 @@ class SweepPage(Reporter):
 @contextmanager
 def serving(console: Reporter, port: int) -> Iterator[SweepPage]:
     """Serve the page of what is reported in the block. The port must be free: else the server ends the process."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else each answer is a line on the console
+    for name in ("werkzeug", "harness.load.looks_page"):  # else each answer, and what a look lacks, is a line
+        logging.getLogger(name).setLevel(logging.ERROR)
     page = SweepPage(console, f"http://{HOST}:{port}")
-    server = make_server(HOST, port, page.app(), threaded=True)
+    server = make_server(HOST, port, page.app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

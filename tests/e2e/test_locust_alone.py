@@ -74,8 +74,10 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
             found = json.loads(get("/stats/requests"))
             assert not found["errors"]
         looks = json.loads(get("/looks"))
-        assert len(looks["runs_at_s"]) == 2 and any(look["charts"].get("depth") for look in looks["looks"])
-        assert 'id="lab-banner" class="other"' in get("/")
+        assert [name for _, name in looks["runs"]] == ["Run #1", "Run #2"] and any(
+            look["charts"].get("depth") for look in looks["looks"]
+        )
+        assert looks["lab"].startswith("Embedded lab, not SQL Server") and 'id="lab-banner"' in get("/")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 0
         assert "Traceback" not in log.read_text()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import sweep_page
 from harness.reporting import Reporter
 from harness.sweep import journal
+from harness.sweep_page import SweepPage
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
@@ -21,6 +24,33 @@ REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "simulated" / 
 
 def name_of(threads: int, ratio: int) -> str:
     return f"i1-t{threads}-r{ratio}-p100-v2008"
+
+
+def show_instances(page: Any, reporter: SweepPage) -> None:
+    """Each tab draws what the run has sampled and recorded, with a marker where the cell's load began."""
+    reporter.phase("i1-t50-r1-p100-v2008 (block 2): settle")
+    now_ns = time.time_ns()
+    for second in range(4):
+        at_ns = now_ns + second * 1_000_000_000
+        depths = [("queue_depth", "Q", 10.0 * second), ("queue_monitor", "Q\\NOTIFIED", 0.0)]
+        reporter.sampled("target", at_ns, depths)
+        reporter.sampled("initiator-1", at_ns, [("transmission_queue_depth", "", 2.0)])
+    waits = {"instance": ["target"], "wait_type": ["WRITELOG"], "wait_time_ms": [500]}
+    reporter.recorded({"waits": waits}, range(now_ns, now_ns + 2_000_000_000))
+    for tab, row, highest in (
+        ("Queues", "Messages in queues: target's queue (messages)", "30"),
+        ("Waits", "Waits of the target: WRITELOG (ms waited/s)", "250"),
+    ):
+        page.click(f"[role=tab]:has-text('{tab}')")
+        page.wait_for_selector(f'#looks [data-series="{row}"]')
+        assert page.inner_text(f'#looks [data-series="{row}"] td:last-child') == highest
+        assert page.is_hidden("main")
+    assert page.get_attribute("#looks .run", "data-run") == "i1-t50-r1-p100-v2008 (block 2)"
+    page.click("[role=tab]:has-text('Monitors')")
+    page.wait_for_selector("#looks rect[data-state=NOTIFIED]")
+    page.click("[role=tab]:has-text('Sweep')")
+    page.wait_for_selector("#looks", state="detached")
+    assert page.is_visible("main")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -50,7 +80,7 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
             reporter.cell_done(number, entry.cell, "completed", "")
         reporter.phase("i1-t50-r1-p100-v2008: settle")
         page.wait_for_function("document.querySelectorAll('#cells tr').length === 5")
-        assert page.inner_text("#lab") == "Embedded lab, not SQL Server"
+        page.wait_for_function("document.getElementById('lab-banner').textContent === 'Embedded lab, not SQL Server'")
         rows = page.eval_on_selector_all("#cells tr", "rows => rows.map(row => [...row.cells].map(c => c.textContent))")
         assert {row[0]: float(row[5].replace(",", "")) for row in rows[1:]} == {
             name_of(*cell): rate for cell, rate in RATES.items()
@@ -69,5 +99,6 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
         page.wait_for_function("document.getElementById('title').textContent === 'Sweep: done'")
         page.wait_for_function("document.querySelector('#figures img').naturalWidth > 0")
         ending.join()
+        show_instances(page, reporter)
         assert wrong == []
         browser.close()

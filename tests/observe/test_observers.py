@@ -108,7 +108,7 @@ def test_a_snapshot_of_a_dead_instance_raises_its_error(observing: Any) -> None:
 def test_an_instance_whose_container_used_other_processor_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = iter([Snapshot(0, processor_time_ms=0, container_time_ms=0)])
 
-    def fake(instance: Any) -> Any:
+    def fake(instance: Any, **_: Any) -> Any:
         def snapshot() -> Future[Snapshot]:
             future: Future[Snapshot] = Future()
             future.set_result(next(taken, Snapshot(1, processor_time_ms=1200, container_time_ms=1000)))

@@ -61,7 +61,7 @@ def test_figures_older_than_the_last_cell_are_not_shown(tmp_path) -> None:
     (tmp_path / "figures" / "new.png").write_bytes(b"")
     os.utime(figure, (1, 1))
     assert page.state()["figures"] == ["new.png"]
-    client = page.app().test_client()
+    client = page.app.test_client()
     assert client.get("/figures/new.png").status_code == 200
     assert client.get("/figures/../journal.jsonl").status_code == 404
 
