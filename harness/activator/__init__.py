@@ -13,8 +13,9 @@ programs.
 - `supervisor` runs both in one thread, the main one, because children die with the thread that started them.
 - `reader` is a program to start: the paper's activation procedure outside the server.
 
-A server sends no second notification before somebody receives from the watched queue. A process that was killed before
-its first RECEIVE would therefore leave the queue alone for ever. So each start of the activator starts one process for
+Until somebody receives from the watched queue, a server sends its next notification only after a time-out. The manual
+does not say how long that is, and another source knows of no such notification at all. A process that was killed before
+its first RECEIVE could therefore leave the queue alone for long. So each start of the activator starts one process for
 each queue; where it finds nothing, it ends.
 
 Two activators of one queue would start twice as many: each holds an application lock as long as it is connected.

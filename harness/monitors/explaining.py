@@ -111,7 +111,9 @@ def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
     found = queue.monitor.state
     evidence = f"its monitor is {found} for {time_text(queue.monitor.since_s)}"
     if found == "NOTIFIED":
-        if queue.monitor.since_s >= state.THRESHOLD_S:
+        # A server may send a notification again after a time-out, and then the last one is always young.
+        waiting_s = 0.0 if queue.is_activation_enabled else queue.oldest_s or 0.0
+        if max(queue.monitor.since_s, waiting_s) >= state.THRESHOLD_S:
             yield _notified(queue, evidence)
     elif queue.monitor.readers and (why := _at_limit(queue)) is not None:
         yield why
@@ -156,6 +158,8 @@ def _notified(queue: Queue, evidence: str) -> Why:
         reason = (
             f"a notification went to {queue.notification_service}, and no program has received from this queue since"
         )
+        if queue.oldest_s is not None:
+            evidence += f", and its oldest message lies there for {time_text(queue.oldest_s)}"
         return reason, evidence, "start the activator that reads that service's queue, and see its log"
     if queue.log:
         reason = "its activation procedure fails before it issues a RECEIVE"

@@ -19,7 +19,8 @@ class Monitor:
     readers: int
     last_activated_s: float | None  # seconds ago; None: never
     last_empty_rowset_s: float | None
-    since_s: float = 0.0  # how long it has been in this state, as far as it was watched; NOTIFIED since the last launch
+    # How long it has been in this state, as far as it was watched; NOTIFIED at least since the last launch.
+    since_s: float = 0.0
 
 
 @dataclass

@@ -5,8 +5,10 @@ file and the broker are to follow SQL Server.
 """
 
 import itertools
+import re
 import threading
 import uuid
+from datetime import datetime
 
 import pyodbc
 import pytest
@@ -15,7 +17,7 @@ from harness.lab import scripts
 from harness.observe import event_sessions
 from tests.conformance.servers import ON_SQLSERVER
 from tests.conformance.test_dialogs import BEGIN, arrived, begin, receive, send
-from tests.conformance.test_queues import ENABLED, MONITOR, STUB, activate, stored
+from tests.conformance.test_queues import ENABLED, MONITOR, STUB, activate, stored, watch
 from tests.conformance.waiting import wait_until
 from tests.parity.recording import note
 
@@ -177,6 +179,20 @@ def test_receive_top_0_counts_as_a_receive_for_the_queue_monitor(services):
     services.execute("RECEIVE TOP (0) message_body FROM dbo.TargetQueue;").fetchall()
     # Another reader proves it too: the monitor may be NOTIFIED again before it is queried.
     wait_until(lambda: services.execute(MONITOR).fetchval() != "NOTIFIED" or len(stored(services)) > 1)
+
+
+@pytest.mark.thorough
+def test_a_notification_that_nobody_follows_is_sent_again_after_a_time_out(services):
+    """The manual ("Understanding When Activation Occurs") says so without a length; R. Rusanu, "Understanding Queue
+    Monitors", says that none is sent before a RECEIVE."""
+    watch(services)
+    send(services, begin(services), b"x")
+    moments = []
+    for _ in range(2):
+        [row] = wait_until(lambda: receive(services, "dbo.NotificationQueue"), timeout_s=300)
+        moments.append(datetime.fromisoformat(re.search("<PostTime>(.*)</PostTime>", row.body.decode("utf-16"))[1]))
+    note("seconds between two notifications", round((moments[1] - moments[0]).total_seconds()))
+    assert services.execute(MONITOR).fetchval() == "NOTIFIED"
 
 
 def test_an_activated_procedure_runs_in_a_system_session(services):

@@ -49,6 +49,19 @@ def activate(connection, procedure, readers=1):
     )
 
 
+def watch(connection):
+    """Lets an event notification of TargetQueue go to NotificationQueue."""
+    connection.execute("CREATE QUEUE dbo.NotificationQueue;")
+    connection.execute(
+        "CREATE SERVICE [//Test/Notified] ON QUEUE dbo.NotificationQueue "
+        "([http://schemas.microsoft.com/SQL/Notifications/PostEventNotification]);"
+    )
+    connection.execute(
+        "CREATE EVENT NOTIFICATION Arrived ON QUEUE dbo.TargetQueue FOR QUEUE_ACTIVATION "
+        "TO SERVICE '//Test/Notified', 'current database';"
+    )
+
+
 def stored(connection):
     return [bytes(row[0]) for row in connection.execute("SELECT body FROM dbo.stored ORDER BY id;").fetchall()]
 
@@ -143,15 +156,7 @@ def test_a_second_reader_starts_five_seconds_after_the_first_unless_a_receive_re
 
 
 def test_an_event_notification_is_sent_when_activation_would_occur(services):
-    services.execute("CREATE QUEUE dbo.NotificationQueue;")
-    services.execute(
-        "CREATE SERVICE [//Test/Notified] ON QUEUE dbo.NotificationQueue "
-        "([http://schemas.microsoft.com/SQL/Notifications/PostEventNotification]);"
-    )
-    services.execute(
-        "CREATE EVENT NOTIFICATION Arrived ON QUEUE dbo.TargetQueue FOR QUEUE_ACTIVATION "
-        "TO SERVICE '//Test/Notified', 'current database';"
-    )
+    watch(services)
     send(services, begin(services), b"x")
     [row] = wait_until(lambda: receive(services, "dbo.NotificationQueue"))
     assert row.message_type_name == "http://schemas.microsoft.com/SQL/Notifications/EventNotification"

@@ -13,9 +13,10 @@ import pyodbc
 import pytest
 
 from harness.lab.instances import Instance
+from harness.monitors import state
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
-from harness.monitors.state import Database, Queue, Server
+from harness.monitors.state import Database, Monitor, Queue, Server
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180), pytest.mark.usefixtures("at_once")]
@@ -196,7 +197,7 @@ BREAKAGES = [
             send("External"),
         ),
         "a notification went to Activator, and no program has received",
-        "NOTIFIED",
+        "NOTIFIED for .*, and its oldest message lies there for ",
         "start the activator",
         ("RECEIVE * FROM dbo.External;",),
     ),
@@ -407,3 +408,17 @@ def test_messages_behind_a_gap_are_no_fault_of_the_monitor() -> None:
     gap.rows, gap.statuses, gap.still_s = 2, {2: 2}, 3.0
     [found] = explain(Server("server", "here", [Database(5, "app", True, "", queues=[gap])]))
     assert "a fragment or a message before them is missing" in found.reason and found.evidence == "2 rows of status 2"
+
+
+def test_a_notification_that_was_just_sent_again_hides_no_message_that_nobody_receives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state, "THRESHOLD_S", 5.0)
+    left = Queue("dbo", "Left", 1, True, True, False, True, False, None, False, None, None, "n", "Events", True, True)
+    left.rows, left.statuses, left.still_s, left.oldest_s = 1, {1: 1}, 1.0, 62.0
+    left.monitor = Monitor("NOTIFIED", 0, 0, 2.0, None, since_s=2.0)
+    server = Server("server", "here", [Database(5, "app", True, "", queues=[left])])
+    [found] = explain(server)
+    assert found.evidence == "its monitor is NOTIFIED for 2 s, and its oldest message lies there for 62 s"
+    left.oldest_s = 2.0  # a program may be starting
+    assert explain(server) == []

@@ -6,7 +6,7 @@ the manual's "Understanding When Activation Occurs"):
 
 - INACTIVE: nothing can be received. A message that can be received launches the procedure unless one is running.
 - NOTIFIED: the procedure is launched, and no session has issued a RECEIVE since. This state launches nothing, however
-  long it lasts; any session's RECEIVE ends it.
+  long it lasts; any session's RECEIVE ends it. After an event notification, a time-out ends it too.
 - RECEIVES_OCCURRING: sessions issue RECEIVE. If messages are available, no session waits in a RECEIVE without WHERE and
   for five seconds none has come back empty, the monitor launches one more reader, up to MAX_QUEUE_READERS. Then the
   five seconds begin again.
@@ -33,6 +33,13 @@ from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Task, Tim
 
 # "The timer threshold is 5 seconds and currently is hardcoded."
 THRESHOLD_NS = 5 * SECOND
+# "Service Broker provides a time-out for an external application to respond. During the time-out, Service Broker will
+# not produce another notification. Once an application calls RECEIVE on the queue or the time-out expires, Service
+# Broker creates another event notification if activation is required": the manual, "Understanding When Activation
+# Occurs". It does not say how long the time-out is, and no measurement of it was found. It is there because "there may
+# be some start up time required", so it must be longer than most programs take to start. R. Rusanu knows no second
+# notification without a RECEIVE, so it can hardly be the five seconds. A minute fits both.
+NOTIFICATION_TIMEOUT_NS = 60 * SECOND
 AFTER_AN_ERROR_NS = 100 * MILLISECOND  # before a failed procedure is launched again; not documented
 # A procedure that rolls back at once and ends would let nobody else go on, not even the task that disables its queue.
 AFTER_A_ROLLBACK_NS = MILLISECOND
@@ -190,6 +197,7 @@ class QueueMonitor:
         self._is_stopped = False
         self._quiet_since_ns = 0  # the later of: first RECEIVE after a launch, last empty one, last end of a wait
         self._timer: Timer | None = None
+        self._response_timer: Timer | None = None  # until an external application has had its time to receive
 
     @property
     def tasks_waiting(self) -> int:
@@ -206,6 +214,7 @@ class QueueMonitor:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._stop_response_timer()
 
     def message_available(self) -> None:
         """Notes that a group became available: by a new message, a rollback, a released lock or ALTER QUEUE."""
@@ -228,6 +237,7 @@ class QueueMonitor:
         if reader is not None and reader.queue is self.queue:
             reader.received_rows = rows > 0
         if self.state is _NOTIFIED:
+            self._stop_response_timer()
             self.state = _RECEIVES_OCCURRING
             self._quiet_since_ns = self._monitors.scheduler.clock.now_ns
         if self.queue.first_available() is None:
@@ -272,6 +282,7 @@ class QueueMonitor:
         if not self._launches_procedures:
             if monitors.notifier.notify(self._database, self.queue, "QUEUE_ACTIVATION"):
                 self._notified()
+                self._await_response()
             return
         if len(self._monitors.readers_of(self.queue)) >= (self.queue.max_readers or 0):
             monitors.counters.task_limit_reached += 1
@@ -287,6 +298,21 @@ class QueueMonitor:
         self.last_activated_time = self._monitors.scheduler.clock.utc_ns()
         if self.state is _INACTIVE:
             self.state = _NOTIFIED
+
+    def _await_response(self) -> None:
+        if self.state is _NOTIFIED:
+            due_ns = self._monitors.scheduler.clock.now_ns + NOTIFICATION_TIMEOUT_NS
+            self._response_timer = self._monitors.scheduler.call_at(due_ns, self._no_response)
+
+    def _no_response(self) -> None:
+        """Notifies again if something can be received."""
+        self._response_timer = None
+        self._check_idle()
+
+    def _stop_response_timer(self) -> None:
+        if self._response_timer is not None:
+            self._response_timer.cancel()
+            self._response_timer = None
 
     def _run(self, reader: QueueReader) -> Waiting[None]:
         monitors, queue = self._monitors, self.queue

@@ -5,6 +5,7 @@ import pytest
 
 from harness.embedded.broker import ddl_databases, ddl_services, system_objects
 from harness.embedded.broker.definitions import QueueOptions
+from harness.embedded.broker.monitors import NOTIFICATION_TIMEOUT_NS
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Delay
 from tests.embedded.broker.world import kinds
@@ -280,7 +281,9 @@ def test_readers_of_a_previous_monitor_count_towards_the_maximum(here, readers):
     assert len(readers.started) == 1
 
 
-def test_external_activation_sends_one_notification_until_somebody_receives(here):
+@pytest.fixture
+def notified(here):
+    """The queue's event notification goes to the queue `events`."""
     here.ddl(lambda tx: ddl_services.create_queue(tx, here.db.catalog, "dbo", "events", _options()))
     here.ddl(
         lambda tx: ddl_services.create_service(
@@ -292,6 +295,9 @@ def test_external_activation_sends_one_notification_until_somebody_receives(here
             tx, here.db.catalog, "notify", queue="dbo.q", events=["QUEUE_ACTIVATION"], service="listener"
         )
     )
+
+
+def test_external_activation_sends_one_notification_until_somebody_receives(here, notified):
     messages(here)
     here.world.run_for(20)
     messages(here)
@@ -306,6 +312,40 @@ def test_external_activation_sends_one_notification_until_somebody_receives(here
     assert len(here.receive(queue="dbo.events")) == 1
     with pytest.raises(SqlServerError, match="Event notification"):
         here.activation(procedure=PROCEDURE, max_queue_readers=1)
+
+
+def test_a_notification_that_nobody_follows_is_sent_again_after_each_time_out(here, notified):
+    """ "Once an application calls RECEIVE on the queue or the time-out expires, Service Broker creates another event
+    notification if activation is required." """
+    timeout_s = NOTIFICATION_TIMEOUT_NS // SECOND
+    messages(here)
+    here.world.run_for(timeout_s - 1)
+    assert len(here.receive(queue="dbo.events")) == 1
+    for _ in range(2):
+        here.world.run_for(timeout_s)
+        assert len(here.receive(queue="dbo.events")) == 1 and here.queue.monitor.state == "NOTIFIED"
+
+
+def test_a_time_out_of_an_empty_queue_sends_nothing_and_the_next_message_is_notified_at_once(here, notified):
+    messages(here)
+    here.world.run_for(1)
+    here.receive(queue="dbo.events")
+    [target] = [one for one in here.db.endpoints if here.endpoint(one).incoming.ready]
+    here.end(target, cleanup=True)
+    here.world.run_for(2 * NOTIFICATION_TIMEOUT_NS // SECOND)
+    assert here.receive(queue="dbo.events") == [] and here.queue.monitor.state == "INACTIVE"
+    messages(here)
+    here.world.run_for(1)
+    assert len(here.receive(queue="dbo.events")) == 1
+
+
+def test_a_receive_ends_the_time_out(here, notified):
+    messages(here)
+    here.world.run_for(NOTIFICATION_TIMEOUT_NS // SECOND - 10)
+    here.receive_all()
+    messages(here)
+    here.world.run_for(20)
+    assert len(here.receive(queue="dbo.events")) == 2 and here.queue.monitor.state == "NOTIFIED"
 
 
 def test_a_queue_with_zero_readers_activates_nothing_until_it_has_more(here, readers):
