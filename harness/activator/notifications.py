@@ -98,11 +98,7 @@ class Notifications:
                 continue
             if kind in (ERROR, END_DIALOG):
                 self._run(_END.format(handle=handle))
-                text = f": {_text(body)}" if kind == ERROR else ""
-                received.remarks.append(
-                    f"{self._queue}: the conversation of an event notification has ended{text}; "
-                    "sql/activation/notification.sql begins a new one"
-                )
+                received.remarks.append(f"{self._queue}: {_ended(kind, body)}")
             else:
                 received.remarks.append(f"{self._queue}: a message of the type {str(kind)[:_SHOWN]} is ignored")
         return received
@@ -119,6 +115,15 @@ class Notifications:
             return first_rows(self._connection, statement)
         except OdbcError as error:
             raise NotificationsLost(f"{self._place}: {error_text(error)}") from None
+
+
+def _ended(kind: str, body: bytes | None) -> str:
+    """Say what has become of an event notification: EndDialog comes where it is dropped."""
+    if kind == END_DIALOG:
+        happened = "an event notification was dropped, alone or with its queue"
+        return f"{happened}; unless there is a new one, run sql/activation/notification.sql"
+    happened = f"the conversation of an event notification has ended: {_text(body)}"
+    return f"{happened}; sql/activation/notification.sql begins a new one"
 
 
 def _text(body: bytes | None) -> str:

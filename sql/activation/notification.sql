@@ -1,7 +1,7 @@
 /*
 Purpose:   the event notification that says when a queue needs a reader.
 Called by: an administrator, once for each queue, after service.sql. Again where the activator says that the
-           notification's conversation has ended: the server drops the notification then, or sends nothing more.
+           notification was dropped, or that its conversation has ended: the server drops it then, or sends nothing more.
 Assumes:   the queue has no activation procedure, which drop_procedure.sql removes: a queue has one or the other (errors
            9717 and 9718). Readers that are killed in a transaction roll back, and five rollbacks in
            a row disable the queue, unless ALTER QUEUE ... WITH POISON_MESSAGE_HANDLING (STATUS = OFF).

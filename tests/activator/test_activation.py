@@ -77,6 +77,29 @@ def test_readers_start_with_messages_end_with_the_queue_and_start_again(site):
         scripts.run(connection, "activation/drop.sql", NAMES)
 
 
+def test_a_dropped_notification_is_told_in_one_line_and_its_script_brings_it_back(site):
+    site.write()
+    told = "dbo.Activation: an event notification was dropped, alone or with its queue; "
+    system = "SELECT COUNT(*) FROM sys.conversation_endpoints WHERE far_service = '//Test/Activation';"
+    with site.connect() as connection, site.activator() as activator:
+        site.wait_for_line("ended with exit code 0")
+        site.send(connection, b"1")
+        wait_until(lambda: site.stored(connection) == [b"1"])
+        connection.execute("DROP EVENT NOTIFICATION Incoming ON QUEUE dbo.Incoming;")
+        [line] = site.wait_for_line(told)
+        assert line.endswith("unless there is a new one, run sql/activation/notification.sql")
+        wait_until(lambda: not connection.execute(system).fetchval())
+        wait_until(lambda: not children_of(activator.pid))
+        site.send(connection, b"2")
+        scripts.run(connection, "activation/notification.sql", NAMES)
+        wait_until(lambda: site.stored(connection) == [b"1", b"2"])
+        wait_until(lambda: not children_of(activator.pid))
+        for statement in ("DROP SERVICE Receiver;", "DROP QUEUE dbo.Incoming;"):
+            connection.execute(statement)
+        site.wait_for_line(told, count=2)
+        wait_until(lambda: not connection.execute(system).fetchval())
+
+
 @pytest.mark.thorough
 def test_a_program_that_crashes_is_started_again_between_min_and_max_and_dies_with_a_killed_activator(site):
     site.write(["sleep", "1000"], min=2, max=3)

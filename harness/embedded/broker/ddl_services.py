@@ -144,7 +144,8 @@ def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, optio
     ddl.changed(tx, catalog)
 
 
-def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> None:
+def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> list[EventNotification]:
+    """Returns the event notifications that go with the queue; `Notifier.end` ends their conversations."""
     key = f"{schema}.{name}".lower()
     queue = ddl.find(catalog.queues, "drop", "service queue", name, key)
     if any(queue.object_id == identifier for identifier, _ in system_objects.QUEUES):
@@ -157,6 +158,7 @@ def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> Non
         tx.write(queue.table, row.queuing_order, None)
     tx.on_commit(queue.wake_everybody)
     tx.on_commit(queue.unwatch)
+    return [_drop_notification(tx, catalog, queue, name) for name in list(queue.notifications)]
 
 
 def _set_options(tx: Transaction, catalog: Catalog, queue: Queue, options: QueueOptions) -> None:
@@ -224,11 +226,17 @@ def create_event_notification(
     return created
 
 
-def drop_event_notification(tx: Transaction, catalog: Catalog, name: str, *, queue: str) -> None:
+def drop_event_notification(tx: Transaction, catalog: Catalog, name: str, *, queue: str) -> EventNotification:
+    """Returns the notification; `Notifier.end` ends its conversation."""
     watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
-    notification = ddl.find(watched.notifications, "drop", "event notification", name, name.lower())
-    ddl.remove(tx, catalog, "event_notification", watched.notifications, name.lower(), notification.object_id)
     ddl.changed(tx, catalog)
+    return _drop_notification(tx, catalog, watched, name)
+
+
+def _drop_notification(tx: Transaction, catalog: Catalog, queue: Queue, name: str) -> EventNotification:
+    found = ddl.find(queue.notifications, "drop", "event notification", name, name.lower())
+    ddl.remove(tx, catalog, "event_notification", queue.notifications, name.lower(), found.object_id)
+    return found
 
 
 def store_notification(tx: Transaction, catalog: Catalog, queue: Queue, notification: EventNotification) -> None:

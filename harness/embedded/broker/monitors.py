@@ -25,6 +25,7 @@ from harness.embedded.broker import ddl_services, system_objects
 from harness.embedded.broker.database import Database, Databases
 from harness.embedded.broker.definitions import EventNotification, QueueOptions
 from harness.embedded.broker.dialogs import Dialogs
+from harness.embedded.broker.endpoint_states import EndpointEvent, successor
 from harness.embedded.broker.environment import Environment, datetime_text
 from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.transactions import Transaction, Transactions
@@ -103,6 +104,8 @@ class Notifier:
     def _send(
         self, tx: Transaction, database: Database, queue: Queue, notification: EventNotification, event: str
     ) -> Waiting[None]:
+        if queue.notifications.get(notification.name.lower()) is not notification:
+            return  # dropped meanwhile
         if notification.conversation_handle is None:
             handle = yield from self._dialogs.begin(
                 tx,
@@ -122,6 +125,13 @@ class Notifier:
         body = self._body(database, queue, event)
         handles = [notification.conversation_handle]
         yield from self._dialogs.send(tx, database, handles, system_objects.EVENT_NOTIFICATION, body)
+
+    def end(self, tx: Transaction, database: Database, dropped: Iterable[EventNotification]) -> Waiting[None]:
+        """Ends the conversations of dropped notifications: they "stay open until the notification is dropped"."""
+        for notification in dropped:
+            endpoint = database.endpoints.get(notification.conversation_handle or "")
+            if endpoint is not None and successor(endpoint.state, EndpointEvent.END_LOCAL) is not None:
+                yield from self._dialogs.end(tx, database, endpoint.terms.conversation_handle)
 
     def _body(self, database: Database, queue: Queue, event: str) -> bytes:
         now_ns = self._transactions.scheduler.clock.utc_ns()

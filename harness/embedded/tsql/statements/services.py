@@ -8,6 +8,7 @@ from harness.embedded.broker import ddl_services
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
@@ -218,12 +219,17 @@ def _procedure_name(frame: Frame, parts: ObjectName) -> str:
     return ".".join(f"[{part.replace(']', ']]')}]" for part in (database.name, schema, name))
 
 
-def _drop_queue(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-    database, schema, queue = frame.instance.located(name, frame.database)
-    ddl_services.drop_queue(tx, database.catalog, schema, queue)
+@define("DROP QUEUE")
+def drop_queue(parser: Parser) -> Definition:
+    """`DROP QUEUE queue`"""
+    name = parser.tokens.object_name()
 
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        database, schema, queue = frame.instance.located(name, frame.database)
+        dropped = ddl_services.drop_queue(tx, database.catalog, schema, queue)
+        return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
 
-register_drop("QUEUE", _drop_queue, lambda name: dropping_from_schema("queue", name), in_schema=True)
+    return Definition(parser.line, dropping_from_schema("queue", name), work)
 
 
 @define("CREATE EVENT NOTIFICATION")
@@ -270,9 +276,13 @@ def drop_event_notification(parser: Parser) -> Definition:
     tokens.expect("ON", "QUEUE")
     queue = tokens.object_name()
 
-    def work(frame: Frame, tx: Transaction) -> None:
-        for name in names:
-            ddl_services.drop_event_notification(tx, frame.database.catalog, name, queue=queue_name(frame, queue))
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        database = frame.database
+        dropped = [
+            ddl_services.drop_event_notification(tx, database.catalog, name, queue=queue_name(frame, queue))
+            for name in names
+        ]
+        return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
 
     return Definition(parser.line, on_object("alter", "QUEUE", queue), work)
 
