@@ -286,6 +286,33 @@ def test_a_reason_is_named_with_its_cure(
         assert find(breakage.what, there=False) is None
 
 
+def test_a_broker_of_this_instance_that_is_disabled_is_told_by_the_status_or_by_a_look_at_its_database(
+    instance: Instance, database: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    for batch in ("CREATE DATABASE disabled;", "USE disabled;", queue("Disabled"), f"USE {database};"):
+        connection.execute(batch)
+    connection.execute(f"ALTER DATABASE {database} SET TRUSTWORTHY ON;")
+    broker = connection.execute("SELECT service_broker_guid FROM sys.databases WHERE name = 'disabled';").fetchval()
+    connection.execute("ALTER DATABASE disabled SET DISABLE_BROKER WITH ROLLBACK IMMEDIATE;")
+    connection.execute(send("Disabled").replace("N'Disabled'", f"N'Disabled', '{broker}'"))
+    everywhere = Reader(instance)
+    try:
+        found = find("to Disabled")
+        assert found is not None and found.reason == "the broker of the target's database is disabled"
+        assert "transmission_status: The service broker is administratively disabled." in found.evidence
+        server = everywhere.look(thoroughly=True)
+        [seen] = [one for one in explain(server) if (one.database, one.what) == (database, "to Disabled")]
+        assert "disabled: is_broker_enabled = 0" in seen.evidence
+        remedy = "ALTER DATABASE {} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+        assert found.remedy == "in the target's server: " + remedy.format("<target's>")
+        assert seen.remedy.endswith(f", disabled: {remedy.format('[disabled]')}")
+        connection.execute(remedy.format("[disabled]"))
+        assert find("to Disabled", there=False) is None
+    finally:
+        everywhere.close()
+        connection.execute(f"ALTER DATABASE {database} SET TRUSTWORTHY OFF; DROP DATABASE disabled;")
+
+
 def test_locked_groups_are_told_with_the_session_that_may_hold_them(
     instance: Instance, database: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
 ) -> None:
