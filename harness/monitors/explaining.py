@@ -88,7 +88,10 @@ def _not_ready(queue: Queue) -> Why:
     )
     if statuses.get(NOT_COMPLETE):
         reason = "its messages are not complete: a fragment or a message before them is missing"
-        return reason, evidence, "see sys.transmission_queue of the sender, or end the conversation there"
+        remedy = (
+            "the sender sends that again within about a minute; if it is not in sys.transmission_queue there any more: "
+        )
+        return reason, evidence, remedy + "END CONVERSATION '<conversation_handle of such a row>';"
     retained = sum(statuses.get(status, 0) for status in RETAINED)
     reason = "all its rows are retained until their conversations end" if retained else "it has no row that is ready"
     return (

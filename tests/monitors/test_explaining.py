@@ -430,13 +430,6 @@ def test_what_a_message_to_another_instance_lacks_is_told_with_the_route(
         connection.execute("DROP ENDPOINT e;")
 
 
-def test_messages_behind_a_gap_are_no_fault_of_the_monitor() -> None:
-    gap = Queue("dbo", "Gap", 1, True, True, False, True, True, "p", True, "OWNER", 1, None, None, False, False)
-    gap.rows, gap.statuses, gap.still_s = 2, {2: 2}, 3.0
-    [found] = explain(Server("server", "here", [Database(5, "app", True, "", queues=[gap])]))
-    assert "a fragment or a message before them is missing" in found.reason and found.evidence == "2 rows of status 2"
-
-
 def test_a_notification_that_was_just_sent_again_hides_no_message_that_nobody_receives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

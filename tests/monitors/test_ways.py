@@ -17,6 +17,7 @@ from harness.lab.opening import Topology
 from harness.lab.opening import open as open_lab
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180), pytest.mark.usefixtures("at_once")]
 PATIENCE_S = 60.0
@@ -43,24 +44,26 @@ def far(lab: Lab) -> Iterator[pyodbc.Connection]:
     connection.close()
 
 
-def send(lab: Lab, connection: pyodbc.Connection) -> None:
-    """Send in a new dialog, so that nothing of an earlier one waits for its turn to be sent again."""
+def send(lab: Lab, connection: pyodbc.Connection) -> str:
+    """Send in a new dialog, so that nothing of an earlier one waits for its turn to be sent again; return its handle."""
     names = lab.workload.names
-    connection.execute(
-        f"DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE [{lab.initiators[0].service}] TO SERVICE "
+    return connection.execute(
+        f"SET NOCOUNT ON; DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE [{lab.initiators[0].service}] TO SERVICE "
         f"N'{lab.target.service}' ON CONTRACT [{names.contract}]; "
-        f"SEND ON CONVERSATION @h MESSAGE TYPE [{names.message_type}] (0x01);"
-    )
+        f"SEND ON CONVERSATION @h MESSAGE TYPE [{names.message_type}] (0x01); SELECT @h;"
+    ).fetchval()
 
 
-def waits_for(instances: list[Instance], found: Callable[[list[Explanation]], bool]) -> list[Explanation]:
-    """Look at instances until the first one's explanations are as wished, or patience ends; return them."""
+def waits_for(
+    instances: list[Instance], found: Callable[[list[Explanation]], bool], *, of: str = "to "
+) -> list[Explanation]:
+    """Look at instances until the first one's explanations `of` something are as wished, or patience ends; return them."""
     readers = [Reader(instance) for instance in instances]
     try:
         until = time.monotonic() + PATIENCE_S
         while True:
             servers = [reader.look(thoroughly=True) for reader in readers]
-            ways = [one for one in explain(servers[0], servers) if one.what.startswith("to ")]
+            ways = [one for one in explain(servers[0], servers) if one.what.startswith(of)]
             if found(ways) or time.monotonic() > until:
                 return ways
             time.sleep(0.1)
@@ -163,3 +166,34 @@ def test_without_a_route_back_no_acknowledgement_comes_and_both_sides_tell_why(
     assert found.reason == reason and host in found.remedy
     far.execute(statement(found).replace("<name>", name).replace(host, "127.0.0.1"))
     assert waits_for(both, nothing) == []
+
+
+def test_messages_behind_a_lost_one_are_told_and_ending_the_conversation_cures_what_nobody_sends_again(
+    lab: Lab, near: pyodbc.Connection, far: pyodbc.Connection
+) -> None:
+    """A message that comes while the target's broker is disabled is lost. The next one then waits for it."""
+    queue = lab.workload.names.target_queue
+    arrivals = (
+        "SELECT cntr_value FROM sys.dm_os_performance_counters WHERE counter_name = 'Enqueued Transport Msgs Total';"
+    )
+    broker = f"ALTER DATABASE [{lab.target.database}] SET {{}} WITH ROLLBACK IMMEDIATE;"
+    handle = send(lab, near)
+    more = f"SEND ON CONVERSATION '{handle}' MESSAGE TYPE [{lab.workload.names.message_type}] (0x02);"
+    wait_until(lambda: near.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 0)
+    while far.execute(f"RECEIVE * FROM {queue};").fetchall():
+        pass
+    far.execute(broker.format("DISABLE_BROKER"))
+    before = far.execute(arrivals).fetchval()
+    near.execute(more)
+    wait_until(lambda: far.execute(arrivals).fetchval() >= before + 2)  # sent again after 4 s; the next time after 8
+    far.execute(broker.format("ENABLE_BROKER"))
+    near.execute(more)
+    [(status, target)] = wait_until(lambda: far.execute(f"SELECT status, conversation_handle FROM {queue};").fetchall())
+    assert status == 2
+    near.execute(f"END CONVERSATION '{handle}' WITH CLEANUP;")
+    both = [lab.target, lab.initiators[0]]
+    [found] = waits_for(both, bool, of="[dbo]")
+    assert "a fragment or a message before them is missing" in found.reason and found.evidence == "1 row of status 2"
+    far.execute(found.remedy[found.remedy.index("END") :].replace("<conversation_handle of such a row>", target))
+    assert waits_for(both, nothing, of="[dbo]") == []
+    assert far.execute(f"SELECT COUNT(*) FROM {queue};").fetchval() == 0

@@ -16,7 +16,7 @@ from harness.embedded.broker.broker_link import Inbox, Inboxes
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Local, Remote, Unknown
 from harness.embedded.broker.delivery import Delivery, Refusal
 from harness.embedded.broker.dialog_security import DialogSecurity, Undeliverable
-from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND
+from harness.embedded.broker.endpoint_states import CLOSED, CONVERSING, DISCONNECTED_OUTBOUND, STARTED_INBOUND
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import AcknowledgementFrame, DialogHeader, ErrorFrame, Frame, MessageFrame
 from harness.embedded.broker.router import Router
@@ -25,8 +25,6 @@ from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.store import Write
-
-EARLY_MAX = 1024  # messages held for one conversation; the far side sends others again
 
 
 class Batch:
@@ -144,6 +142,7 @@ class Acceptance:
         transmitter: Transmitter,
         inboxes: Inboxes,
     ) -> None:
+        self._clock = environment.clock
         self._counters = environment.counters
         self._complaints = router.link.complaints
         self._router = router
@@ -193,8 +192,8 @@ class Acceptance:
             # "Duplicates are dropped, but acknowledged again."
             self._counters.dropped += 1
             batch.acknowledge[receiver] = None
-        else:
-            self._hold(receiver, frame)
+        elif receiver.state is CONVERSING or receiver.state is STARTED_INBOUND:
+            receiver.service.queue.hold(receiver.incoming, frame, self._clock.utc_ns())
 
     def _accept(self, batch: Batch, receiver: ConversationEndpoint, frame: MessageFrame) -> None:
         if receiver.state is CLOSED and frame.message_type not in system_objects.ENDS:
@@ -211,19 +210,9 @@ class Acceptance:
         batch.acknowledge[receiver] = None
 
     def _accept_held(self, batch: Batch, receiver: ConversationEndpoint) -> None:
-        early = receiver.incoming.early
-        assert early is not None
-        while (frame := early.pop(receiver.receive_sequence, None)) is not None:
+        queue, incoming = receiver.service.queue, receiver.incoming
+        while (frame := queue.take_early(incoming, receiver.receive_sequence)) is not None:
             self._accept(batch, receiver, frame)
-        if not early:
-            receiver.incoming.early = None
-
-    @staticmethod
-    def _hold(receiver: ConversationEndpoint, frame: MessageFrame) -> None:
-        if receiver.incoming.early is None:
-            receiver.incoming.early = {}
-        if len(receiver.incoming.early) < EARLY_MAX:
-            receiver.incoming.early[frame.sequence] = frame
 
     def _new_receiver(self, batch: Batch, frame: MessageFrame) -> ConversationEndpoint | None:
         """Makes the endpoint for the first message of a conversation, and opens the message; None if it is refused or

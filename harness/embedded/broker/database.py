@@ -333,14 +333,11 @@ class Database:
     def queue_rows(self, queue: Queue) -> Iterator[QueueRow]:
         """Collects the rows that a SELECT from a queue sees: ready, retained, and early ones."""
         yield from queue.rows.values()
-        for endpoint in self.endpoints.values():
-            if endpoint.incoming.early and endpoint.service.queue is queue:
-                for sequence, frame in sorted(endpoint.incoming.early.items()):
-                    message_type = self.catalog.message_types.get(frame.message_type)
-                    if message_type is not None:
-                        yield QueueRow(
-                            queue, endpoint.incoming, -1, sequence, message_type, frame.body, 0, NOT_YET_COMPLETE
-                        )
+        for incoming in queue.behind_gaps:
+            for sequence, (frame, now_ns) in sorted((incoming.early or {}).items()):
+                message_type = self.catalog.message_types.get(frame.message_type)
+                if message_type is not None:
+                    yield QueueRow(queue, incoming, -1, sequence, message_type, frame.body, now_ns, NOT_YET_COMPLETE)
 
     def transmission_rows(self) -> Iterator[TransmissionRow]:
         """Collects the rows of sys.transmission_queue: rows to send, and rows whose queue was OFF."""

@@ -27,6 +27,8 @@ RETAINED_RECEIVED, READY, NOT_YET_COMPLETE, RETAINED_SENT = 0, 1, 2, 3  # a row'
 _RANKS = {system_objects.DIALOG_TIMER: 0, system_objects.ERROR: 1}
 _SEQUENCED = 2
 
+EARLY_MAX = 1024  # messages held for one conversation; the far side sends others again
+
 # priority (negative), queuing order of the first message, serial number, group
 HeapEntry = tuple[int, int, int, "ConversationGroup"]
 
@@ -67,7 +69,8 @@ class Incoming:
         # A tuple while it is empty: a deque without rows takes 600 bytes.
         self.ready: deque[QueueRow] | tuple[QueueRow, ...] = ()
         self.retained: list[QueueRow] = []
-        self.early: dict[int, MessageFrame] | None = None  # arrived before their turn
+        # Messages that arrived before their turn, by sequence, with their moment in UTC ns.
+        self.early: dict[int, tuple[MessageFrame, int]] | None = None
 
 
 class QueueRow:
@@ -181,6 +184,7 @@ class Queue:
         self.blocked_table = f"broker.{database_id}.blocked.{object_id}"
         self.rows: dict[int, QueueRow] = {}  # by queuing order; retained rows too
         self.blocked: list[QueueRow] = []  # came while the queue was OFF, or behind such rows
+        self.behind_gaps: dict[Incoming, None] = {}  # conversations with early messages, which are in memory alone
         self.next_order = 0
         self.rollbacks = 0  # consecutive rollbacks of transactions that received
         self.receivers_waiting = 0  # sessions inside WAITFOR (RECEIVE / GET CONVERSATION GROUP)
@@ -197,8 +201,13 @@ class Queue:
 
     @property
     def depth(self) -> int:
-        """The number of rows, with retained ones."""
-        return len(self.rows)
+        """The number of rows, with retained and early ones."""
+        return len(self.rows) + self.early
+
+    @property
+    def early(self) -> int:
+        """The number of rows that are not complete: a message before them is missing."""
+        return sum(len(incoming.early or ()) for incoming in self.behind_gaps)
 
     def new_row(  # noqa: PLR0917
         self,
@@ -256,6 +265,25 @@ class Queue:
             self.publish(row)
         self._store.commit_lazily(writes)
 
+    def hold(self, incoming: Incoming, frame: MessageFrame, now_ns: int) -> None:
+        """Keeps an early message until the earlier ones have come."""
+        if incoming.early is None:
+            incoming.early = {}
+        if len(incoming.early) < EARLY_MAX:
+            incoming.early.setdefault(frame.sequence, (frame, now_ns))
+        self.behind_gaps[incoming] = None
+
+    def take_early(self, incoming: Incoming, sequence: int) -> MessageFrame | None:
+        """Removes an early message whose turn has come."""
+        frame, _ = (incoming.early or {}).pop(sequence, (None, 0))
+        if not incoming.early:
+            self._drop_early(incoming)
+        return frame
+
+    def _drop_early(self, incoming: Incoming) -> None:
+        incoming.early = None
+        self.behind_gaps.pop(incoming, None)
+
     def put_back(self, rows: list[QueueRow]) -> None:
         """Undoes a `take`: puts back rows of one endpoint in the order in which they were taken."""
         incoming = rows[0].incoming
@@ -287,7 +315,8 @@ class Queue:
         return taken
 
     def discard(self, incoming: Incoming) -> list[QueueRow]:
-        """Removes all rows of an endpoint, ready and retained, and returns them."""
+        """Removes all rows of an endpoint, and returns those that were ready or retained."""
+        self._drop_early(incoming)
         removed = self.take(incoming, len(incoming.ready)) if incoming.ready else []
         for row in incoming.retained:
             self.rows.pop(row.queuing_order, None)

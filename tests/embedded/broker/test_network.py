@@ -126,9 +126,32 @@ def test_early_messages_wait_for_the_earlier_ones(world, pair):
     world.run_for(0.02)
     [endpoint] = target.db.endpoints.values()
     assert endpoint.state.value == "SI" and target.receive() == []
-    assert {row.status for row in target.db.queue_rows(target.queue)} == {2}
+    early = list(target.db.queue_rows(target.queue))
+    assert [(row.status, row.message_body) for row in early] == [(2, b"1"), (2, b"2")]
+    assert target.queue.depth == 2 and all(row.message_enqueue_time > 0 for row in early)
     world.run_for(1)
+    assert target.queue.depth == 3
     assert bodies(target.receive()) == [b"0", b"1", b"2"] and endpoint.state.value == "CO"
+
+
+@pytest.mark.parametrize("how", [{}, {"cleanup": True}])
+def test_the_end_of_a_conversation_removes_its_early_messages(world, pair, how):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"0")
+    world.run_for(0.1)
+    [row] = target.receive()
+    world.network.deliveries = lambda frame: (
+        [] if isinstance(frame, MessageFrame) and frame.sequence == 1 else [LATENCY_NS]
+    )
+    initiator.send(handle, b"1")
+    initiator.send(handle, b"2")
+    world.run_for(0.1)
+    assert [row.status for row in target.db.queue_rows(target.queue)] == [2]
+    target.end(handle_of(row), **how)
+    assert target.queue.depth == 0
+    world.run_for(100)
+    assert target.queue.depth == 0 and not list(target.db.queue_rows(target.queue))
 
 
 def test_a_batch_of_arrivals_is_one_flush(world, pair):
