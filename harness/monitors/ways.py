@@ -95,7 +95,7 @@ def of_way(server: Server, database: Database, waiting: Waiting, servers: Sequen
 
     `servers` are all that are looked at.
     """
-    route = _route_to(database, waiting.to_service)
+    route = None if _is_here(database, waiting) else _route_to(database, waiting.to_service)
     evidence = _evidence(database, waiting, route)
     status = waiting.transmission_status
     if not status and waiting.oldest_s < state.THRESHOLD_S:
@@ -122,7 +122,9 @@ def enable(database: Database) -> str:
 def _evidence(database: Database, waiting: Waiting, route: Route | None) -> str:
     verb = "waits" if waiting.messages == 1 else "wait"
     evidence = f"{counted(waiting.messages, 'message')} {verb}, the oldest for {time_text(waiting.oldest_s)}"
-    if database.routes is not None:
+    if _is_here(database, waiting):
+        evidence += "; they are for a service of this database"
+    elif database.routes is not None:
         evidence += f"; {'no' if route is None else 'a'} route names the service"
     if waiting.transmission_status:
         evidence += f"; transmission_status: {waiting.transmission_status}"
@@ -140,6 +142,12 @@ def _unacknowledged(server: Server, database: Database, evidence: str, route: Ro
     host = found["host"] if route is not None and (found := _TCP.match(route.address)) else "<target's>"
     both = f"harness monitors --server {server.address.replace(':', ',')} --server {host}"
     return reason, evidence, f"look at both sides, its endpoint, the route back and the target's queue: {both}"
+
+
+def _is_here(database: Database, waiting: Waiting) -> bool:
+    """Messages that came from another database wait in the receiving one if its queue takes none."""
+    wanted = waiting.to_broker_instance
+    return wanted is not None and wanted.lower() == database.broker_instance.lower()
 
 
 def _route_to(database: Database, service: str) -> Route | None:

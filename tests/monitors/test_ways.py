@@ -180,8 +180,7 @@ def test_messages_behind_a_lost_one_are_told_and_ending_the_conversation_cures_w
     handle = send(lab, near)
     more = f"SEND ON CONVERSATION '{handle}' MESSAGE TYPE [{lab.workload.names.message_type}] (0x02);"
     wait_until(lambda: near.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 0)
-    while far.execute(f"RECEIVE * FROM {queue};").fetchall():
-        pass
+    wait_until(lambda: far.execute(f"SELECT COUNT(*) FROM {queue};").fetchval() == 0)  # its procedure receives
     far.execute(broker.format("DISABLE_BROKER"))
     before = far.execute(arrivals).fetchval()
     near.execute(more)
@@ -197,3 +196,21 @@ def test_messages_behind_a_lost_one_are_told_and_ending_the_conversation_cures_w
     far.execute(found.remedy[found.remedy.index("END") :].replace("<conversation_handle of such a row>", target))
     assert waits_for(both, nothing, of="[dbo]") == []
     assert far.execute(f"SELECT COUNT(*) FROM {queue};").fetchval() == 0
+
+
+def test_a_far_queue_that_is_off_is_told_where_its_messages_wait(
+    lab: Lab, near: pyodbc.Connection, far: pyodbc.Connection
+) -> None:
+    """CREATE QUEUE: they wait in the transmission queue of the database that receives them."""
+    queue = lab.workload.names.target_queue
+    far.execute(f"ALTER QUEUE {queue} WITH STATUS = OFF;")
+    send(lab, near)
+    both = [lab.target, lab.initiators[0]]
+    [found] = waits_for(both, bool)
+    assert (found.database, found.what) == (lab.target.database, f"to {lab.target.service}")
+    assert found.reason == "the target's queue does not take messages"
+    assert "transmission_status: One or more messages could not be delivered to the local service" in found.evidence
+    assert "is_enqueue_enabled = 0" in found.evidence
+    assert waits_for(both[::-1], nothing) == []  # the sender's have been acknowledged
+    far.execute(statement(found))
+    assert waits_for(both, nothing) == []

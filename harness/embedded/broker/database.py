@@ -18,6 +18,7 @@ from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import DialogHeader, KeyExchange
 from harness.embedded.broker.keys import Session
 from harness.embedded.broker.queues import NOT_YET_COMPLETE, ConversationGroup, Incoming, Queue, QueueRow
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy
 from harness.embedded.store import Value
@@ -224,6 +225,58 @@ class TransmissionRow:
         self.message_body = body
         self.enqueue_time = now_ns  # UTC ns
 
+    @property
+    def sent_by_initiator(self) -> bool:
+        return self.endpoint.terms.is_initiator
+
+    @property
+    def to_service(self) -> str:
+        return self.endpoint.terms.far_service
+
+    @property
+    def to_broker_instance(self) -> str | None:
+        return self.endpoint.far_broker_instance
+
+    @property
+    def from_service(self) -> str:
+        return self.endpoint.terms.service_name
+
+    @property
+    def from_broker_instance(self) -> str | None:
+        return self.endpoint.database.catalog.service_broker_guid
+
+    @property
+    def transmission_status(self) -> str:
+        return self.endpoint.outgoing.transmission_status
+
+
+class SetAsideRow(TransmissionRow):
+    """A row of sys.transmission_queue on the receiving side: the endpoint's own queue is OFF."""
+
+    __slots__ = ()
+    # No source says what the status is; this one is that of a message from the same instance.
+    transmission_status = SqlServerError(28021).text
+
+    @property
+    def sent_by_initiator(self) -> bool:
+        return not super().sent_by_initiator
+
+    @property
+    def to_service(self) -> str:
+        return super().from_service
+
+    @property
+    def to_broker_instance(self) -> str | None:
+        return super().from_broker_instance
+
+    @property
+    def from_service(self) -> str:
+        return super().to_service
+
+    @property
+    def from_broker_instance(self) -> str | None:
+        return super().to_broker_instance
+
 
 def random_guid(entropy: Entropy) -> str:
     text = entropy.random_bytes(16).hex().upper()
@@ -346,7 +399,7 @@ class Database:
             for row in queue.blocked:
                 endpoint = self.endpoints.get(row.incoming.terms.conversation_handle)
                 if endpoint is not None:
-                    yield TransmissionRow(
+                    yield SetAsideRow(
                         endpoint,
                         row.message_sequence_number,
                         row.message_type.name,
@@ -357,7 +410,10 @@ class Database:
     def transmission_status(self, handle: str) -> str:
         """Returns GET_TRANSMISSION_STATUS; empty for an unknown handle."""
         endpoint = self.endpoints.get(handle)
-        return endpoint.outgoing.transmission_status if endpoint is not None else ""
+        if endpoint is None:
+            return ""
+        is_set_aside = any(row.incoming is endpoint.incoming for row in endpoint.service.queue.blocked)
+        return endpoint.outgoing.transmission_status or (SetAsideRow.transmission_status if is_set_aside else "")
 
 
 class Databases(dict[str, Database]):

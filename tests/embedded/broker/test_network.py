@@ -329,11 +329,18 @@ def test_a_message_that_comes_while_the_queue_is_off_waits_in_the_receiving_data
     initiator.send(handle, b"2")
     world.run_for(0.1)
     assert not initiator.db.transmission_queue
-    assert [row.message_body for row in target.db.transmission_rows()] == [b"2"]
-    target.crash()
-    assert [row.message_body for row in target.db.transmission_rows()] == [b"2"]
+    [there] = target.db.endpoints
+    for _ in range(2):
+        [row] = target.db.transmission_rows()
+        here = target.db.catalog.service_broker_guid
+        assert (row.message_body, row.sent_by_initiator, row.to_broker_instance) == (b"2", True, here)
+        assert row.from_broker_instance == initiator.db.catalog.service_broker_guid
+        assert "could not be delivered to the local service" in row.transmission_status
+        assert target.db.transmission_status(there) == row.transmission_status
+        target.crash()
     target.alter_queue(status=True)
     assert bodies(target.receive()) == [b"1", b"2"] and not list(target.db.transmission_rows())
+    assert not target.db.transmission_status(there)
 
 
 def test_a_message_in_its_flush_when_its_queue_is_turned_on_reaches_the_queue(world, pair):

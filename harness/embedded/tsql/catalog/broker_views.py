@@ -353,9 +353,9 @@ VIEWS = [
         "transmission_queue",
         """
         conversation_handle      uniqueidentifier NOT NULL  <- endpoint.terms.conversation_handle
-        to_service_name          nvarchar(256)              <- endpoint.terms.far_service
-        to_broker_instance       nvarchar(128)              <- endpoint.far_broker_instance
-        from_service_name        nvarchar(256)              <- endpoint.terms.service_name
+        to_service_name          nvarchar(256)              <- to_service
+        to_broker_instance       nvarchar(128)
+        from_service_name        nvarchar(256)              <- from_service
         service_contract_name    nvarchar(256)              <- endpoint.terms.contract.name
         enqueue_time             datetime NOT NULL
         message_sequence_number  bigint NOT NULL
@@ -363,7 +363,7 @@ VIEWS = [
         is_conversation_error    bit NOT NULL
         is_end_of_dialog         bit NOT NULL
         message_body             varbinary(max)
-        transmission_status      nvarchar(4000)             <- endpoint.outgoing.transmission_status
+        transmission_status      nvarchar(4000)
         priority                 tinyint NOT NULL           <- endpoint.terms.priority
         """,
         lambda context: list(context.database.transmission_rows()),
@@ -409,11 +409,11 @@ VIEWS = [
         "sysxmitqueue",
         """
         dlgid         uniqueidentifier NOT NULL  <- endpoint.terms.conversation_id
-        finitiator    bit NOT NULL               <- endpoint.terms.is_initiator
-        tosvc         nvarchar(256)              <- endpoint.terms.far_service
-        tobrkrinst    nvarchar(128)              <- endpoint.far_broker_instance
-        fromsvc       nvarchar(256)              <- endpoint.terms.service_name
-        frombrkrinst  nvarchar(128)              <- endpoint.database.catalog.service_broker_guid
+        finitiator    bit NOT NULL               <- sent_by_initiator
+        tosvc         nvarchar(256)              <- to_service
+        tobrkrinst    nvarchar(128)              <- to_broker_instance
+        fromsvc       nvarchar(256)              <- from_service
+        frombrkrinst  nvarchar(128)              <- from_broker_instance
         svccontr      nvarchar(256)              <- endpoint.terms.contract.name
         msgseqnum     bigint NOT NULL            <- message_sequence_number
         msgtype       nvarchar(256)              <- message_type_name
