@@ -202,7 +202,8 @@ class Queue:
     @property
     def depth(self) -> int:
         """The number of rows, with retained and early ones."""
-        return len(self.rows) + self.early
+        # A view may ask a thousand queues every second, and nearly none has a gap.
+        return len(self.rows) + self.early if self.behind_gaps else len(self.rows)
 
     @property
     def early(self) -> int:
