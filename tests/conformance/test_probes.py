@@ -195,6 +195,16 @@ def test_a_notification_that_nobody_follows_is_sent_again_after_a_time_out(servi
     assert services.execute(MONITOR).fetchval() == "NOTIFIED"
 
 
+def test_a_dropped_event_notification_ends_its_conversation(services):
+    """Its conversations "stay open until the notification is dropped"; no source says that EndDialog comes then."""
+    watch(services)
+    send(services, begin(services), b"x")
+    wait_until(lambda: receive(services, "dbo.NotificationQueue"))
+    services.execute("DROP EVENT NOTIFICATION Arrived ON QUEUE dbo.TargetQueue;")
+    [row] = wait_until(lambda: receive(services, "dbo.NotificationQueue"))
+    assert row.message_type_name == "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
+
+
 def test_an_activated_procedure_runs_in_a_system_session(services):
     services.execute("CREATE TABLE dbo.seen (is_user_process bit NULL, trancount int NULL, who nvarchar(128) NULL);")
     procedure = """
