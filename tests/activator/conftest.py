@@ -39,6 +39,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        (folder / "lines").touch()  # of activators
         self.password = Secret(secrets.token_urlsafe(16))
         with socket.socket() as free:
             free.bind((HOST, 0))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import subprocess
-import threading
 from collections import Counter
 
-import pyodbc
 import pytest
 
 from harness.lab import scripts
 from tests.activator.conftest import NAMES
+from tests.activator.siege import sending
 from tests.commands import harness
 from tests.processes import children_of, is_alive
 from tests.waiting import wait_until
@@ -124,46 +121,24 @@ def test_a_program_that_crashes_is_started_again_between_min_and_max_and_dies_wi
 
 def test_nothing_is_lost_while_activators_readers_and_the_server_are_killed(site):
     site.write(max=3)
-    sent: set[bytes] = set()
-    stop = threading.Event()
-
-    def send_on(sender: int) -> None:
-        """Messages of which the server has confirmed each; a connection that breaks is opened again."""
-        number = 0
-        while not stop.is_set():
-            with contextlib.suppress(pyodbc.Error), site.connect() as connection:
-                handle = site.send(connection, last=False)
-                while not stop.wait(0.01):
-                    number += 1
-                    body = b"%d-%d" % (sender, number)
-                    connection.execute(f"SEND ON CONVERSATION '{handle}' (?);", body)
-                    sent.add(body)
-            stop.wait(0.1)
-
-    senders = [threading.Thread(target=send_on, args=(sender,)) for sender in range(2)]
-    with site.activator() as first:
-        for sender in senders:
-            sender.start()
+    with site.activator() as first, sending(site) as confirmed:
         site.wait_for_line("started", count=2)
         [reader, *_] = wait_until(lambda: children_of(first.pid))
         reader.kill()
         site.wait_for_line("SIGKILL")
         first.kill()
-    with site.activator() as second:
-        site.wait_for_line("reading", count=2)
-        site.server.kill()
-        site.wait_for_line("next try in 1 s")
-        site.start()
-        site.wait_for_line("connected again")
-        confirmed = len(sent)
-        wait_until(lambda: len(sent) > confirmed + 50)
-        stop.set()
-        for sender in senders:
-            sender.join()
-        with site.connect() as connection:
-            wait_until(lambda: sent <= set(site.stored(connection)))
-            wait_until(lambda: not children_of(second.pid))
-            assert max(Counter(site.stored(connection)).values()) == 1
-            assert connection.execute("SELECT COUNT(*) FROM dbo.messageErrors;").fetchval() == 0
-        os.kill(second.pid, signal.SIGTERM)
-        assert second.wait() == 130
+        with site.activator() as second:
+            site.wait_for_line("reading", count=2)
+            site.server.kill()
+            site.wait_for_line("next try in 1 s")
+            site.start()
+            site.wait_for_line("connected again")
+            before = len(confirmed)
+            wait_until(lambda: len(confirmed) > before + 50)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait() == 130
+    with site.activator() as third, site.connect() as connection:
+        wait_until(lambda: confirmed <= set(site.stored(connection)))
+        wait_until(lambda: not children_of(third.pid))
+        assert max(Counter(site.stored(connection)).values()) == 1
+        assert connection.execute("SELECT COUNT(*) FROM dbo.messageErrors;").fetchval() == 0

@@ -4,6 +4,7 @@
 """
 
 from tests.benchmarks import (
+    activator,
     attack,
     broker,
     client,
@@ -26,6 +27,7 @@ BENCHMARKS = (
     sweep,
     observer,
     monitors,
+    activator,
     stall,
     tds,
     broker,

@@ -13,6 +13,7 @@ from tests.benchmarks.__main__ import BENCHMARKS
 ROOT = Path(__file__).parents[2]
 # What each prints when it has measured something.
 MEASURED = {
+    "activator": r"^activator: [1-9]\d* messages confirmed, 0 lost, 0 processed twice, 0 in queues, 0 processes left, \d+ to ",
     "attack": r"^     3 batches: 0 succeeded, \d+ s\n     3 packets: 0 succeeded, \d+ s$",
     "inference": r"^  equal sides, 5 blocks: excluded in \d+\.\d % \(at most 7 %: kept\)\n(.*\n)*compare --fail-over 5%, ",
     "client": r"^ +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d +one run, no interval +\d+ ms$",
