@@ -46,6 +46,7 @@ from harness.workload_file import PAPER, Workload, WorkloadError
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
 LOOK_EVERY_S = 1.0
+PAGE_ASKS_WITHIN_S = 1.5  # for the status: three times as long as the page waits between two questions
 Tell = Callable[[str], None]
 
 
@@ -137,7 +138,7 @@ class Player:
         """Never returns; raises LabError or LoadError."""
         while True:
             request = self._clients.next_request(WATCH_S)
-            self._stage.check()
+            self._check_stage()
             for lost in self._clients.remove_dead_workers():
                 self._clients.tell_master(lost)
                 self._clients.launch(1)  # without any worker Locust's page takes no start
@@ -148,6 +149,15 @@ class Player:
                 except (LabError, ScriptError, LoadError, WorkloadError) as error:
                     answer = Failed(str(error))
                 self._clients.tell_master(answer, number)
+
+    def _check_stage(self) -> None:
+        """Raises LabError if something has died, after the page has shown what: it ends with this process."""
+        try:
+            self._stage.check()
+        except LabError as error:
+            self._show_status(f"the lab has failed: {error}")
+            time.sleep(PAGE_ASKS_WITHIN_S)
+            raise
 
     def _carry_out(self, message: Message) -> Answer:
         if isinstance(message, MakeReady):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness import workload_file
+from harness.lab import LabError
+from harness.load import ui
+from harness.load.messages import Message, Status
 from harness.load.ui import suggested_payloads
 from harness.workload_file import FOLDER
 
@@ -28,3 +33,16 @@ def test_the_page_suggests_the_payloads_that_messages_can_have(
         file.write(body)
     (folder / "order.json").write_text(f'["{"x" * 590}", "${{filler}}"]')
     assert suggested_payloads(workload_file.read(str(folder)), usual) == suggested
+
+
+def test_the_page_says_which_instance_has_died_before_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check() -> None:
+        raise LabError("initiator-2 was killed")
+
+    told: list[Message] = []
+    stage: Any = SimpleNamespace(check=check)
+    clients: Any = SimpleNamespace(next_request=lambda timeout_s: None, tell_master=told.append)
+    monkeypatch.setattr(ui, "PAGE_ASKS_WITHIN_S", 0)
+    with pytest.raises(LabError):
+        ui.Player(stage, clients).serve()
+    assert told == [Status("the lab has failed: initiator-2 was killed")]
