@@ -12,11 +12,12 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gevent
+from flask import Response, jsonify, request
 
 from harness import lab as lab_package
 from harness.failures import MachineFailure, UsageFailure
@@ -110,6 +111,8 @@ class Alone:
         selection = select_lab({name: getattr(options, name) for name in SETTINGS})
         scenario = self._scenario(users=1, initiators_max=selection.topology.initiators_max)
         logger.info(selection.first_line)
+        if self._environment.web_ui is not None:
+            logger.info("opening the lab; the page answers when it is open")
         lab = self._exits.enter_context(
             lab_package.open(
                 selection.topology,
@@ -122,11 +125,14 @@ class Alone:
         self._initiators_max = len(lab.initiators)
         self._environment.host = f"{selection.topology.kind} lab"
         if self._environment.web_ui is not None:
+            self._environment.web_ui.app.before_request(self._refuse_form)
             self._show_looks(lab, selection.topology)
         return LabStage(lab, selection.settings)
 
     def _show_looks(self, lab: lab_package.Lab, topology: Topology) -> None:
         """Look at the lab in a thread of its own, and show that in the loop of the page."""
+        policies = self._environment.web_ui.app.jinja_env.policies
+        policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         self._looks_page = page = add_to_locust(self._environment.web_ui)
         page.show_lab(topology.whose_numbers, is_sql_server=topology.kind == "sqlserver")
         loop = gevent.get_hub().loop
@@ -136,10 +142,21 @@ class Alone:
 
         self._exits.enter_context(Feed(looks_at(lab), send))
 
-    def _scenario(self, users: int, initiators_max: int) -> WebScenario:
-        """What the options or the page's fields say, with threads for so many users; raises UsageFailure."""
+    def _refuse_form(self) -> Response | None:
+        """Runs before Locust's own start, and replaces it where a field is wrong."""
+        users = request.form.get("user_count", "")
+        if request.path != "/swarm" or not users.isdecimal():  # Locust says what is wrong with such a number
+            return None
+        try:
+            self._scenario(int(users) or 1, self._initiators_max, request.form)
+        except UsageFailure as error:
+            return jsonify({"success": False, "message": str(error)})
+        return None
+
+    def _scenario(self, users: int, initiators_max: int, fields: Mapping[str, str] | None = None) -> WebScenario:
+        """What the page's fields or else the options say, with threads for so many users; raises UsageFailure."""
         options = self._environment.parsed_options
-        form = {name: str(getattr(options, name)) for name in SCENARIO}
+        form = {name: str(getattr(options, name)) for name in SCENARIO} | dict(fields or {})
         try:
             one = WebScenario.from_form(form, initiators_max)
             threads = -(-users // one.initiators)
@@ -175,7 +192,7 @@ class Alone:
 
     def _on_test_start(self, **_: Any) -> None:
         if not self._is_fresh:
-            self._make_ready(self._runner.target_user_count)
+            self._make_ready(self._runner.target_user_count or 1)
         self._is_fresh, plan = False, self._plan
         if plan is None:
             return

@@ -25,6 +25,7 @@ def add_options(parser: Any) -> None:
     parser.set_defaults(web_host="127.0.0.1")  # Locust's own page is open to everybody who reaches this machine
     defaults = WebScenario().fields()
     for name, meaning in SETTINGS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", help=meaning)
+        # The page's form leaves them out: the lab is open before the page is.
+        parser.add_argument(f"--{name.replace('_', '-')}", help=meaning, include_in_web_ui=False)
     for name, meaning in SCENARIO.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=str(defaults[name]), help=meaning)

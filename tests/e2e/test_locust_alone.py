@@ -64,7 +64,10 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
         wait_until(lambda: listening(process.pid))
         [(host, port)] = listening(process.pid)
         assert host == "127.0.0.1"
-        assert "payload_bytes" in get("/")
+        fields = json.loads(get("/").split("window.templateArgs = ")[1].split("\n")[0])["extra_options"]
+        assert list(fields) == ["initiators", "dialog_ratio", "payload_bytes", "rate"]
+        refused = json.loads(get("/swarm", {"user_count": 2, "spawn_rate": 2, "payload_bytes": 1}))
+        assert refused == {"success": False, "message": "payload bytes '1' is not valid: 32 to 1,048,576"}
         servers = children_of(process.pid)
         assert len(servers) == 2
         for users in (2, 3):
@@ -74,9 +77,8 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
             found = json.loads(get("/stats/requests"))
             assert not found["errors"]
         looks = json.loads(get("/looks"))
-        assert [name for _, name in looks["runs"]] == ["Run #1", "Run #2"] and any(
-            look["charts"].get("depth") for look in looks["looks"]
-        )
+        assert [name for _, name in looks["runs"]] == ["Run #1", "Run #2"]
+        assert list(looks["looks"][-1]["charts"]["rate"]) == ["sent", "processed"]
         assert looks["lab"].startswith("Embedded lab, not SQL Server") and 'id="lab-banner"' in get("/")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 0
