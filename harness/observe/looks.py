@@ -9,7 +9,8 @@ since the look before. It holds charts: numbers by name of the chart and of the 
 - `end_to_end_ms`: latency of the messages that the target processed in the last second, of at most 500 of them; missing
   where there are none, or the target stores none
 - `wait_ms`: how long a message waits on average in all queues, by Little's law: messages that wait, on average of both
-  looks, / processed per second; missing while nothing is processed
+  looks, / sent or processed per second, whichever is more; missing while nothing is processed. In the second in which a
+  load begins hardly anything is processed yet, so that rate alone would make minutes of it
 - `readers`, `activations`: queue readers of the target, and how many were started per second
 - `target_waits`, `initiator_waits`: ms waited per second, by wait type
 - `target_latches`, `initiator_latches`: tasks that wait for a page, on average, by the object of the page
@@ -113,7 +114,7 @@ def charts(before: Reads, now: Reads) -> dict[str, Chart]:
         found["activations"] = {"queue readers started": started}
         if processed and known:
             waiting = (_waiting(first, before) + _waiting(target, now)) / 2
-            found["wait_ms"] = {"mean wait of a message": 1000 * waiting / processed}
+            found["wait_ms"] = {"mean wait of a message": 1000 * waiting / max(processed, sum(known))}
     return found
 
 
