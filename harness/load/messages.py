@@ -227,8 +227,12 @@ class WebScenario:
         initiators = f"{self.initiators} initiator{'s' if self.initiators > 1 else ''}"
         dialogs = which_dialogs(self.dialog_ratio)
         payload = f"{self.payload_bytes:,} bytes{' on average' * payload_is_mean}"
-        load = f"{OPEN_LOOP}, {self.rate}" if self.rate else CLOSED_LOOP
-        return f"{initiators} × {self.threads} threads, {dialogs}, {payload}, {load}"
+        load = CLOSED_LOOP
+        if self.rate:
+            unit = "" if "/" in self.rate else "/s"
+            load = f"{OPEN_LOOP}, {self.rate}{unit}{' per initiator' * (self.initiators > 1)}"
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        return f"{initiators} × {threads}, {dialogs}, {payload}, {load}"
 
 
 def _valid_rate(text: str) -> str:

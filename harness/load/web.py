@@ -129,7 +129,7 @@ class WebInterface:
         try:
             self._make_ready(request.form)
         except (BadScenario, RuntimeError) as error:
-            self._say(READY)
+            self._status = READY
             logger.warning("not started: %s", error)
             return jsonify({"success": False, "message": str(error)})
         return None

@@ -157,7 +157,7 @@ def test_the_tabs_draw_what_their_csv_files_hold_in_both_themes(page: Any, tmp_p
                 assert echo.poll() is None
         draw_and_compare(page, tmp_path)
         echo.kill()
-        page.get_by_text("The harness has ended. It said last: 1 initiator × 1 threads").wait_for()
+        page.get_by_text("The harness has ended. It said last: 1 initiator × 1 thread").wait_for()
 
 
 def draw_and_compare(page: Any, tmp_path: Path) -> None:

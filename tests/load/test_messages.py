@@ -111,5 +111,7 @@ def test_a_scenario_reads_as_a_sentence():
     assert words == "1 initiator × 10 threads, every 150th dialog, 100 bytes, closed loop"
     scenario = WebScenario(3, 2, 1, 4096, "30/min")
     words = scenario.words(payload_is_mean=True)
-    assert words == "3 initiators × 2 threads, every dialog, 4,096 bytes on average, open loop, 30/min"
+    assert words == "3 initiators × 2 threads, every dialog, 4,096 bytes on average, open loop, 30/min per initiator"
+    words = WebScenario(threads=1, rate="500").words(payload_is_mean=False)
+    assert words == "1 initiator × 1 thread, every 150th dialog, 100 bytes, open loop, 500/s"
     assert scenario.rate_per_s == 0.5 and WebScenario().rate_per_s is None
