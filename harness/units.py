@@ -1,4 +1,4 @@
-"""Durations and sizes as users write them, with a unit."""
+"""Durations and sizes as users write them, with a unit; counts as they read them."""
 
 from __future__ import annotations
 
@@ -26,3 +26,8 @@ def parse_size(text: object) -> int:
     if match is None or isinstance(text, bool):
         raise ValueError(f"invalid size {text!r}: write 100 or 4KB")
     return int(match[1]) * _BYTES[match[2].lower() if match[2] else None]
+
+
+def counted(number: int, what: str) -> str:
+    """1 row, 2 rows, 12,000 rows"""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def monitors(
     Why messages wait for another server is best seen on both sides: give --server twice.
 
     Flags: broker-off (the database's), OFF (the queue), idle (its activation is off), event (event notification),
-    retains (RETENTION = ON), poison (five rollbacks do not switch it off).
+    retains (RETENTION = ON), poison-off (five rollbacks do not switch it off).
 
     \b
     Examples:
@@ -118,6 +119,8 @@ def _instances(
 def _server(address: str, user: str | None) -> Server:
     from harness.lab_file import Server
 
+    if re.fullmatch(r"[^:,]+:\d+", address):
+        raise Failure(f"--server {address!r} is no address: write {address.replace(':', ',')}", USAGE)
     host, _, port = (part.strip() for part in address.partition(","))
     if not host or not (port or "1433").isdecimal() or not 1 <= int(port or 1433) <= 65535:
         raise Failure(f"--server {address!r} is no address: write sql1.example,1433", USAGE)

@@ -26,7 +26,10 @@ _END = "SELECT DATEDIFF(MICROSECOND, @begun, SYSDATETIME()) AS spent_us;"
 # The database does not exist, or the login may not use it, or it is not online.
 _NO_DATABASE = frozenset({911, 916, 924, 927, 942, 945, 952, 976, 978})
 _LOCK_TIMEOUT = 1222
+NO_USER = 916  # the login may not use the database
 _ERROR = re.compile(r"\(error (\d+)\)")
+_SENTENCE = re.compile(r"[^:]*: (.*?\(error \d+\))")  # behind the place, before a remedy
+_LISTED = 3  # places that a refusal names
 
 # What is not shown without a script, and the right that it needs.
 _NEEDS = {
@@ -65,9 +68,16 @@ class Asker:
 
     def refusals(self) -> Iterator[str]:
         """Yield a line for each script that the server has refused."""
-        for (script, place), reason in self._refused.items():
+        for script in dict.fromkeys(script for script, _ in self._refused):
+            places = [place for refused, place in self._refused if refused == script and place]
             what, remedy = _NEEDS.get(script, (script, "grant the login what it lacks"))
-            yield f"not shown: {what}{' of ' + place if place else ''}: {reason.partition(': ')[0]}; remedy: {remedy}"
+            if places:
+                what += f", in {', '.join(places[:_LISTED])}"
+            if len(places) > _LISTED:
+                what += f" and {len(places) - _LISTED} more"
+            reason = next(text for (refused, _), text in self._refused.items() if refused == script)
+            sentence = _SENTENCE.match(reason)
+            yield f"not shown: {what}: {sentence[1] if sentence else reason}; remedy: {remedy}"
 
     def ask(
         self, database: str, names: Sequence[str], variables: Mapping[str, str], *, place: str = ""
@@ -87,7 +97,7 @@ class Asker:
                 break
             if database and _lacks_database(error):
                 raise NoDatabase(str(error)) from error
-            if _number(error) == _LOCK_TIMEOUT:
+            if error_number(error) == _LOCK_TIMEOUT:
                 raise LockTimeout(str(error)) from error
             if not scripts.is_refusal(error):
                 raise error
@@ -108,7 +118,7 @@ class Asker:
                 self.cost_s += sets.pop()[0]["spent_us"] / 1e6
                 return sets[1:], None
             self.cost_s += time.monotonic() - begun
-            if not (scripts.is_refusal(error) or _lacks_database(error) or _number(error) == _LOCK_TIMEOUT):
+            if not (scripts.is_refusal(error) or _lacks_database(error) or error_number(error) == _LOCK_TIMEOUT):
                 self.close()
             elif use:
                 scripts.execute(self._connection, "USE [master];")
@@ -119,10 +129,10 @@ class Asker:
 
 
 def _lacks_database(error: ScriptError) -> bool:
-    return _number(error) in _NO_DATABASE
+    return error_number(error) in _NO_DATABASE
 
 
-def _number(error: ScriptError) -> int | None:
+def error_number(error: ScriptError) -> int | None:
     """Return the server's number of an error."""
     numbers = _ERROR.findall(str(error))
     return int(numbers[-1]) if numbers else None

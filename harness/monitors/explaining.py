@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from harness.monitors import state, ways
 from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, Database, Queue, Server, Session
 from harness.monitors.ways import Why
-from harness.monitors.wording import counted, quoted, time_text
+from harness.monitors.wording import quoted, time_text
+from harness.units import counted
 
 _EVENT_CONTRACT = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
 _LISTED = 3  # sessions that an explanation names
+_START_ACTIVATOR = "start the activator that reads this service: harness activator, or Microsoft's External Activator"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
 
 
 def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]:
+    if queue.is_outdated:
+        return
     if not (queue.is_receive_enabled and queue.is_enqueue_enabled):
         if queue.rows or database.transmission_rows:
             yield _switched_off(database, queue)
@@ -71,12 +75,12 @@ def _switched_off(database: Database, queue: Queue) -> Why:
     evidence = ", ".join(f"is_{what}_enabled = 0" for what in off)
     reason = "the queue is switched off"
     if queue.is_poison_message_handling_enabled:
-        reason += ", as after five rollbacks in a row (poison message)"
+        reason += ": somebody has done it, or five rollbacks in a row (poison message) have"
     if queue.log:
         evidence += f"; error log: {queue.log[-1]}"
     if database.transmission_rows:
         evidence += f"; {counted(database.transmission_rows, 'row')} in the database's transmission queue"
-    remedy = f"mend what rolls back or take out the message, then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
+    remedy = f"mend what rolls back, if anything does, then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
     return reason, evidence, remedy
 
 
@@ -94,16 +98,15 @@ def _not_ready(queue: Queue) -> Why:
         return reason, evidence, remedy + "END CONVERSATION '<conversation_handle of such a row>';"
     retained = sum(statuses.get(status, 0) for status in RETAINED)
     reason = "all its rows are retained until their conversations end" if retained else "it has no row that is ready"
-    return (
-        reason,
-        evidence,
-        f"END CONVERSATION where it is over, or ALTER QUEUE {queue.full_name} WITH RETENTION = OFF;",
-    )
+    remedy = "END CONVERSATION where it is over"
+    if queue.is_retention_enabled:
+        remedy += f"; so that no more are retained: ALTER QUEUE {queue.full_name} WITH RETENTION = OFF;"
+    return reason, evidence, remedy
 
 
 def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
     """Messages are ready, and none is taken."""
-    settings = list(_missing_for_activation(queue))
+    settings = list(_missing_for_activation(database, queue))
     yield from settings
     if settings:
         return
@@ -112,12 +115,12 @@ def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
         yield reason, "no row in sys.dm_broker_queue_monitors", _again(queue)
         return
     found = queue.monitor.state
-    evidence = f"its monitor is {found} for {time_text(queue.monitor.since_s)}"
+    evidence = f"its monitor has been {found} for {time_text(queue.monitor.since_s)}"
     if found == "NOTIFIED":
         # A server may send a notification again after a time-out, and then the last one is always young.
         waiting_s = 0.0 if queue.is_activation_enabled else queue.oldest_s or 0.0
         if max(queue.monitor.since_s, waiting_s) >= state.THRESHOLD_S:
-            yield _notified(queue, evidence)
+            yield _notified(database, queue, evidence)
     elif queue.monitor.readers and (why := _at_limit(queue)) is not None:
         yield why
     elif found == "INACTIVE" or queue.monitor.readers:
@@ -126,17 +129,23 @@ def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
         yield _received_by_others(database, queue, evidence)
 
 
-def _missing_for_activation(queue: Queue) -> Iterator[Why]:
+def _missing_for_activation(database: Database, queue: Queue) -> Iterator[Why]:
     """What a monitor and a reader need, and the queue lacks."""
     if queue.notification is not None and not queue.is_activation_enabled:
         if queue.notification_is_local and not queue.notification_service_exists:
             reason = f"its event notification {queue.notification} goes to a service that does not exist"
             service = quoted(queue.notification_service or "")
-            remedy = f"CREATE SERVICE {service} ON QUEUE dbo.<queue of notifications> ([{_EVENT_CONTRACT}]);"
+            create = f"CREATE SERVICE {service} ON QUEUE dbo.<queue of notifications> ([{_EVENT_CONTRACT}]);"
+            remedy = f"{create} then {_notify_again(queue)}"
             yield reason, f"no service {queue.notification_service} in this database", remedy
         return
     change = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION"
     if queue.activation_procedure is None:
+        if watched := [one for one in database.queues if _place_of_notifications(database, one) is queue]:
+            more = f" and {len(watched) - 1} more" if len(watched) > 1 else ""
+            reason = f"no activator receives the event notifications of {watched[0].full_name}{more}, which arrive here"
+            yield reason, f"it is the queue of {watched[0].notification_service}", _START_ACTIVATOR
+            return
         reason = "nothing reads it: it has no activation procedure, no event notification, and no program receives"
         remedy = f"{change} (STATUS = ON, PROCEDURE_NAME = dbo.<procedure>, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER);"
         yield reason, "activation_procedure is NULL", remedy
@@ -154,7 +163,15 @@ def _missing_for_activation(queue: Queue) -> Iterator[Why]:
         yield "it may have no reader", "max_readers = 0", f"{change} (MAX_QUEUE_READERS = 1);"
 
 
-def _notified(queue: Queue, evidence: str) -> Why:
+def _place_of_notifications(database: Database, queue: Queue) -> Queue | None:
+    """Return the queue in which the event notifications of another arrive, if that is in the same database."""
+    if queue.notification_service is None or not queue.notification_is_local:
+        return None
+    place = database.services.get(queue.notification_service)
+    return next((one for one in database.queues if one.queue_id == place), None)
+
+
+def _notified(database: Database, queue: Queue, evidence: str) -> Why:
     """A procedure was launched, or a notification sent, and nobody has issued a RECEIVE since."""
     assert queue.monitor is not None
     if not queue.is_activation_enabled:
@@ -162,8 +179,13 @@ def _notified(queue: Queue, evidence: str) -> Why:
             f"a notification went to {queue.notification_service}, and no program has received from this queue since"
         )
         if queue.oldest_s is not None:
-            evidence += f", and its oldest message lies there for {time_text(queue.oldest_s)}"
-        return reason, evidence, "start the activator that reads that service's queue, and see its log"
+            evidence += f", and its oldest message has been there for {time_text(queue.oldest_s)}"
+        place = _place_of_notifications(database, queue)
+        if place is None or place.rows is None:
+            return reason, evidence, "start the activator that reads that service's queue, and see its log"
+        evidence += f"; {counted(place.rows, 'row')} in {place.full_name}, where it arrives"
+        lost = f"see the activator's log; if none has come there, {_notify_again(queue)}"
+        return reason, evidence, _START_ACTIVATOR if place.rows else lost
     if queue.log:
         reason = "its activation procedure fails before it issues a RECEIVE"
         evidence += f"; error log: {queue.log[-1]}"
@@ -172,8 +194,8 @@ def _notified(queue: Queue, evidence: str) -> Why:
     if queue.procedure_receives is False:
         evidence += "; its text has no RECEIVE with this queue's name"
     if queue.monitor.readers:
-        evidence += f"; {queue.monitor.readers} of its tasks still run"
-    return reason, evidence, f"mend the procedure, which the monitor does not notice, then {_again(queue)}"
+        evidence += f"; {counted(queue.monitor.readers, 'task')} of it still {_verb(queue.monitor.readers, 'run')}"
+    return reason, evidence, f"mend the procedure, then, because the monitor does not notice that, {_again(queue)}"
 
 
 def _at_limit(queue: Queue) -> Why | None:
@@ -181,7 +203,8 @@ def _at_limit(queue: Queue) -> Why | None:
     if queue.monitor is None or not queue.max_readers or queue.monitor.readers < queue.max_readers:
         return None
     messages = counted(queue.rows or 0, "message")
-    evidence = f"{queue.monitor.readers} of {queue.max_readers} readers run, {messages} in the queue"
+    run = _verb(queue.monitor.readers, "run")
+    evidence = f"{queue.monitor.readers} of {counted(queue.max_readers, 'reader')} {run}, {messages} in the queue"
     more = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION (MAX_QUEUE_READERS = {2 * queue.max_readers});"
     return "all readers that MAX_QUEUE_READERS allows run", evidence, f"find what they wait for, or {more}"
 
@@ -194,7 +217,8 @@ def _locked(database: Database, queue: Queue, evidence: str) -> Why:
     reason = "open transactions have locked the conversation groups of its messages"
     if not holders:
         return reason, f"{evidence}; no session with one is seen", "look again; VIEW SERVER STATE shows the sessions"
-    evidence += f"; {_listed(holders, 'have transactions open in this database')}"
+    open_here = "has a transaction" if len(holders) == 1 else "have transactions"
+    evidence += f"; {_listed(holders)} {open_here} open in this database"
     return reason, evidence, f"commit it, or KILL {holders[0].session_id};"
 
 
@@ -202,13 +226,14 @@ def _received_by_others(database: Database, queue: Queue, evidence: str) -> Why:
     """RECEIVES_OCCURRING, and the monitor has launched no reader."""
     others = [one for one in database.sessions or () if one.activated_for is None]
     receivers = [one for one in others if one.is_receiving] or [one for one in others if one.open_transactions]
+    waiting = queue.monitor.tasks_waiting if queue.monitor else 0
     evidence += (
-        f"; it has launched no reader that runs; {queue.monitor.tasks_waiting if queue.monitor else 0} wait in RECEIVE"
+        f"; it has launched no reader that runs; {counted(waiting, 'session')} {_verb(waiting, 'wait')} in RECEIVE"
     )
     reason = "somebody else receives from this queue, so its monitor launches nothing"
     if not receivers:
         return reason, evidence, "look again: the session was not seen"
-    evidence += f"; {_listed(receivers, 'receive in this database')}"
+    evidence += f"; {_listed(receivers)} {_verb(len(receivers), 'receive')} in this database"
     return reason, evidence, f"stop that program, or KILL {receivers[0].session_id};"
 
 
@@ -221,6 +246,15 @@ def _again(queue: Queue) -> str:
     return f"{change} (STATUS = OFF); {change} (STATUS = ON);"
 
 
-def _listed(sessions: list[Session], do: str) -> str:
+def _notify_again(queue: Queue) -> str:
+    """The conversation of an event notification that has ended does not begin anew."""
+    return f"DROP EVENT NOTIFICATION {quoted(queue.notification or '')} ON QUEUE {queue.full_name}; and create it again"
+
+
+def _listed(sessions: list[Session]) -> str:
     more = f" and {len(sessions) - _LISTED} more" if len(sessions) > _LISTED else ""
-    return f"{', '.join(map(str, sessions[:_LISTED]))}{more} {do}"
+    return f"{', '.join(map(str, sessions[:_LISTED]))}{more}"
+
+
+def _verb(number: int, verb: str) -> str:
+    return f"{verb}s" if number == 1 else verb

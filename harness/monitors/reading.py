@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from harness.failures import UsageFailure, nearest
 from harness.lab.instances import Instance
-from harness.monitors.asking import Asker, LockTimeout, NoDatabase
+from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, error_number
 from harness.monitors.state import Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
 
 # Of a core of the server. Together less than one per cent: its clock does not see all that an answer costs it.
@@ -26,6 +26,8 @@ LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked 
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
 _SYSXMITQUEUE, _SYSDESEND = 68, 72  # object ids
 _LOG_LINES = 3
+_LOG_IS_BEHIND = timedelta(seconds=2)  # at most: a line is newer than the launch that it is about
+_DISABLED = "is currently disabled"  # what readers say after the queue was switched off: a consequence
 _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 
 _COUNTS: tuple[str, ...] = ("monitors/depths", "monitors/traffic")
@@ -45,6 +47,7 @@ class Reader:
         self._states: dict[tuple[int, int], tuple[str, float]] = {}  # database and queue → monitor's state, since when
         self._read_at: dict[tuple[str, ...], float] = {}  # detail → when
         self._locked: dict[str, str] = {}  # database → what this look could not read
+        self._local_time: datetime | None = None  # the server's, when its monitors were read
         self._details_due = 0.0
         self._turn: dict[int, int] = {}  # database where a look is dear → which script was read last
 
@@ -71,6 +74,9 @@ class Reader:
         self._read_details(all_of_them=is_first or thoroughly)
         missing = [problem for database in self._server.databases for problem in database.problems]
         gone = [f"the database {self._only} has gone"] if self._only and not self._server.databases else []
+        closed = [database.name for database in self._server.databases if not database.has_user]
+        if closed:
+            missing.append(f"not shown: {', '.join(closed)}: the login may not use them; remedy: give it a user there")
         self._server.problems = [*self._asker.refusals(), *missing, *gone, *self._locked.values()]
         return self._server
 
@@ -81,9 +87,14 @@ class Reader:
         self._server.knows_monitors = rows is not None
         now = time.monotonic()
         found = {(row["database_id"], row["queue_id"]): row for row in rows or ()}
+        for row in rows or ():
+            self._local_time = row["local_time"]
         for database in self._server.databases:
             for queue in database.queues:
                 key = database.database_id, queue.queue_id
+                if (queue.monitor is not None) != (key in found):
+                    queue.is_outdated = True
+                    self._read_at.pop((self._read_definitions.__name__, database.name), None)  # the next detail
                 queue.monitor = self._monitor(key, found[key], now) if key in found else None
         self._states = {key: since for key, since in self._states.items() if key in found}
 
@@ -95,6 +106,8 @@ class Reader:
         since_s = now - self._states[key][1]
         if state == "NOTIFIED" and activated_s is not None:
             since_s = max(since_s, activated_s)
+        if state == "INACTIVE" and activated_s is not None:
+            since_s = min(since_s, activated_s)  # other states between two looks were not seen
         return Monitor(state, int(row["tasks_waiting"] or 0), int(row["readers"]), activated_s, empty_s, since_s)
 
     def _read_counts(self, database: Database, *, both: bool) -> None:
@@ -111,6 +124,8 @@ class Reader:
             queue = self._tables.get((database.database_id, row["object_id"]))
             if queue is not None:
                 queue.rows = row["row_count"]
+                if not queue.rows:
+                    queue.statuses = queue.oldest_s = None  # of messages that have gone
             elif row["object_id"] == _SYSXMITQUEUE:
                 database.transmission_rows = row["row_count"]
             elif row["object_id"] == _SYSDESEND:
@@ -130,6 +145,8 @@ class Reader:
         seconds = max(now - before[0], 0.001)
         queue.in_per_s, queue.out_per_s = (inserted - before[1]) / seconds, (deleted - before[2]) / seconds
         queue.still_s = queue.still_s + seconds if deleted == before[2] and queue.rows else 0.0
+        if queue.stands_still and queue.oldest_s is not None:
+            queue.oldest_s += seconds
 
     # -- details
 
@@ -189,7 +206,8 @@ class Reader:
             database.queues.clear()
             database.transmission.clear()
             database.transmission_rows = None
-            database.problems = [str(error)]
+            database.has_user = error_number(error) != NO_USER
+            database.problems = [str(error)] if database.has_user else []
 
     def _read_databases(self) -> None:
         rows = self._asker.ask("", ["monitors/databases"], {}).get("monitors/databases", [])
@@ -223,7 +241,7 @@ class Reader:
         if (routes := answers.get("doctor/routes")) is not None:
             database.routes = [_route(row) for row in routes if not row["is_expired"]]
         old = {queue.queue_id: queue for queue in database.queues}
-        database.queues, database.problems = [], []
+        database.queues, database.problems, database.has_user = [], [], True
         for key in [key for key in self._tables if key[0] == database.database_id]:
             del self._tables[key]
         for row in rows:
@@ -231,6 +249,7 @@ class Reader:
             if (before := old.get(queue.queue_id)) is not None:
                 before.define(queue)
                 queue = before
+            queue.is_outdated = False
             database.queues.append(queue)
             self._tables[database.database_id, row["table_id"]] = queue
             database.is_owner = bool(row["is_owner"])
@@ -280,8 +299,12 @@ class Reader:
         if rows and rows[0]["receive_at"] is not None:
             queue.procedure_receives = bool(rows[0]["receive_at"] and rows[0]["queue_at"])
         name, variables = "observe/activation_errors", {"Database": database.name, "Queue": queue.plain_name}
-        log = self._asker.ask("", [name], variables).get(name, [])
-        queue.log = [str(row["Text"]) for row in sorted(log, key=lambda row: row["LogDate"])[-_LOG_LINES:]]
+        log = [row for row in self._asker.ask("", [name], variables).get(name, []) if _DISABLED not in row["Text"]]
+        if queue.monitor is not None and queue.monitor.last_activated_s is not None and self._local_time is not None:
+            launched = self._local_time - timedelta(seconds=queue.monitor.last_activated_s)
+            log = [row for row in log if row["LogDate"] >= launched - _LOG_IS_BEHIND]
+        newest = sorted(log, key=lambda row: row["LogDate"])[-_LOG_LINES:]
+        queue.log = [f"{row['LogDate']:%Y-%m-%d %H:%M:%S} {row['Text']}" for row in newest]
 
 
 def _queue(row: Mapping[str, Any]) -> Queue:

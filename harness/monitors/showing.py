@@ -14,7 +14,8 @@ from rich.text import Text
 
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, Database, Queue, Server
-from harness.monitors.wording import counted, time_text
+from harness.monitors.wording import time_text
+from harness.units import counted
 
 WIDE = 130  # columns from which on a table has all that is known
 _HEAD_LINES = 6  # above and below the rows of a table

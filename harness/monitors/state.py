@@ -53,6 +53,7 @@ class Queue:
     monitor: Monitor | None = None  # there is none, or it is not known: Server.knows_monitors
     log: list[str] = field(default_factory=list)  # the newest lines of the error log on its procedure
     procedure_receives: bool | None = None  # its procedure's text has RECEIVE and the queue's name
+    is_outdated: bool = False  # its monitor has come or gone since its definition was read
 
     @property
     def full_name(self) -> str:
@@ -139,6 +140,7 @@ class Database:
     name: str
     is_broker_enabled: bool
     broker_instance: str  # service_broker_guid
+    has_user: bool = True  # the login may use it
     is_owner: bool = True  # the login sees conversations and the transmission queue
     queues: list[Queue] = field(default_factory=list)
     transmission_rows: int | None = None

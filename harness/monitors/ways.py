@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from harness.monitors import state
 from harness.monitors.state import Database, Queue, Route, Server, Waiting
-from harness.monitors.wording import counted, quoted, time_text
+from harness.monitors.wording import quoted, time_text
+from harness.units import counted
 
 # Reason, evidence, remedy
 Why = tuple[str, str, str]

@@ -1,11 +1,6 @@
-"""How explanations and tables write counts, times and names."""
+"""How explanations and tables write times and names."""
 
 from __future__ import annotations
-
-
-def counted(number: int, what: str) -> str:
-    """1 row, 2 rows, 12,000 rows"""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def time_text(seconds: float) -> str:

@@ -70,6 +70,19 @@ def test_each_right_that_is_missing_is_named_in_a_line_and_the_rest_is_shown(
     for what in ("states of queue monitors", "messages in and out", "messages by status", "conversations"):
         assert re.search(f"not shown: {what}[^;]*; remedy: ", flat), (what, text)
     assert "GRANT VIEW SERVER STATE TO the login" in flat
+    assert re.search(r"readers: VIEW SERVER STATE permission was denied[^;]* \(error 300\); remedy", flat), text
+
+
+def test_databases_that_the_login_may_not_use_are_named_in_one_line(
+    ask: Callable[..., CommandResult], instance: Instance, place: str
+) -> None:
+    with instance.connect("master") as connection:
+        connection.execute("CREATE DATABASE closed1; CREATE DATABASE closed2;")
+        done = ask("--server", place, user="little")
+        connection.execute("DROP DATABASE closed1; DROP DATABASE closed2;")
+    assert re.search(
+        r"not shown: [^;]*closed1, closed2[^;]*: the login may not use them; remedy: ", " ".join(done.out.split())
+    )
 
 
 def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandResult], place: str) -> None:
@@ -81,6 +94,7 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandR
             (("--server", place), "stranger", 3, "(error 18456): check the user's name and password"),
             (("--server", place, "--database", "nix"), "sa", 2, "has no database 'nix' that the login sees; "),
             (("--server", "sql1,x"), "sa", 2, "'sql1,x' is no address: write sql1.example,1433"),
+            (("--server", "sql1:1433"), "sa", 2, "'sql1:1433' is no address: write sql1,1433"),
             ((), "sa", 2, "no server named: harness monitors --server HOST,PORT"),
             (("--lab-file", "lab.toml", "--server", place), "sa", 2, "leave out one of the two"),
         ):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import pyodbc
 import pytest
@@ -82,7 +83,7 @@ BREAKAGES = [
             activated("Poison"),
             send("Poison"),
         ),
-        "switched off, as after five rollbacks",
+        "switched off: somebody has done it, or five rollbacks",
         "is_receive_enabled = 0",
         "WITH STATUS = ON;",
         (procedure("Poison", READING, verb="ALTER"), "{remedy}"),
@@ -140,7 +141,7 @@ BREAKAGES = [
             send("Limited"),
         ),
         "all readers that MAX_QUEUE_READERS allows run",
-        "1 of 1 readers run, 1 message in the queue",
+        "1 of 1 reader runs, 1 message in the queue",
         on("Limited", "MAX_QUEUE_READERS = 2"),
     ),
     Breakage(
@@ -197,9 +198,17 @@ BREAKAGES = [
             send("External"),
         ),
         "a notification went to Activator, and no program has received",
-        "NOTIFIED for .*, and its oldest message lies there for ",
+        r"NOTIFIED .*, and its oldest message has been there for .*; 1 row in \[dbo\]\.\[Activator\]",
         "start the activator",
         ("RECEIVE * FROM dbo.External;",),
+    ),
+    Breakage(
+        "Activator",
+        (),  # as above
+        "no activator receives the event notifications of [dbo].[External]",
+        "it is the queue of Activator",
+        "start the activator",
+        ("RECEIVE * FROM dbo.Activator;",),
     ),
     Breakage(
         "to Nowhere",
@@ -327,6 +336,7 @@ def test_locked_groups_are_told_with_the_session_that_may_hold_them(
         assert found is not None and "have locked the conversation groups" in found.reason
         session = holder.execute("SELECT @@SPID;").fetchval()
         assert f"session {session} (service-broker-harness on " in found.evidence and "INACTIVE" in found.evidence
+        assert found.evidence.endswith(" has a transaction open in this database")
         assert found.remedy == f"commit it, or KILL {session};"
     finally:
         holder.execute("ROLLBACK;")
@@ -366,7 +376,7 @@ def test_who_receives_in_the_place_of_readers_is_told(
         ):
             assert time.monotonic() < until, found
             found = find("Stolen")
-        assert "RECEIVES_OCCURRING" in found.evidence and "receive in this database" in found.evidence
+        assert "RECEIVES_OCCURRING" in found.evidence and "receives in this database" in found.evidence
         assert found.remedy == f"stop that program, or KILL {session};"
     finally:
         cursor.cancel()
@@ -439,6 +449,72 @@ def test_a_notification_that_was_just_sent_again_hides_no_message_that_nobody_re
     left.monitor = Monitor("NOTIFIED", 0, 0, 2.0, None, since_s=2.0)
     server = Server("server", "here", [Database(5, "app", True, "", queues=[left])])
     [found] = explain(server)
-    assert found.evidence == "its monitor is NOTIFIED for 2 s, and its oldest message lies there for 62 s"
+    assert found.evidence == "its monitor has been NOTIFIED for 2 s, and its oldest message has been there for 62 s"
     left.oldest_s = 2.0  # a program may be starting
     assert explain(server) == []
+
+
+def test_an_error_of_a_procedure_that_was_replaced_is_no_reason_any_more(
+    connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    failing = procedure("Replaced", "RAISERROR (N'too early', 16, 1);")
+    for batch in (failing, activated("Replaced"), send("Replaced")):
+        connection.execute(batch)
+    until = time.monotonic() + PATIENCE_S
+    while (found := find("Replaced")) is None or "too early" not in found.evidence:
+        assert time.monotonic() < until, found
+    connection.execute(procedure("Replaced", "SELECT 1;", verb="ALTER"))
+    while found is None or "issues no RECEIVE" not in found.reason:
+        assert time.monotonic() < until, found
+        connection.execute(f"{on('Replaced', 'STATUS = OFF')} {on('Replaced')}")
+        found = find("Replaced")
+    assert "error log" not in found.evidence
+    connection.execute("RECEIVE * FROM dbo.Replaced;")
+
+
+def test_a_queue_whose_monitor_has_gone_is_explained_by_its_new_definition_alone(
+    instance: Instance, database: str, connection: pyodbc.Connection
+) -> None:
+    for batch in (procedure("Changed", READING), activated("Changed")):
+        connection.execute(batch)
+    reader = Reader(instance, database=database)
+    reader.look()
+    connection.execute(on("Changed", "STATUS = OFF"))
+    connection.execute(send("Changed"))
+    for _ in range(2):
+        reader._details_due = float("inf")  # no detail has its turn
+        server = reader.look()
+    assert "[dbo].[Changed]" not in [one.what for one in explain(server)]
+    [found] = [one for one in explain(reader.look(thoroughly=True)) if one.what == "[dbo].[Changed]"]
+    assert found.reason == "its activation is off"
+    reader.close()
+    connection.execute("RECEIVE * FROM dbo.Changed;")
+
+
+def test_a_monitor_is_inactive_no_longer_than_since_its_last_launch(instance: Instance) -> None:
+    now = datetime(2026, 1, 1, 12)
+    row = {"state": "INACTIVE", "tasks_waiting": 0, "readers": 0, "last_empty_rowset_time": None}
+    clocks = {"last_activated_time": now - timedelta(seconds=7), "local_time": now, "utc_time": now}
+    reader = Reader(instance)
+    reader._states[5, 1] = "INACTIVE", 1000.0
+    assert reader._monitor((5, 1), row | clocks, 1100.0).since_s == 7.0
+
+
+def test_rows_that_are_retained_already_leave_with_their_conversation_alone() -> None:
+    kept = Queue("dbo", "Kept", 1, True, True, True, True, True, "p", True, "OWNER", 1, None, None, False, False)
+    kept.rows, kept.statuses, kept.still_s = 2, {0: 2}, 3.0
+    server = Server("server", "here", [Database(5, "app", True, "", queues=[kept])])
+    end = "END CONVERSATION where it is over"
+    assert (
+        explain(server)[0].remedy
+        == f"{end}; so that no more are retained: ALTER QUEUE [dbo].[Kept] WITH RETENTION = OFF;"
+    )
+    kept.is_retention_enabled = False
+    assert explain(server)[0].remedy == end
+
+
+def test_messages_behind_a_gap_are_no_fault_of_the_monitor() -> None:
+    gap = Queue("dbo", "Gap", 1, True, True, False, True, True, "p", True, "OWNER", 1, None, None, False, False)
+    gap.rows, gap.statuses, gap.still_s = 2, {2: 2}, 3.0
+    [found] = explain(Server("server", "here", [Database(5, "app", True, "", queues=[gap])]))
+    assert "a fragment or a message before them is missing" in found.reason and found.evidence == "2 rows of status 2"
