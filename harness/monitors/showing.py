@@ -18,8 +18,16 @@ from harness.monitors.wording import time_text
 from harness.units import counted
 
 WIDE = 130  # columns from which on a table has all that is known
-_HEAD_LINES = 6  # above and below the rows of a table
+_ROWS_MIN = 3
+_NAME_MIN, _NAME_READABLE = 12, 24  # columns of a queue's name; with fewer of them flags take several lines
+_FLAG_MIN = 10  # columns of the longest flag
 _SHORT = {"RECEIVES_OCCURRING": "RECEIVES"}
+_COLUMNS = (
+    *("queue", "ready", "late", "retained", "oldest", "in/s", "out/s", "monitor", "readers", "activated", "empty"),
+    "flags",
+)
+_WIDE_COLUMNS = ("late", "retained", "activated", "empty")
+_TEXT_COLUMNS = ("queue", "monitor", "flags")
 
 
 def as_json(servers: Sequence[Server]) -> str:
@@ -39,31 +47,48 @@ def view(server: Server, console: Console, servers: Sequence[Server], *, height:
     explained = {(one.database, one.what) for one in explanations}
     listed = [(database, queue) for database in server.databases for queue in database.queues]
     listed.sort(key=lambda row: ((row[0].name, row[1].full_name) not in explained, -(row[1].rows or 0)))
-    below: list[RenderableType] = [Text(line) for line in _lines_of_databases(server.databases)]
-    below += [Text(problem, style="yellow") for problem in server.problems]
+    databases: list[RenderableType] = [Text(line) for line in _lines_of_databases(server.databases)]
+    problems: list[RenderableType] = [Text(problem, style="yellow") for problem in server.problems]
     reasons = [_explained(one) for one in explanations]
-    shown = listed
+    table = _table_of(listed, len(listed), console, server)
     if height is not None:
-        left = height - _HEAD_LINES - _lines(console, *below)
-        shown = listed[: max(3, left // 2 if reasons else left)]
-        reasons = _fitting(console, reasons, left - len(shown))
-    parts: list[RenderableType] = [_table(shown, console.width, server.knows_monitors)] if listed else []
-    if len(shown) < len(listed):
-        parts.append(Text(f"{counted(len(listed) - len(shown), 'more queue')} with fewer messages", style="dim"))
+        databases = _fitting(console, databases, max(_ROWS_MIN, height // 5), "database")
+        left = height - _lines(console, *databases) - bool(problems)
+        needed = _lines(console, reasons[0]) + 1 if reasons else 0
+        number = min(len(listed), left // 2 if reasons else left)
+        table = _table_of(listed, number, console, server)
+        while number > _ROWS_MIN and _lines(console, *table) > left - needed:
+            number -= 1
+            table = _table_of(listed, number, console, server)
+        left -= _lines(console, *table)
+        reasons = _fitting(console, reasons, left, "reason")
+        problems = _fitting(console, problems, left + bool(problems) - _lines(console, *reasons), "problem")
+    return Group(*table, *databases, *reasons, *problems)
+
+
+def _table_of(
+    listed: Sequence[tuple[Database, Queue]], number: int, console: Console, server: Server
+) -> list[RenderableType]:
+    """Return a table of the first queues, and how many are left out."""
     if not listed:
-        parts.append(Text("no queues of users that the login sees"))
-    return Group(*parts, *below, *reasons)
+        return [Text("no queues of users that the login sees")]
+    parts: list[RenderableType] = [_table(listed[:number], console.width, server.knows_monitors), Text()]
+    if number < len(listed):
+        parts.append(Text(f"{counted(len(listed) - number, 'more queue')} with fewer messages", style="dim"))
+    return parts
 
 
-def _fitting(console: Console, reasons: Sequence[RenderableType], height: int) -> list[RenderableType]:
-    """Return as many reasons as fit, and how many do not."""
+def _fitting(console: Console, parts: Sequence[RenderableType], height: int, what: str) -> list[RenderableType]:
+    """Return as many parts as fit a height, and in one more line how many do not."""
     fitting: list[RenderableType] = []
-    for number, reason in enumerate(reasons):
-        height -= _lines(console, reason)
-        if height < 1 and number + 1 < len(reasons):
-            fitting.append(Text(f"{counted(len(reasons) - number, 'more reason')}: --once shows all", style="dim"))
+    for number, part in enumerate(parts):
+        height -= _lines(console, part)
+        left = len(parts) - number
+        if height < (1 if left > 1 else 0):
+            more = "more " if fitting else ""
+            fitting.append(Text(f"{counted(left, more + what)}: --once shows all", style="dim"))
             break
-        fitting.append(reason)
+        fitting.append(part)
     return fitting
 
 
@@ -78,31 +103,45 @@ def _explained(one: Explanation) -> RenderableType:
 
 
 def _table(rows: Sequence[tuple[Database, Queue]], width: int, knows_monitors: bool) -> Table:
+    """Return a table in which numbers and states are whole: names of queues are shortened, and flags folded."""
     is_wide = width >= WIDE
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("queue", overflow="ellipsis", no_wrap=True, min_width=12)
-    numbers = (
-        ["ready", "late", "retained", "oldest", "in/s", "out/s"] if is_wide else ["ready", "oldest", "in/s", "out/s"]
-    )
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("monitor", no_wrap=True)
-    table.add_column("readers", justify="right", no_wrap=True)
-    if is_wide:
-        for name in ("activated", "empty"):
-            table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(
-        "flags", no_wrap=True, min_width=0 if is_wide else max((_flags_width(row) for row in rows), default=0)
-    )
+    columns = [name for name in _COLUMNS if is_wide or name not in _WIDE_COLUMNS]
     is_one = len({database.name for database, _ in rows}) == 1 and not is_wide
-    for database, queue in rows:
-        name = queue.plain_name if is_one else f"{database.name}.{queue.plain_name}"
-        table.add_row(name, *_cells(database, queue, is_wide, knows_monitors))
+    lines = [
+        [
+            queue.plain_name if is_one else f"{database.name}.{queue.plain_name}",
+            *_cells(database, queue, is_wide, knows_monitors),
+        ]
+        for database, queue in rows
+    ]
+    widths = [max(map(len, cells)) for cells in zip(columns, *lines, strict=True)]
+    over = sum(widths) + 2 * (len(columns) - 1) - width
+    if widths[0] - over < min(widths[0], _NAME_READABLE):
+        widths[-1] = min(widths[-1], _FLAG_MIN)
+        over = sum(widths) + 2 * (len(columns) - 1) - width
+    widths[0] = min(widths[0], max(_NAME_MIN, widths[0] - over))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, column_width in zip(columns, widths, strict=True):
+        is_text = name in _TEXT_COLUMNS
+        is_flags = name == "flags"
+        table.add_column(
+            name,
+            justify="left" if is_text else "right",
+            no_wrap=not is_flags,
+            max_width=column_width,
+            min_width=column_width,
+        )
+    for name, *cells in lines:
+        table.add_row(_shortened(name, widths[0]), *cells)
     return table
 
 
-def _flags_width(row: tuple[Database, Queue]) -> int:
-    return len(" ".join(_flags(*row)))
+def _shortened(name: str, width: int) -> str:
+    """Return a name with its middle left out where it is too long: names often differ at their ends."""
+    if len(name) <= width:
+        return name
+    end = (width - 1) * 2 // 3
+    return f"{name[: width - 1 - end]}…{name[-end:]}"
 
 
 def _cells(database: Database, queue: Queue, is_wide: bool, knows_monitors: bool) -> list[str]:
@@ -115,7 +154,7 @@ def _cells(database: Database, queue: Queue, is_wide: bool, knows_monitors: bool
         cells += ["none" if knows_monitors else "?", "-"]
     else:
         cells += [f"{_SHORT.get(monitor.state, monitor.state)} {time_text(monitor.since_s)}"]
-        cells += [f"{monitor.readers}/{queue.max_readers or 0}"]
+        cells += ["-" if queue.max_readers is None else f"{monitor.readers}/{queue.max_readers}"]
     if is_wide:
         cells += [_ago(monitor.last_activated_s), _ago(monitor.last_empty_rowset_s)] if monitor else ["", ""]
     return [*cells, " ".join(_flags(database, queue))]
@@ -135,7 +174,7 @@ def _flags(database: Database, queue: Queue) -> list[str]:
     if queue.is_retention_enabled:
         flags.append("retains")
     if not queue.is_poison_message_handling_enabled:
-        flags.append("poison")
+        flags.append("poison-off")
     return flags
 
 
@@ -145,7 +184,8 @@ def _lines_of_databases(databases: Sequence[Database]) -> Iterable[str]:
             continue
         parts = [f"{database.name}: {_number(database.transmission_rows)} in the transmission queue"]
         if database.reason:
-            parts.append(f"mostly {database.reason!r}")
+            mostly = "mostly: " if len({one.transmission_status for one in database.transmission}) > 1 else ""
+            parts[0] += f" ({mostly}{database.reason.partition('. ')[0].rstrip('.')})"
         if database.conversations:
             states = sorted(database.conversations.items(), key=lambda state: (-state[1], state[0]))
             parts.append("conversations: " + ", ".join(f"{count:,} {state}" for state, count in states))

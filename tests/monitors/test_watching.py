@@ -6,6 +6,7 @@ import dataclasses
 import io
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -17,11 +18,11 @@ from rich.console import Console
 
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
-from harness.monitors import watching
+from harness.monitors import showing, watching
 from harness.monitors.asking import Asker, NoDatabase
 from harness.monitors.explaining import explain
 from harness.monitors.reading import Reader
-from harness.monitors.state import Database, Server, Waiting
+from harness.monitors.state import Database, Monitor, Queue, Server, Waiting
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -78,6 +79,51 @@ def test_the_view_fits_a_terminal_and_what_is_explained_comes_first(reader: Read
     assert any("nothing reads it" in line for line in lines)
     assert any("more queues with fewer messages" in line for line in lines)
     assert ("activated" in "".join(lines)) == (width == 200)
+
+
+def full(schema: str, name: str, rows: int) -> Queue:
+    found = Queue(schema, name, rows, True, True, True, False, False, "p", True, None, 1, None, None, False, False)
+    found.rows, found.statuses, found.oldest_s, found.in_per_s, found.out_per_s = rows, {1: rows}, 100.0, 12.0, 3.0
+    found.monitor = Monitor("RECEIVES_OCCURRING", 0, 0, 1.0, 1.0, 100.0)
+    return found
+
+
+def viewed(server: Server, width: int, height: int) -> list[str]:
+    terminal = console(width, height)
+    terminal.print(showing.view(server, terminal, [server], height=height))
+    assert isinstance(terminal.file, io.StringIO)
+    return terminal.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_long_names_are_shortened_and_numbers_states_and_flags_are_whole(width: int) -> None:
+    queues = [
+        full("dbo", f"{'Queue_with_a_name_of_60_characters_'.ljust(58, 'x')}{n:02}", 12_000 + n) for n in range(5)
+    ]
+    databases = [Database(5, "Warehouse_of_the_northern_region", False, "", queues=queues), Database(6, "b", True, "")]
+    lines = viewed(Server("server", "here", databases), width, 50)
+    assert max(map(len, lines)) <= width
+    for number in range(5):
+        assert any(
+            re.search(rf"x{number:02} +12,00{number} .* 100 s +12 +3.0 +RECEIVES 100 s +0/1 ", line) for line in lines
+        ), lines
+    text = " ".join(lines)
+    assert all(flag in text for flag in ("broker-off", "idle", "retains", "poison-off"))
+
+
+def test_a_reason_that_does_not_fit_is_counted_and_not_cut() -> None:
+    queues = [full("dbo", f"Orders{n}", 9 - n) for n in range(2)]
+    for queue in queues:
+        queue.statuses, queue.still_s = {0: 5}, 9.0  # all are retained
+    lines = viewed(Server("server", "here", [Database(5, "app", True, "", queues=queues)]), 80, 17)
+    assert len(lines) <= 17 and lines[-1].strip() == "1 more reason: --once shows all", lines
+
+
+def test_what_waits_ages_between_readings_and_what_has_gone_has_no_age(reader: Reader) -> None:
+    queue = full("dbo", "Orders", 2)
+    reader._measure((5, 1), queue, 10.0, 2, 0)
+    reader._measure((5, 1), queue, 14.0, 2, 0)
+    assert queue.oldest_s == 104.0
 
 
 def test_the_view_goes_on_when_a_database_vanishes_and_when_it_comes_back(
