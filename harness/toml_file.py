@@ -135,7 +135,9 @@ def in_words(error: Any, valid_keys: Sequence[str] = ()) -> str:
         case "model_type":
             text = "must be a table"
         case "list_type":
-            text = f"must be an array of tables: write [[{error['loc'][-1]}]]"
+            key = error["loc"][-1]
+            text = "must be an array"
+            text += f" of tables: write [[{key}]]" if isinstance(value, dict) else f": write {key} = [{value!r}]"
         case "too_long":
             text = f"has {error['ctx']['actual_length']} entries; at most {error['ctx']['max_length']}"
         case _ if not isinstance(value, (dict, list)) and str(value) not in text:

@@ -64,6 +64,7 @@ def test_missing_keys_have_defaults_and_programs_find_their_queue_in_the_environ
         ('"dbo.Incoming"', '"dbo.In]; DROP"', "a.toml, line 8: queue-1.name: 'dbo.In]; DROP' is no queue with its schema: write dbo.Incoming, in letters, digits and _"),
         ('command = ["true"]', "", "a.toml, line 7: queue-1.command: missing: the program and its arguments: ['python3', ...]"),
         ('["true"]', '["no-such-program"]', "a.toml, line 9: queue-1.command: there is no program 'no-such-program' in the PATH: install it, or write its whole path"),
+        ('["true"]', '"true --x"', "a.toml, line 9: queue-1.command: must be an array: write command = ['true --x']"),
         ('["true"]', '["./a.toml"]', "a.toml, line 9: queue-1.command: there is no program './a.toml' in the PATH: install it, or write its whole path"),
         ("max = 4", "max = 0", "a.toml, line 16: queue-2.max: 0: input should be greater than or equal to 1"),
         ("min = 1", "min = 5", "a.toml, line 15: queue-2.min: 5 is more than max, 4: lower it"),
