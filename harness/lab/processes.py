@@ -77,6 +77,7 @@ class Child:
         log.parent.mkdir(parents=True, exist_ok=True)
         parent_pid = os.getpid()
         with log.open("ab") as output:
+            self._log_begin = output.tell()
             self._process = subprocess.Popen(
                 list(arguments),
                 stdin=subprocess.PIPE,
@@ -170,7 +171,7 @@ class Child:
         self.stop()
 
     def _end_of_log(self) -> str:
-        line = last_line(self.log)
+        line = last_line(self.log, self._log_begin)
         return f"; last line of {self.log.name}: {line}" if line else ""
 
 
@@ -189,12 +190,12 @@ def _set_niceness(pid: int, niceness: int) -> None:
             return
 
 
-def last_line(log: Path) -> str:
-    """Return the last line of a log that is not empty, cut to 300 characters."""
+def last_line(log: Path, begin: int = 0) -> str:
+    """Return the last line of a log, from a place in it on, that is not empty, cut to 300 characters."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            file.seek(max(begin, file.tell() - _TAIL_BYTES))
             lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
     except OSError:
         return ""

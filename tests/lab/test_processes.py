@@ -38,6 +38,15 @@ def test_a_killed_child_names_its_signal_and_the_last_line_of_its_log(tmp_path: 
     )
 
 
+def test_a_line_that_an_earlier_process_wrote_is_no_last_word_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "sleeper.log").write_text("done\n")
+    sleeper = child(tmp_path, SLEEPER)
+    assert sleeper.read_line(10) == "ready"
+    os.kill(sleeper.pid, signal.SIGKILL)
+    wait_until(lambda: not sleeper.is_alive())
+    assert sleeper.death() == f"sleeper (process {sleeper.pid}) was killed by signal 9 (SIGKILL)"
+
+
 def test_a_child_yields_as_much_as_it_is_asked_to(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", SLEEPER]
     with Child("sleeper", arguments, log=tmp_path / "sleeper.log", pipe_stdout=True, niceness=7) as sleeper:
