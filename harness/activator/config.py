@@ -13,7 +13,7 @@ notification_queue = "dbo.Activation"  # what sql/activation/queue.sql has creat
 [[queue]]                              # one for each queue with an event notification
 name = "dbo.Incoming"
 database = "Orders"                    # default: that of the server
-command = ["python3", "-m", "harness.activator.reader"]
+command = [".venv/bin/python", "-m", "harness.activator.reader"]
 min = 0                                # processes at a time
 max = 4
 ```

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.activator import event
-from harness.activator.config import Config
+from harness.activator.config import Config, WatchedQueue
 from harness.activator.event import Activation, NotAnEvent
 from harness.activator.statements import END_DIALOG, ERROR, first_rows
 from harness.failures import MachineFailure
@@ -37,6 +37,21 @@ WAITFOR (
     RECEIVE TOP (100) conversation_handle, message_type_name, message_body
     FROM {queue}
 ), TIMEOUT {ms};
+"""
+_MISSING = """
+EXECUTE [{database}].sys.sp_executesql N'
+SELECT CASE
+    WHEN HAS_PERMS_BY_NAME(DB_NAME(), N''DATABASE'', N''VIEW DEFINITION'') = 0 THEN N''''
+    WHEN NOT EXISTS (SELECT 1 FROM sys.service_queues AS q WHERE q.object_id = OBJECT_ID(N''{queue}'')) THEN N''queue''
+    WHEN NOT EXISTS
+    (
+        SELECT 1
+        FROM sys.event_notifications AS n
+        JOIN sys.events AS e ON e.object_id = n.object_id AND e.type_desc = N''QUEUE_ACTIVATION''
+        WHERE n.parent_id = OBJECT_ID(N''{queue}'')
+    ) THEN N''notification''
+    ELSE N''''
+END;';
 """
 _COMMIT = "IF @@TRANCOUNT > 0 COMMIT TRANSACTION;"
 _END = "END CONVERSATION '{handle}';"
@@ -85,6 +100,20 @@ class Notifications:
         [[status]] = self._run(_TAKE_LOCK.format(queue=self._queue.lower(), ms=_LOCK_TIMEOUT_MS))
         if status < 0:
             raise NotificationsLost(f"{self._place}: another activator reads this queue: end one of the two")
+
+    def doubt(self, queue: WatchedQueue) -> str:
+        """Return why no notification of a queue comes; "" where one may, or where the login may not see that."""
+        database = queue.database.replace("]", "]]")
+        try:
+            [[missing]] = self._run(_MISSING.format(database=database, queue=queue.name))
+        except NotificationsLost as error:
+            return f"{queue.full_name}: {error}"
+        if missing == "queue":
+            return f"there is no queue {queue.full_name}: check its name and database"
+        if missing == "notification":
+            remedy = "sql/activation/notification.sql creates one"
+            return f"{queue.full_name} has no event notification QUEUE_ACTIVATION, so none will come: {remedy}"
+        return ""
 
     def receive(self) -> Received:
         """Begin a transaction and receive what is there, or wait for it up to a second. `commit` ends it."""

@@ -57,6 +57,9 @@ class Supervisor:
             try:
                 self._notifications = Notifications(self._config, self._driver)
                 server = self._config.server
+                for queue in self._config.queues:
+                    if doubt := self._notifications.doubt(queue):
+                        self._tell(doubt)
                 self._receive(self._notifications)
                 self._tell(f"reading {server.notification_queue} at {server.host}:{server.port}; Ctrl-C ends this")
                 while not (with_parent and _stdin_has_ended()):
@@ -122,7 +125,7 @@ class Supervisor:
     def _note_end(self, watched: _Watched, pid: int, child: Child) -> None:
         del watched.children[pid]
         crashed = child.exit_code != 0
-        death = child.death()
+        death = child.death() if crashed else f"{child.name} (process {pid}) ended with exit code 0"
         child.stop()  # closes the pipe
         _end_group(pid)
         watched.roster.ended(pid, time.monotonic(), crashed=crashed)

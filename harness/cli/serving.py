@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,13 @@ def activator(config: Path, driver: Any, with_parent: bool) -> None:
     \b
       [[queue]]                                # one for each queue
       name = "dbo.Incoming"                    # database: that of [server] by default
-      command = ["python3", "-m", "harness.activator.reader"]
+      command = [".venv/bin/python", "-m", "harness.activator.reader"]
       min = 0                                  # processes at a time
       max = 4
+
+    The reader of the example is for the tables of sql/target/. A program of your own finds the login in its
+    environment: HARNESS_READER_HOST, _PORT, _USER, _DATABASE and _QUEUE, and HARNESS_PASSWORD. What programs write is
+    in logs/ beside the file.
     """
     from harness.activator.config import read
     from harness.activator.supervisor import Supervisor
@@ -159,4 +164,9 @@ def activator(config: Path, driver: Any, with_parent: bool) -> None:
     with one_line_errors():
         checked = read(config)
         drivers.check_manager()
-        Supervisor(checked, drivers.choose(driver), say).run(with_parent=with_parent)
+        Supervisor(checked, drivers.choose(driver), _say_with_time).run(with_parent=with_parent)
+
+
+def _say_with_time(line: str) -> None:
+    """An activator runs for days."""
+    say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")

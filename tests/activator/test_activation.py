@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from collections import Counter
@@ -95,6 +96,31 @@ def test_a_dropped_notification_is_told_in_one_line_and_its_script_brings_it_bac
             connection.execute(statement)
         site.wait_for_line(told, count=2)
         wait_until(lambda: not connection.execute(system).fetchval())
+
+
+def test_a_queue_from_which_no_notification_can_come_is_named_when_the_activator_starts(site):
+    site.write()
+    moment = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
+    for starts, (spoil, said) in enumerate(
+        (
+            ("SELECT 1;", "reading dbo.Activation at"),  # nothing else
+            (
+                "DROP EVENT NOTIFICATION Incoming ON QUEUE dbo.Incoming;",
+                "Orders.dbo.Incoming has no event notification",
+            ),
+            (
+                "DROP SERVICE Receiver; DROP QUEUE dbo.Incoming;",
+                "there is no queue Orders.dbo.Incoming: check its name",
+            ),
+        )
+    ):
+        with site.connect() as connection:
+            connection.execute(spoil)
+        with site.activator():
+            site.wait_for_line("Ctrl-C ends this", starts + 1)
+        lines = [line for line in site.lines() if "Ctrl-C ends this" in line or "Orders.dbo.Incoming" in line]
+        first = lines[0] if not starts else next(line for line in lines if said in line)
+        assert re.match(moment + said, first), lines
 
 
 @pytest.mark.thorough
