@@ -204,9 +204,14 @@ class Bar(Notes):
 
 
 @contextmanager
-def on_console(*, ask: bool = True) -> Iterator[Reporter]:
-    """A bar on a terminal, lines elsewhere; `ask` False takes every question as confirmed."""
-    reporter = Bar(ask=ask) if sys.stdout.isatty() else Lines(ask=ask)
+def on_console(*, ask: bool = True, stderr: bool = False) -> Iterator[Reporter]:
+    """A bar on a terminal, lines elsewhere; `ask` False takes every question as confirmed.
+
+    `stderr` leaves standard output to what a command prints, for a command that is over after it.
+    """
+    console = Console(stderr=stderr)
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    reporter = Bar(console, ask=ask) if is_terminal else Lines(console, ask=ask)
     try:
         yield reporter
     finally:

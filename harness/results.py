@@ -222,13 +222,17 @@ class Run:
 
         return build.draw_queue_course(self._of_cells(), cell_id, block)
 
-    def claims(self) -> pd.DataFrame:
-        """The paper's claims, one a row: statement, wording, number with interval, provenance, verdict, explanation."""
+    def claims(self, *, progress: bool | Reporter = False) -> pd.DataFrame:
+        """The paper's claims, one a row: statement, wording, number with interval, provenance, verdict, explanation.
+
+        `progress` is that of `run_matrix`, with a count of the claims.
+        """
         from harness import claims
         from harness.figures import reduced_run
 
         run = reduced_run.read(self._of_cells())
-        return claims.as_table(reduced_run.judge(run), run_id=run.run_id, lab=run.lab, load_model=run.load_model)
+        judged = reduced_run.judge(run, reporter_for(progress))
+        return claims.as_table(judged, run_id=run.run_id, lab=run.lab, load_model=run.load_model)
 
     def origin(self) -> list[str]:
         """Two sentences for whoever sees numbers without this folder: whose they are, and what the lab is."""

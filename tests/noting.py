@@ -31,3 +31,17 @@ class FigureReporter(Reporter):
             self.completed.append(cell)
         else:
             self.left_out[cell] = text
+
+
+class CountingReporter(Reporter):
+    """Keeps what was counted, and the number of each."""
+
+    def __init__(self) -> None:
+        self.counted: list[int] = []
+        self.of = ""
+
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+        self.of = f"{total} {unit}s"
+
+    def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
+        self.counted.append(number)

@@ -12,6 +12,7 @@ import harness
 from harness.matrix import Cell
 from harness.records import ResultsError
 from harness.sweep.journal import Entry, Journal
+from tests.noting import CountingReporter
 from tests.results_fixture import quick_cells, write_journal, write_manifest, write_raw, write_reduced
 
 CELL = Cell.parse("i1-t2-r150-p100-v2008")
@@ -116,6 +117,8 @@ def test_the_summary_has_a_row_per_cell(runs: tuple[harness.Run, harness.Run]) -
 
 
 def test_claims_are_a_row_each_with_a_verdict(runs: tuple[harness.Run, harness.Run]) -> None:
-    claims = runs[0].claims()
+    progress = CountingReporter()
+    claims = runs[0].claims(progress=progress)
+    assert (progress.of, progress.counted) == (f"{len(claims)} claims", list(range(1, len(claims) + 1)))
     assert set(claims.verdict) <= {"holds", "fails", "inconclusive", "not measured"}
     assert "not SQL Server" in runs[0].origin()[0]

@@ -60,6 +60,7 @@ from harness.claims.provenance import Provenance, provenance
 from harness.inference import no_interval
 from harness.load_model import CLOSED_LOOP
 from harness.records import written_whole
+from harness.reporting import Reporter
 from harness.whitepaper import CLAIMS, Claim
 
 __all__ = [
@@ -97,6 +98,7 @@ ABOUT_THE_WHOLE = frozenset(
 
 
 # Instances that take processors or a disk from each other grow less than separate ones, and are in each other's way.
+LINES = 3  # of progress, elsewhere than on a terminal
 ON_SEPARATE_MACHINES = frozenset(
     {
         *("initiator_processors", "target_processors", "initiator_is_bottleneck"),
@@ -113,34 +115,40 @@ def evaluate(
     load_model: str = CLOSED_LOOP,
     is_whole: bool = True,
     shared: str = "",
+    progress: Reporter | None = None,
 ) -> list[Judgement]:
     """Judge every claim of the paper, in the paper's order, by the reduced tables of a lab's run.
 
     `hardware` is the name of what a simulated lab modelled. No claim is judged by an open loop: its rate is what the
     user asked for, and says nothing about how fast the lab is. Only cells of the paper's matrix are judged. A run that
     is not the whole of it (`is_whole`) can confirm what is said of the whole, but not refute it. `shared` says what the
-    instances share, if anything: `the instances share a disk`.
+    instances share, if anything: `the instances share a disk`. `progress` counts the claims.
     """
+    progress = progress or Reporter()
     origins = {claim.key: provenance(claim.key, lab=lab, hardware=hardware) for claim in CLAIMS}
     if load_model != CLOSED_LOOP:
         reason = f"the paper's clients send in a closed loop, and those of this run in an {load_model}"
         return [Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key]) for claim in CLAIMS]
     of_paper = papers_cells(tables)
     found = choices(of_paper)
-    judged = []
-    for claim in CLAIMS:
+
+    def of(claim: Claim) -> Judgement:
         if of_paper.cells.empty and len(tables.cells) and claim.key not in gain.OF_TECHNIQUES:
             reason = "the run has no cell of the paper's matrix"
-            judged.append(Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key]))
-            continue
+            return Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key])
         if shared and claim.key in ON_SEPARATE_MACHINES:
-            judged.append(Judgement(claim, Verdict.NOT_MEASURED, shared, origins[claim.key]))
-            continue
+            return Judgement(claim, Verdict.NOT_MEASURED, shared, origins[claim.key])
         one = judge(claim, found, origins[claim.key])
         if not is_whole and claim.key in ABOUT_THE_WHOLE and one.verdict is Verdict.FAILS:
             reason = f"the run is a slice of the matrix, which may lack the cells that decide: {one.explanation}"
             one = replace(one, verdict=Verdict.NOT_MEASURED, explanation=reason)
-        judged.append(one)
+        return one
+
+    judged: list[Judgement] = []
+    progress.begin(len(CLAIMS), 0, unit="claim", every=len(CLAIMS) // LINES)
+    for claim in CLAIMS:
+        judged.append(of(claim))
+        progress.cell_done(len(judged), claim.key, "completed", "")
     return judged
 
 

@@ -160,9 +160,11 @@ def claims(results: str, markdown: bool) -> None:
     """
     with one_line_errors():
         from harness import claims as judging
+        from harness import reporting
 
         run = harness.Run(results)
-        table = run.claims()
+        with reporting.on_console(stderr=True) as reporter:
+            table = run.claims(progress=reporter)
         if markdown:
             say("\n".join(judging.markdown(table)))
             return

@@ -14,7 +14,7 @@ from harness import claims
 from harness.claims.judgement import Tables, of_the_paper
 from harness.message_bodies import Body
 from harness.records import ResultsError, State, read_manifest
-from harness.reporting import duration
+from harness.reporting import Reporter, duration
 from harness.whitepaper import PERMUTATIONS_A_VERSION
 from harness.workload_file import PAPER
 
@@ -189,8 +189,8 @@ def read(folder: Path) -> Run:
     return run
 
 
-def judge(run: Run) -> list[claims.Judgement]:
-    """Judge the paper's claims by a run."""
+def judge(run: Run, progress: Reporter | None = None) -> list[claims.Judgement]:
+    """Judge the paper's claims by a run; `progress` counts them."""
     return claims.evaluate(
         run,
         lab=run.lab,
@@ -198,6 +198,7 @@ def judge(run: Run) -> list[claims.Judgement]:
         load_model=run.load_model,
         is_whole=run.is_whole,
         shared=run.shared,
+        progress=progress,
     )
 
 
