@@ -46,6 +46,10 @@ class _Tab:
     has_monitors: bool = False
 
 
+COMPUTED = (
+    "A workload whose target stores no messages has none. Time in queues is computed: messages that wait / messages "
+    "sent or processed per second, whichever is more."
+)
 TABS = (
     _Tab(
         "queues",
@@ -57,14 +61,11 @@ TABS = (
             _Chart("wait_ms", "Time in queues", "ms"),
         ),
         "End-to-end latency is measured, of at most the 500 newest messages of each second: from the send by the "
-        "client's clock to the INSERT by the target's, so on several machines it is as right as their clocks. A "
-        "workload whose target stores no messages has none. Time in queues is computed: messages that wait / messages "
-        "processed per second. It is rough where a load begins or ends. All charts count every message, also those of "
-        "a set-up.",
+        "client's clock to the INSERT by the target's, so on several machines it is as right as their clocks. "
+        f"{COMPUTED} It is rough where a load begins or ends. All charts count every message, also those of a set-up.",
         note_of_sweep="Sampled each second while a cell runs, by the run itself: the page asks the instances nothing "
-        "more. End-to-end latency has a point for each cell, of the messages processed in its measured window. A "
-        "workload whose target stores no messages has none. Time in queues is computed: messages that wait / messages "
-        "processed per second.",
+        "more. End-to-end latency has a point for each cell, of the messages processed in its measured window. "
+        f"{COMPUTED}",
     ),
     _Tab(
         "monitors",
