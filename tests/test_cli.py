@@ -15,9 +15,10 @@ import webbrowser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harness import cli, workload_file
-from harness.cli import first_run
+from harness.cli import conventions, first_run
 from harness.cli.outcomes import Failure, one_line_errors
 from harness.lab import user_servers
 
@@ -418,3 +419,16 @@ def test_the_first_run_ends_with_the_cells_that_do_not_count() -> None:
     assert first_run.closing({"a": "valid", "b": "valid"}) == "No step differs: measure with harness matrix."
     said = first_run.closing({"a": "disturbed", "b": "valid", "c": "starved"})
     assert said == "No step differs, but a is disturbed, c is starved: such a cell does not count. Step 3 says why."
+
+
+def test_ids_of_cells_stay_whole_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(conventions, "console", lambda: Console(width=80))
+    ids = ["i1-t50-r150-p8192-v2008", "i1-t50-r150-p100-v2005"]
+    conventions.print_rows(
+        [["cell", "processed/s", "95 % interval", "call p50, ms", "p95, ms", "state"]]
+        + [[one, "1,394", "1,200 to 1,500", "34", "81", "disturbed"] for one in ids]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(one in line for line in lines) for one in ids) and max(map(len, lines)) <= 80
