@@ -208,9 +208,9 @@ def _print(
     for note in notes:
         console.print(f"! {note}", highlight=False, markup=False)
     if whole:
-        console.print(_verdicts(whole))
-        console.print(_quantities(whole))
-    console.print(_cells(table))
+        console.print("", _verdicts(whole), sep="\n")
+        console.print("", _quantities(whole), sep="\n")
+    console.print("", _cells(table), sep="\n")
 
 
 def _verdicts(whole: Sequence[Group]) -> Table:
@@ -281,10 +281,11 @@ def _cells(table: pd.DataFrame) -> Table:
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    """Return a table in which words and numbers stay whole in 80 columns: headings and verdicts take more lines."""
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     shown.add_column(headings[0], no_wrap=True)
     for heading in headings[1:]:
-        shown.add_column(heading, justify="right", no_wrap=True)
+        shown.add_column(heading, justify="right")
     return shown
 
 

@@ -179,6 +179,14 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_no_number_and_no_verdict_is_cut_off_in_80_columns(tmp_path):
+    narrow = Console(file=io.StringIO(), width=80)
+    a, b = (write_reduced(tmp_path / name, quick_cells(), factor=factor) for name, factor in (("a", 1.0), ("b", 0.5)))
+    compare(a, b, tmp_path / "out", console=narrow)
+    assert "…" not in narrow.file.getvalue() and "cannot tell" in narrow.file.getvalue()
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
     a = write_reduced(tmp_path / "a", CELLS)
     b = write_reduced(tmp_path / "b", CELLS[:10])
