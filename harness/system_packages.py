@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -73,6 +74,7 @@ FREETDS_PLACES = (
     "/usr/local/lib/libtdsodbc.so",
     "/opt/homebrew/lib/libtdsodbc.so",
 )
+_LOCK_WAIT_S, _LOCK_PAUSE_S = 600, 2  # for another apt-get
 # Without these no cell runs; FreeTDS is a second ODBC driver, used where it is there.
 NEEDED = ("venv", "unixodbc", "kerberos", "ltdl", "openssl", "java")
 
@@ -177,9 +179,27 @@ def _apt_name(package: str) -> str:
 
 
 def _install(packages: list[str], as_root: list[str]) -> bool:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    command = [*as_root, "apt-get", "install", "-y", "-qq", *map(_apt_name, packages)]
-    return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    return _apt_get(as_root, "install", "-y", *map(_apt_name, packages))
+
+
+def _apt_get(as_root: list[str], *words: str) -> bool:
+    """Run apt-get, and return whether it succeeded. Wait while another one is at work, as on a machine that has just
+    started: the option DPkg::Lock::Timeout would wait without a word, and `update` does not know it."""
+    command = [*as_root, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *words]
+    until = time.monotonic() + _LOCK_WAIT_S
+    is_waiting = False
+    while True:
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        is_locked = done.returncode != 0 and "Could not get lock" in done.stderr
+        if not is_locked or time.monotonic() > until:
+            sys.stderr.write(done.stderr)
+            return done.returncode == 0
+        if not is_waiting:
+            print(
+                f"setup: another apt-get is at work; waiting for it, at most {_LOCK_WAIT_S // 60} minutes", flush=True
+            )
+            is_waiting = True
+        time.sleep(_LOCK_PAUSE_S)
 
 
 def main() -> None:
@@ -193,7 +213,7 @@ def main() -> None:
     wished = [] if "freetds" in needed else missing(("freetds",))
     as_root = _may_use_apt() if absent or wished else None
     if as_root is not None:
-        subprocess.run([*as_root, "apt-get", "update", "-qq"], check=False)
+        _apt_get(as_root, "update")
         if absent:
             print(f"setup: apt-get install {' '.join(map(_apt_name, absent))}", flush=True)
             if not _install(absent, as_root):

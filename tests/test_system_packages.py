@@ -59,3 +59,31 @@ def test_without_apt_get_ldconfig_and_java_setup_names_what_is_missing(tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("setup: these packages are missing: java. Run: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("locked", "says"), [(2, "another apt-get is at work"), (0, "")])
+def test_setup_waits_while_another_apt_get_is_at_work(tmp_path, monkeypatch, capfd, locked, says):
+    count = tmp_path / "count"
+    count.write_text(str(locked))
+    fake = tmp_path / "apt-get"
+    fake.write_text(
+        f"#!/bin/sh\nread left < {count}\n"
+        f'[ "$left" = 0 ] && {{ echo "$@" > {tmp_path}/done; exit 0; }}\necho $((left - 1)) > {count}\n'
+        'echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1 (apt-get)" >&2; exit 100\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(system_packages, "_LOCK_PAUSE_S", 0)
+    assert system_packages._apt_get([], "install", "-y", "unixodbc")
+    assert (tmp_path / "done").read_text() == "-qq install -y unixodbc\n"
+    said = capfd.readouterr()
+    assert said.out.count("another apt-get") == bool(says) and said.err == ""
+
+
+def test_setup_says_what_apt_get_says_where_it_fails(tmp_path, monkeypatch, capfd):
+    fake = tmp_path / "apt-get"
+    fake.write_text('#!/bin/sh\necho "E: Unable to locate package x" >&2; exit 100\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert not system_packages._apt_get([], "install", "-y", "x")
+    assert capfd.readouterr().err == "E: Unable to locate package x\n"
