@@ -13,6 +13,7 @@ from harness.records import State
 from harness.sweep import journal
 from harness.sweep.attempt import Measured
 from harness.sweep.loop import label
+from harness.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ def of_cell(folder: Path, measured: Measured) -> Summary:
     row = [f"{measured.sent_per_s:,.0f}", f"{measured.processed_per_s:,.0f}", *latencies, measured.state]
     findings = []
     if (kept := measured.punctuality).rate_per_s:
-        calls = f"{kept.due:,} calls were due, {kept.late:,} started late, {kept.missed:,} never"
+        calls = f"{counted(kept.due, 'call')} due, {kept.late:,} started late, {kept.missed:,} never"
         findings.append(f"open loop: latency counts from the intended start; {calls}")
     findings.append(f"accounting: {measured.accounted}")
     return Summary(headings, [row], [], [*findings, *states(folder)])

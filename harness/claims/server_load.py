@@ -11,6 +11,7 @@ import pandas as pd
 from harness.claims.judgement import VISIT, Evidence, fell_behind, is_valid
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean, mean, quotient_of_sums
 from harness.claims.throughput import with_trick
+from harness.units import counted
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
 
 INITIATORS = 3
@@ -30,7 +31,7 @@ def initiator_is_bottleneck(evidence: Evidence) -> Measurement:
     kept_up = cells - behind
     return Measurement(
         100 * kept_up / cells,
-        f"the target kept up in {kept_up:,} of {cells:,} cells that are valid or in which it fell behind",
+        f"the target kept up in {kept_up:,} of {counted(cells, 'cell')} that are valid or in which it fell behind",
     )
 
 
@@ -116,7 +117,7 @@ def messages_on_disk(evidence: Evidence) -> Measurement:
 
 def _cells(rows: pd.DataFrame) -> str:
     number = rows.cell_id.nunique()
-    return f"{number} cell{'s' * (number > 1)}"
+    return counted(number, "cell")
 
 
 def _logs(evidence: Evidence) -> pd.DataFrame:

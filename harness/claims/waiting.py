@@ -9,6 +9,7 @@ import pandas as pd
 
 from harness.claims.judgement import PAIR, VISIT, Evidence
 from harness.claims.measurement import Measurement, NotMeasured, place, quotient_of_sums
+from harness.units import counted
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
@@ -236,7 +237,7 @@ def _page_spread(evidence: Evidence, ratio: int) -> pd.DataFrame:
 def _cells(rows: pd.DataFrame | pd.Series) -> str:
     """Count the cells of rows by cell and block: `3 cells`."""
     number = rows.index.get_level_values("cell_id").nunique()
-    return f"{number} cell{'s' * (number > 1)}"
+    return counted(number, "cell")
 
 
 MEASURES: Mapping[str, Callable[[Evidence], Measurement]] = {

@@ -17,6 +17,7 @@ import harness
 from harness.cli.conventions import MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors, say
 from harness.cli.results import draw_and_show
+from harness.units import counted
 
 if TYPE_CHECKING:
     from harness.reporting import Reporter
@@ -99,7 +100,7 @@ def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | Non
         summary = fault_run.simulate_faults(seeds, seed, reporter, hardware=hardware)
     if summary.failed:
         raise Failure(
-            f"{len(summary.failed)} of {summary.seeds} seeds failed; "
+            f"{len(summary.failed)} of {counted(summary.seeds, 'seed')} failed; "
             f"again: {fault_run.command(summary.failed[0].seed, summary.hardware)}",
             CELLS_FAILED,
         )

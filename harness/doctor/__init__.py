@@ -32,6 +32,7 @@ from harness.lab.scripts import ScriptError
 from harness.matrix import Cell
 from harness.reporting import Reporter
 from harness.settings import Settings
+from harness.units import counted
 
 __all__ = ["Finding", "UnfitLab", "examine", "file_sizes", "raise_errors"]
 
@@ -43,12 +44,12 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
     """
     reporter = reporter or Reporter()
     reporter.begin(2 + len(lab.instances), 0, unit="check")
-    reporter.phase(f"facts of {len(lab.instances)} instances")
+    reporter.phase(f"facts of {counted(len(lab.instances), 'instance')}")
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
         clocks = in_parallel(machine.measure_clock, opened)
         found = [*configuration(lab, sides), *machine.check_placement(lab), *machine.check_governor(lab)]
-        reporter.cell_done(1, f"facts of {len(lab.instances)} instances", "completed", "")
+        reporter.cell_done(1, f"facts of {counted(len(lab.instances), 'instance')}", "completed", "")
         for number, measured in enumerate(zip(sides, opened, clocks, strict=True), 2):
             of_side = f"commits of {measured[0].instance.name}"
             reporter.phase(of_side)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness import units
 from harness.doctor.facts import Facts, Finding, Row
 from harness.doctor.instance_settings import MAX_SERVER_MEMORY, UNLIMITED_MB
 from harness.lab import placement, scripts
@@ -302,7 +303,7 @@ def check_processors(side: Facts, where: Placement) -> Iterator[Finding]:
     if not own or row is None:
         return
     number, counted, schedulers = len(placement.parse(own)), row["cpu_count"], row["scheduler_count"]
-    text = f"has {number} processors ({own}), counts {counted} and schedules on {schedulers}"
+    text = f"has {units.counted(number, 'processor')} ({own}), counts {counted} and schedules on {schedulers}"
     if counted != number:
         text += f": its processor time is in percent of {counted}"
     if schedulers == number:

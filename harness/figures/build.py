@@ -42,6 +42,7 @@ from harness.figures.reduced_run import (
 from harness.figures.sharing import Drawn, Shared
 from harness.records import ResultsError, read_manifest
 from harness.reporting import Reporter
+from harness.units import counted
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
@@ -101,7 +102,7 @@ def _draw_techniques(results: Path, progress: Reporter) -> list[Path]:
     table = technique_bars.read(results)
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
-    foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
+    foot = footer(run, counted=f"{counted(len(table), 'run')} of {counted(table.technique.nunique(), 'technique')}")
     head = functools.partial(origin, run.lab, run.load)
     shown = table.assign(payload_is_mean=run.payload_is_mean)
     drawings = {"techniques": functools.partial(technique_bars.draw, shown)}
@@ -112,7 +113,7 @@ def _draw_rates(results: Path, progress: Reporter) -> list[Path]:
     table = rate_lines.read(results)
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
     head = functools.partial(origin, run.lab, run.load)
-    foot = footer(run, counted=f"{len(table)} steps")
+    foot = footer(run, counted=counted(len(table), "step"))
     return write({"rates": functools.partial(rate_lines.draw, table)}, results / "figures", head, foot, progress)
 
 

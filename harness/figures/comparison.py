@@ -23,6 +23,7 @@ from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.inference import BLOCKS_MIN, no_interval
 from harness.records import ResultsError, State
 from harness.reporting import Reporter
+from harness.units import counted
 
 ROWS_PRINTED = 24
 THRESHOLD = 0.05
@@ -157,7 +158,7 @@ def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
         missing = sorted(set(cells.cell_id) - set(table.cell_id))
         if missing:
             shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-            notes.append(f"{len(missing)} cells that only {name} completed are left out ({shown})")
+            notes.append(f"left out: {counted(len(missing), 'cell')} that only {name} completed ({shown})")
     return notes
 
 
@@ -203,7 +204,7 @@ def _print(
         lab = f"{run.lab} lab{', a model' if run.is_model else ''}"
         blocks = run.cells.block.nunique()
         number = run.cells.cell_id.nunique()
-        size = f"{number} cell{'s' * (number != 1)}{f', {blocks} blocks' if blocks > 1 else ''}"
+        size = f"{counted(number, 'cell')}{f', {blocks} blocks' if blocks > 1 else ''}"
         console.print(f"{name}: {run.run_id} ({lab}, {run.load}, {size})", highlight=False, markup=False)
     for note in notes:
         console.print(f"! {note}", highlight=False, markup=False)

@@ -7,7 +7,7 @@ from matplotlib.ticker import FuncFormatter
 
 from harness.claims.gain import noise_of
 from harness.figures.gain import draw_noise, gain_limits, gain_lines, gain_points, points_note
-from harness.figures.parts import Sheet, count, note, paper_colour, signed
+from harness.figures.parts import Sheet, clients, note, paper_colour, signed
 from harness.figures.reduced_run import Missing
 from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
 
@@ -41,7 +41,7 @@ def by_ratio(gain: pd.DataFrame) -> Sheet:
     ax.set_ylabel("gain in messages processed per second, %")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
     fig.entitle(
-        f"Gain by dialog ratio over using every dialog, {count(int(initiators))} × {threads} threads",
+        f"Gain by dialog ratio over using every dialog, {clients(initiators, threads)}",
         f"From a ratio of {SYSDESEND_ROWS_PER_PAGE} on, each used dialog has a page of its own. "
         f"{points_note(shown, points)}",
         shown,

@@ -13,6 +13,7 @@ from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
+from harness import units
 from harness.claims.gain import logarithms, noise_of
 from harness.claims.judgement import of_the_paper, of_the_trick
 from harness.figures.parts import (
@@ -174,7 +175,7 @@ def _largest(points: pd.DataFrame) -> str:
         return "No pair of cells is valid, so there is no gain that counts."
     told = counted[counted.differs & (counted.ratio > 1)]
     if told.empty:
-        return f"At none of {len(counted)} points is a gain told from none."
+        return f"At none of {units.counted(len(counted), 'point')} is a gain told from none."
     best = told.loc[told.ratio.idxmax()]
     return (
         f"Largest gain told from none: {percent(best.percent)} ({percent(best.percent_low)} to "
@@ -198,7 +199,7 @@ def points_note(gain: pd.DataFrame, points: pd.DataFrame, *, on_map: bool = Fals
         blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
         parts.append(f"{shown}: {means} over {' to '.join(map(str, blocks))} blocks{bars}.")
         if len(lacking):
-            parts.append(f"{len(lacking)} have fewer than {BLOCKS_MIN} blocks and no interval.")
+            parts.append(f"{units.counted(len(lacking), 'point')} with fewer than {BLOCKS_MIN} blocks: no interval.")
     elif len(lacking):
         words = no_interval(int(lacking.blocks.max()))
         parts.append(f"{words[:1].upper()}{words[1:]}{f'; {shown.lower()}: {means}' if len(versions) > 1 else ''}.")

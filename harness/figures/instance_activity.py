@@ -34,6 +34,7 @@ from harness.figures.parts import (
 )
 from harness.figures.reduced_run import Missing
 from harness.records import SCHEDULERS
+from harness.units import counted
 from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 
 TYPES_SHOWN = 6  # a role
@@ -59,7 +60,7 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         ax.set_xlabel("waiting, ms per 1,000 messages processed")
     handles, labels = panels[0].get_legend_handles_labels()
     legend_below(panels[-1], dict(zip(labels[::-1], handles[::-1], strict=True)))
-    number = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
+    number = counted(len(cells), "cell")
     cells_words = f"{number}{_of_which_invalid(cells)}{', the same for both ratios' if paired else ''}"
     paper = (
         f" In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "

@@ -21,6 +21,7 @@ from harness.figures.parts import (
     with_intervals,
 )
 from harness.figures.reduced_run import Missing
+from harness.units import counted
 
 POINT = ["initiators", "threads", "payload_bytes"]
 SEND = {"latency_us_p50": "median", "latency_us_p95": "95th percentile"}
@@ -62,7 +63,7 @@ def end_to_end(cells: pd.DataFrame, repeats: pd.DataFrame, clocks: str, *, is_co
     cells, ratio = _with_median(cells, "end_to_end_us_p50")
     fig, sure = _percentiles(cells, repeats, END_TO_END, "send to stored, ms (log scale)")
     negative = int(cells.end_to_end_negative.sum())
-    before = f"By these clocks {negative:,} messages were stored before they were sent." if negative else ""
+    before = f"Stored before they were sent, by these clocks: {counted(negative, 'message')}." if negative else ""
     fig.entitle(
         f"End to end, from send to stored, by client threads, {used_dialogs(ratio)}",
         f"Messages sent in the measured window, whenever they were stored: where the target falls behind, most of "

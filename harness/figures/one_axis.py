@@ -7,7 +7,7 @@ import pandas as pd
 
 from harness.figures.parts import (
     Sheet,
-    count,
+    clients,
     cycle_entry,
     intervals_note,
     log_thread_axis,
@@ -19,6 +19,7 @@ from harness.figures.parts import (
 )
 from harness.figures.reduced_run import Missing
 from harness.inference import intervals
+from harness.units import counted
 
 # The axes that no other figure has as its own, with the words of a file's name and of the label.
 WORDS = {"initiators": "initiators", "dialog_ratio": "ratio", "payload_bytes": "payload"}
@@ -72,12 +73,12 @@ def _constant(cells: pd.DataFrame, axis: str) -> str:
     """Name the values of the other axes."""
     cell = cells.iloc[0]
     words = {
-        "initiators": f"{count(int(cell.initiators))} × {cell.threads} threads",
+        "initiators": clients(cell.initiators, cell.threads),
         "payload_bytes": payload_words(int(cell.payload_bytes), cells),
         "dialog_ratio": used_dialogs(cell.dialog_ratio),
     }
     if axis == "initiators":
-        words[axis] = f"{cell.threads} threads per initiator"
+        words[axis] = f"{counted(int(cell.threads), 'thread')} per initiator"
     else:
         words.pop(axis)
     return ", ".join(words.values())

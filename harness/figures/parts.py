@@ -21,6 +21,7 @@ from matplotlib.transforms import ScaledTranslation
 from harness.figures.reduced_run import listed
 from harness.inference import BLOCKS_MIN, intervals, no_interval_sentence
 from harness.matrix import PAYLOADS_BYTES, which_dialogs
+from harness.units import counted
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 # A number of the paper is drawn to scale up to this many times the data's maximum, else as an arrow at the edge.
@@ -82,7 +83,12 @@ def used_dialogs(dialog_ratio: float) -> str:
 
 
 def count(initiators: int) -> str:
-    return "1 initiator" if initiators == 1 else f"{initiators} initiators"
+    return counted(initiators, "initiator")
+
+
+def clients(initiators: int, threads: int) -> str:
+    """`3 initiators × 50 threads`"""
+    return f"{count(int(initiators))} × {counted(int(threads), 'thread')}"
 
 
 def threads_label(initiators: int) -> str:
@@ -225,7 +231,7 @@ def intervals_note(points: pd.DataFrame) -> str:
         return f"{no_interval_sentence(most)}{_OF_BLOCKS * (most > 1)}"
     blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
     lacking = len(valid) - len(known)
-    few = f" {lacking} points have fewer than {BLOCKS_MIN} blocks and no bar." if lacking else ""
+    few = f" {counted(lacking, 'point')} with fewer than {BLOCKS_MIN} blocks: no bar." if lacking else ""
     return f"Bars: 95 % intervals over {' to '.join(map(str, blocks))} blocks.{_OF_BLOCKS}{few}"
 
 

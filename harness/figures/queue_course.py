@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator
 from harness import records
 from harness.figures.parts import (
     Sheet,
-    count,
+    clients,
     cycle_entry,
     legend_below,
     muted_colour,
@@ -84,7 +84,7 @@ class Course:
     def values(self, instance: str, metric: str, queue: str | None = None) -> pd.Series:
         """Return by second the sum of a metric's values, of one queue or all, whenever an instance was sampled.
 
-        Where it has no row it is 0, as there was nothing to count, or null if the observer failed at that moment.
+        Where it has no row it is 0, as there was nothing to clients, or null if the observer failed at that moment.
         """
         rows = self.samples[(self.samples.instance == instance) & (self.samples.metric == metric)]
         if queue is not None:
@@ -165,7 +165,7 @@ def draw(course: Course) -> Sheet:
     )
     fig.entitle(
         f"Queues, queue monitors and readers of {cell.cell_id}, block {cell.block}",
-        f"{count(int(cell.initiators)).capitalize()} × {cell.threads} thread{'s' if cell.threads != 1 else ''}, "
+        f"{clients(cell.initiators, cell.threads).capitalize()}, "
         f"{payload_words(int(cell.payload_bytes), course.cells)}, {used_dialogs(cell.dialog_ratio)}. {seen} Drained "
         f"{cell.drain_s:.1f} s after the last call.{not_valid(cell)} The instances were sampled about once a second; "
         f"a state or a number of readers is that of the nearest sample.{failures}",

@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from harness.figures.parts import Sheet, count, cycle_entry, legend_below, log_value_axis, muted_colour, note, thousands
+from harness.figures.parts import (
+    Sheet,
+    clients,
+    cycle_entry,
+    legend_below,
+    log_value_axis,
+    muted_colour,
+    note,
+    thousands,
+)
 from harness.figures.reduced_run import Missing, read_steps
 from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
 
@@ -104,6 +113,6 @@ def _finding(table: pd.DataFrame, steps: pd.DataFrame, blocks: int) -> str:
         "" if steps.was_made.all() else "Hollow: the clients did not make the rate, as sends started late or never. "
     )
     return (
-        f"{count(int(load.initiators)).capitalize()} × {load.threads} threads. {found}{repeats_words(blocks)} {hollow}"
+        f"{clients(load.initiators, load.threads).capitalize()}. {found}{repeats_words(blocks)} {hollow}"
         f"Crosses: the closed loop, where latency counts from the call."
     )

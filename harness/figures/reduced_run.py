@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness import claims
+from harness import claims, units
 from harness.claims.judgement import Tables, of_the_paper
 from harness.message_bodies import Body
 from harness.records import ResultsError, State, read_manifest
@@ -275,7 +275,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     )
     computer = [str(machine[key]) for key in ("processor", "distribution") if machine.get(key)]
     if machine.get("processors"):
-        computer.insert(1, f"{machine['processors']} processors")
+        computer.insert(1, units.counted(int(machine["processors"]), "processor"))
     if machine.get("memory_mib"):
         computer.insert(2, f"{machine['memory_mib'] / 1024:.0f} GiB")
     if run.lab == "sqlserver" and computer:
@@ -293,7 +293,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
 def _counted(cells: pd.DataFrame) -> str:
     """Count cells, and blocks if there are several: `528 cells in up to 3 blocks`."""
     number = cells.cell_id.nunique()
-    ids = f"{number} cell{'s' * (number != 1)}"
+    ids = units.counted(number, "cell")
     if cells.block.nunique() == 1:
         return ids
     each = cells.groupby("cell_id").block.nunique()

@@ -43,6 +43,7 @@ from harness.figures.parts import (
 from harness.figures.reduced_run import Missing
 from harness.inference import Difference
 from harness.matrix import which_dialogs
+from harness.units import counted
 
 Pair = tuple[pd.DataFrame, ...]
 _POINT = ["dialog_ratio", "threads", "payload_bytes"]
@@ -141,7 +142,7 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     invalid = " In brackets: a cell that is not valid in one of the runs." if not points.counts.all() else ""
     fig.entitle(
         "Messages per second of b compared with a, in percent, over the matrix",
-        f"From {percent(low)} to {percent(high)}, median {percent(middle)}, of {len(known)} cells. "
+        f"From {percent(low)} to {percent(high)}, median {percent(middle)}, of {counted(len(known), 'cell')}. "
         f"{grey}{means}{invalid}",
         known.rename(columns={"server_version_a": "server_version"}),
     )
@@ -203,7 +204,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     fig.entitle(
         f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's highest rate",
         f"{payload}. The runs differ by {percent(difference.median()).lstrip('+')} of the highest rate at "
-        f"the median of {len(difference)} points, by {percent(difference.max()).lstrip('+')} at most. "
+        f"the median of {counted(len(difference), 'point')}, by {percent(difference.max()).lstrip('+')} at most. "
         f"{versions_note(cells[0])} {invalid_note(pd.concat(cells))}",
         cells[0],
     )

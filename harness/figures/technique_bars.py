@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from harness.figures.parts import Sheet, count, cycle_entry, legend_below, muted_colour, note, payload_words, thousands
 from harness.figures.reduced_run import Missing, read_steps
 from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
+from harness.units import counted
 
 TABLE = Path("reduced") / "techniques.parquet"
 KINDS = {
@@ -143,7 +144,7 @@ def repeats_words(runs: int) -> str:
 def _finding(table: pd.DataFrame, runs: int, compared: str) -> str:
     load = table.iloc[0]
     return (
-        f"The same load in every step: {count(int(load.initiators))} × {load.threads} client threads, "
+        f"The same load in every step: {count(int(load.initiators))} × {counted(int(load.threads), 'client thread')}, "
         f"{payload_words(int(load.payload_bytes), table)}. "
         f"{repeats_words(runs)} "
         f"×: compared with {compared}. p95: latency of a call. "

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from harness.claims.judgement import of_the_paper
 from harness.figures.parts import (
     Sheet,
+    clients,
     count,
     cycle_entry,
     intervals_note,
@@ -31,6 +32,7 @@ from harness.figures.parts import (
     with_intervals,
 )
 from harness.figures.reduced_run import Missing
+from harness.units import counted
 from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
@@ -89,7 +91,7 @@ def _peak(points: pd.DataFrame, initiators: int) -> str:
         return "No cell is valid, so there is no peak."
     best = valid.loc[valid["mean"].idxmax()]
     return (
-        f"Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
+        f"Peak: {best['mean']:,.0f} messages/s at {initiators} × {counted(int(best['threads']), 'thread')} with "
         f"{payload_words(int(best['payload_bytes']), points)}, {used_dialogs(best['dialog_ratio'])}."
     )
 
@@ -120,7 +122,7 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
     depth = (sampled.queue_depth.fillna(0) + sampled.transmission_queue_depth.fillna(0)).max()
     fig.entitle(
         f"Queues of the busiest cell, {cell.cell_id}{f', block {cell.block}' * (cells.block.nunique() > 1)}",
-        f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_words(int(cell.payload_bytes), cells)}, "
+        f"{clients(cell.initiators, cell.threads)}, {payload_words(int(cell.payload_bytes), cells)}, "
         f"{used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent and "
         f"{cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; drained "
         f"{cell.drain_s:.1f} s after the last call.{not_valid(cell)} Rates: in bins of "

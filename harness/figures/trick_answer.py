@@ -15,7 +15,7 @@ from harness.claims.gain import logarithms
 from harness.claims.judgement import PAIR, of_the_trick, over_blocks
 from harness.figures import instance_activity, pages
 from harness.figures.gain import gain_points
-from harness.figures.parts import count, payload_words, percent
+from harness.figures.parts import clients, payload_words, percent
 from harness.figures.reduced_run import Missing, Run
 from harness.inference import (
     Difference,
@@ -98,4 +98,4 @@ def _gain(ratio: float, low: float | None, high: float | None) -> str:
 
 
 def _load(row: pd.Series, rows: pd.DataFrame) -> str:
-    return f"{count(int(row.initiators))} × {row.threads:.0f} threads, {payload_words(int(row.payload_bytes), rows)}"
+    return f"{clients(row.initiators, row.threads)}, {payload_words(int(row.payload_bytes), rows)}"

@@ -28,6 +28,7 @@ from harness.lab.drivers import Secret
 from harness.lab.placement import Machine
 from harness.matrix import INITIATORS_MAX
 from harness.places import COMPOSE_FILE, PROJECT_FOLDER
+from harness.units import counted
 
 ROOT = PROJECT_FOLDER  # .env lies there
 PROJECT = "service-broker-harness"
@@ -197,7 +198,11 @@ def require_memory(engine: Engine, instances: int) -> None:
     each_mb = _number(_MEMORY_MB, _MEMORY_MAX_MB) or _MEMORY_DEFAULT_MB
     if 0 < engine.memory_bytes < instances * each_mb * 1024**2:
         fitting = engine.memory_bytes // (each_mb * 1024**2) - 1
-        fewer = f"ask for at most {fitting} initiators ({_INITIATORS}={fitting})" if fitting > 0 else "give it more"
+        fewer = (
+            f"ask for at most {counted(fitting, 'initiator')} ({_INITIATORS}={fitting})"
+            if fitting > 0
+            else "give it more"
+        )
         raise ComposeError(
             f"{instances} instances of SQL Server take {instances * each_mb:,} MB of memory, and Docker has "
             f"{engine.memory_bytes // 1024**2:,} MB: {fewer}, or lower {_MEMORY_MB} (2000 or more)"

@@ -36,6 +36,7 @@ from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Machine, Placement
 from harness.lab.processes import Child
 from harness.matrix import INITIATORS_MAX
+from harness.units import counted
 
 VERSIONS = ("2017", "2019", "2022", "2025")
 SWEEP_VERSIONS = ("2022", "2025")
@@ -325,7 +326,7 @@ def _why_not_ready(instance: Instance) -> str:
     except (LabError, scripts.ScriptError) as error:
         return str(error)
     count = int(row["databases_not_online"])
-    return f"{count} databases are not online yet" if count else ""
+    return f"{counted(count, 'database')} not online yet" if count else ""
 
 
 def _raise_if_ended(service: str, there: dict[str, Container]) -> None:

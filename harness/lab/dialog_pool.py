@@ -14,6 +14,7 @@ from harness.lab import scripts
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError, ProcedureFails, connections, in_parallel
 from harness.lab.scripts import ScriptError
+from harness.units import counted
 from harness.workload_file import Client
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _remaining(  # noqa: PLR0917
 ) -> LabError:
     """Return the error that says how many messages remain, where, and why."""
     done = max(0, expected - (sum(depths[:-1]) or left)) if lab.workload.is_counted else processed(target)
-    parts = [f"{done} of {expected} messages processed, {depths[0]} in the target's queue"]
+    parts = [f"{done} of {counted(expected, 'message')} processed, {depths[0]} in the target's queue"]
     if lab.workload.is_counted and not any(depths):
         parts.append("its procedure does not commit what it has received")
     why = _reason_at_target(lab, target, depths[0])
@@ -229,7 +230,7 @@ def recorded_errors(target: pyodbc.Connection) -> str:
     first = rows[0]
     number = f" (error {first['error_number']})" if first["error_number"] is not None else ""
     text = explain(f"{first['error_message']}{number}")
-    return f"the activation procedure recorded {sum(row['errors'] for row in rows)} errors: {text}"
+    return f"the activation procedure recorded {counted(sum(row['errors'] for row in rows), 'error')}: {text}"
 
 
 def sent_messages(connection: pyodbc.Connection) -> int:

@@ -19,6 +19,7 @@ from harness.lab import scripts
 from harness.lab.instances import Instance, Lab
 from harness.lab.link import local_name
 from harness.lab.scripts import ScriptError
+from harness.units import counted
 from harness.workload_file import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -227,7 +228,8 @@ def _unfit(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Itera
     if instance is not lab.target:
         waiting = sum(row["messages"] for row in scripts.rows(connection, "observe/transmission_queue.sql", {}))
         if waiting:
-            yield f"{waiting} messages of others wait in its transmission queue, which must be empty: wait, or end them"
+            found = f"its transmission queue has {counted(waiting, 'message')} of others"
+            yield f"{found}, and must be empty: wait, or end them"
 
 
 def _unfit_service(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iterator[str]:

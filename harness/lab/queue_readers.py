@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from harness.lab import scripts
 from harness.lab.instances import Lab, LabError
+from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc
@@ -37,5 +38,5 @@ def wait_until_at_most(most: int, lab: Lab, target: pyodbc.Connection, *, timeou
     while (left := running(target, lab.target.queue)) > most:
         lab.check()
         if lab.clock.now_s() > deadline_s:
-            raise LabError(f"{left} readers of the target's queue have not ended within {timeout_s:g} s")
+            raise LabError(f"{counted(left, 'reader')} of the target's queue did not end within {timeout_s:g} s")
         lab.clock.sleep(_POLL_S)

@@ -37,6 +37,7 @@ from harness.matrix import Cell
 from harness.places import LOCUSTFILE
 from harness.records import write_calls
 from harness.settings import TOKEN, Settings, load_token, secret
+from harness.units import counted
 
 PREPARE_TIMEOUT_S = 60.0  # fifty logins on a busy machine
 STOP_TIMEOUT_S = 10.0  # for the last calls to return
@@ -318,7 +319,7 @@ class LocustClients:
                 self._children.append(self._start_worker(number))
         elif len(self._present()) < wanted:
             self._tell(
-                f"waiting for {wanted} worker{'s' if wanted > 1 else ''}, {self._per_initiator} per initiator: "
+                f"waiting for {counted(wanted, 'worker')}, {self._per_initiator} per initiator: "
                 f"on other machines run harness worker {self._elsewhere}"
             )
         self._wait_for(lambda: len(self._present()) >= wanted, self._join_timeout_s)
@@ -327,7 +328,7 @@ class LocustClients:
             where = f"at {self._elsewhere}" if self._elsewhere else f"within {self._join_timeout_s:g} s"
             if self._elsewhere is None:
                 self.close()
-            raise LoadError(f"{len(present)} of {wanted} workers have joined {where}: start the others")
+            raise LoadError(f"{len(present)} of {counted(wanted, 'worker')} joined {where}: start the others")
         self._workers = present[:wanted]
 
     def _present(self) -> list[_Peer]:

@@ -19,6 +19,7 @@ from harness.load.plan import GeneratorHealth, Share
 from harness.load_model import CLOSED_LOOP, OPEN_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
 from harness.matrix import axis_value, which_dialogs
 from harness.message_bodies import Bodies
+from harness.units import counted
 from harness.workload_file import Client
 
 
@@ -224,15 +225,14 @@ class WebScenario:
 
     def words(self, *, payload_is_mean: bool) -> str:
         """`1 initiator × 10 threads, every dialog, 600 bytes on average, closed loop`"""
-        initiators = f"{self.initiators} initiator{'s' if self.initiators > 1 else ''}"
+        initiators = counted(self.initiators, "initiator")
         dialogs = which_dialogs(self.dialog_ratio)
         payload = f"{self.payload_bytes:,} bytes{' on average' * payload_is_mean}"
         load = CLOSED_LOOP
         if self.rate:
             unit = "" if "/" in self.rate else "/s"
             load = f"{OPEN_LOOP}, {self.rate}{unit}{' per initiator' * (self.initiators > 1)}"
-        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        return f"{initiators} × {threads}, {dialogs}, {payload}, {load}"
+        return f"{initiators} × {counted(self.threads, 'thread')}, {dialogs}, {payload}, {load}"
 
 
 def _valid_rate(text: str) -> str:

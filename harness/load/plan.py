@@ -11,6 +11,7 @@ from harness.failures import MachineFailure
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.message_bodies import Bodies
+from harness.units import counted
 from harness.workload_file import Client
 
 # The paper's two ways of sending.
@@ -58,7 +59,8 @@ class CellPlan:
         assert len(self.connection_strings) == len(self.handles) == self.cell.initiators
         for number, handles in enumerate(self.handles, start=1):
             if len(handles) < self.cell.threads:
-                raise LoadError(f"initiator {number} has {len(handles)} dialogs for {self.cell.threads} threads")
+                threads = counted(self.cell.threads, "thread")
+                raise LoadError(f"initiator {number} has {counted(len(handles), 'dialog')} for {threads}")
 
 
 # A worker's threads share one interpreter lock: near the work of one processor they wait for each other.

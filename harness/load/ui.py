@@ -41,6 +41,7 @@ from harness.load_model import OpenLoop
 from harness.matrix import PAYLOADS_BYTES, Cell, Visit
 from harness.observe.looks import Looks
 from harness.settings import RunSettings
+from harness.units import counted
 from harness.workload_file import PAPER, Workload, WorkloadError
 
 DRAIN_TIMEOUT_S = 120.0
@@ -75,7 +76,7 @@ class LabStage:
         self._lab.workload.require_payload(scenario.payload_bytes)
         needed = scenario.dialogs // scenario.initiators
         if self._pool is None or self._pool[0] != scenario.initiators or self._pool[1] < needed:
-            tell(f"beginning {scenario.dialogs:,} dialogs and warming them up ...")
+            tell(f"beginning {counted(scenario.dialogs, 'dialog')} and warming up ...")
             self._pool = None
             if self._used:
                 link.remove_conversations(self._lab)

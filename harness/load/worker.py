@@ -43,6 +43,7 @@ from harness.load.seats import Seats
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
 from harness.matrix import Cell, Visit
 from harness.records import calls_file
+from harness.units import counted
 
 # The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
 COUNT_EVERY_S = 0.1
@@ -237,7 +238,7 @@ class Worker:
             stuck = [thread for thread, event in closed.items() if not event.is_set()]
             for thread in stuck:
                 self._seats.replace(thread)
-            raise RuntimeError(f"{len(stuck)} threads are still in a call after {order.timeout_s:g} s")
+            raise RuntimeError(f"{counted(len(stuck), 'thread')} still in a call after {order.timeout_s:g} s")
         return Done()
 
     def fetch(self, order: Fetch) -> Piece:

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from harness.failures import MachineFailure
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab, in_parallel
+from harness.units import counted
 
 NAME = "queue-sizes.csv"  # of a run
 QUERY_TIMEOUT_S = 60
@@ -33,7 +34,7 @@ class Size(NamedTuple):
     ghost_records: int | None
 
     def __str__(self) -> str:
-        return f"{self.pages or 0:,} pages and {self.ghost_records or 0:,} ghost records"
+        return f"{counted(self.pages or 0, 'page')} and {counted(self.ghost_records or 0, 'ghost record')}"
 
     def has_grown(self, first: Size) -> bool:
         """Whether it is an empty queue with more than twice what it had at first, beyond a size that matters."""

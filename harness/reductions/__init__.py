@@ -62,6 +62,7 @@ from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_failures import remedy, why_broken
 from harness.reductions.spark_session import LOCAL, is_local, reach, session
 from harness.reporting import Reporter
+from harness.units import counted
 
 __all__ = ["SparkUnavailable", "reduce"]
 
@@ -121,7 +122,7 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = No
         raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
     has_events = bool(raw.files["events"])
     progress.begin(len(TABLES) + has_events, 0, unit="table")
-    progress.phase(f"starting Spark for {len(raw.files['cells'])} cells")
+    progress.phase(f"starting Spark for {counted(len(raw.files['cells']), 'cell')}")
     try:
         with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:
             gathered = [kind for kind in raw.files if kind not in message_records.COLUMNS_READ]
@@ -253,7 +254,7 @@ class Tables:
         with self._one_counts:
             self.rows[name] = len(whole)
             self._progress.phase("")
-            self._progress.cell_done(len(self.rows), name, "completed", f"{len(whole):,} rows")
+            self._progress.cell_done(len(self.rows), name, "completed", counted(len(whole), "row"))
         return computed
 
     def plan_and_write(self, name: str, table: Callable[[], DataFrame]) -> None:

@@ -19,6 +19,7 @@ from harness.observe.observers import TargetProgress
 from harness.sweep import accounting, counting
 from harness.sweep.accounting import Accounting
 from harness.sweep.counting import Numbers
+from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc
@@ -108,7 +109,7 @@ class CountAccounts:
         ended = next((f"{name}: {text}" for name, text in found.items() if text), "")
         calls, fault = report.sent_messages, ended
         if self._sent_before is not None and not ended and (sent := self._sent() - self._sent_before) != calls:
-            fault = f"{calls} calls have sent {sent} messages on their dialogs: a call must send its body once"
+            fault = f"{counted(calls, 'call')} sent {counted(sent, 'message')}: a call must send its body once"
         return Accounting(calls, calls, fault=fault)
 
     def records(self, returned_ns: Numbers, samples: Columns, moments_ns: Sequence[int]) -> dict[str, Columns]:

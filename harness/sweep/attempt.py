@@ -36,6 +36,7 @@ from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.sweep.settling import Settling
 from harness.sweep.validity import Evidence, judge
 from harness.sweep.worker_clocks import ClockRow, Clocks
+from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc
@@ -65,8 +66,8 @@ class Measured:
     def accounted(self) -> str:
         """What became of the messages, in words."""
         if self.is_counted:
-            return f"{self.sent:,} messages sent, none left in a queue (counted, not matched one by one)"
-        return f"{self.sent:,} messages sent, each processed once and in order"
+            return f"{counted(self.sent, 'message')} sent, none left in a queue (counted, not matched one by one)"
+        return f"{counted(self.sent, 'message')} sent, each processed once and in order"
 
 
 @dataclass
@@ -347,7 +348,7 @@ class Attempt:
 
     def _require_faultless(self, report: LoadReport) -> None:
         if report.problems or report.failed_calls:
-            calls = f"{report.failed_calls} call{'s' * (report.failed_calls != 1)}"
+            calls = counted(report.failed_calls, "call")
             reason = report.problems[0] if report.problems else f"{calls} failed: {report.errors[0][0]}"
             errors = [is_lasting(text) for text, _ in report.errors]
             raise CellFailed(explain(reason), is_final=not report.sent_messages and bool(errors) and all(errors))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import load_model
+from harness import load_model, units
 from harness.lab import compose, drivers, interruption
 from harness.lab.opening import Selection, select_lab
 from harness.load.locust_clients import Elsewhere
@@ -195,7 +195,7 @@ class Group:
 
 def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:
     """`24 cells`, or `24 cells, each in 5 blocks`."""
-    cells = f"{len({visit.cell for visit in visits})} cells"
+    cells = units.counted(len({visit.cell for visit in visits}), "cell")
     if settings.repeats == 1:
         return cells
     return f"{cells}, each in {'' if settings.precision is None else 'at most '}{settings.repeats} blocks"

@@ -13,6 +13,7 @@ from harness.figures.reduced_run import read
 from harness.inference import blocks_for, smallest_visible_difference
 from harness.records import ResultsError
 from harness.reporting import duration
+from harness.units import counted
 
 REPEATS = (1, 3, 5, 10)
 EXPLANATION = "A gain of this size is told from none in 80 % of sweeps, at the level of 5 %."
@@ -58,7 +59,7 @@ def of_run(folder: Path, lab: str) -> Noise:
         )
     valid = gain[gain.valid]
     pairs = int((valid.groupby(PAIR).block.nunique() > 1).sum())
-    origin = f"measured: {pairs} pairs of {folder}, in up to {valid.block.max()} blocks"
+    origin = f"measured: {counted(pairs, 'pair')} of {folder}, in up to {counted(int(valid.block.max()), 'block')}"
     return Noise(noise, origin, float(run.cells.settle_s.mean()))
 
 

@@ -24,6 +24,7 @@ from harness.sweep.matrix_run import Outcome, open_results
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
+from harness.units import counted
 from harness.workload_file import Dialogs, Target
 
 # Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
@@ -61,7 +62,8 @@ def run(
     prepare = _in_virtual_time if require_known_lab(options) == SIMULATED else _on_servers
     prepared = prepare(options, scenario, reporter, require_alike)
     results, to_run = prepared.results, prepared.turns
-    reporter.note(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
+    runs = f"{counted(len(to_run), 'run')} of {counted(len(scenario.techniques), 'technique')}"
+    reporter.note(f"{runs}; results in {results}")
     sweep = Sweep(prepared.testbed(), Journal(results / journal.NAME), reporter, results, unit="run")
     tally = run_and_evaluate(lambda: sweep.run(to_run), lambda: evaluate(results, scenario, to_run, reporter), results)
     if add_to and tally.completed:

@@ -51,5 +51,5 @@ def test_a_single_cell_in_the_open_loop_has_its_schedule_in_the_records(tmp_path
     window = calls.intended_at_ns.between(cell["measured_from_ns"], cell["measured_to_ns"], inclusive="left")
     assert cell["rate_per_s"] == 40
     assert cell["due_calls"] == window.sum() + cell["missed_calls"]
-    assert f"latency counts from the intended start; {cell['due_calls']:,} calls were due" in printed
+    assert f"latency counts from the intended start; {cell['due_calls']:,} calls due" in printed
     assert "call p50, ms" in printed and cell["state"] in printed

@@ -365,7 +365,7 @@ def test_points_of_fewer_blocks_have_no_bar_and_the_note_says_so(tmp_path):
     table = pd.read_parquet(path)
     table.loc[(table.threads == 10) & (table.block == 2), "state"] = "unsettled"
     table.to_parquet(path)
-    assert "16 points have fewer than 3 blocks and no bar." in framed_one(run, "log-writes").subtitle
+    assert "16 points with fewer than 3 blocks: no bar." in framed_one(run, "log-writes").subtitle
     table[table.block < 3].to_parquet(path)
     subtitle = framed_one(run, "latency").subtitle
     assert "2 runs, no interval. A point is the geometric mean of its blocks." in subtitle and "bar" not in subtitle

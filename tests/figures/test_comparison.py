@@ -192,7 +192,7 @@ def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
     b = write_reduced(tmp_path / "b", CELLS[:10])
     compare(a, b, tmp_path / "out", console=console)
     assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == 10
-    assert "! 14 cells that only a completed are left out" in printed(console)
+    assert "! left out: 14 cells that only a completed" in printed(console)
 
 
 def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, console, undrawn):

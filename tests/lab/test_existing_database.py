@@ -336,7 +336,7 @@ REFUSALS = {
         SEND ON CONVERSATION @handle MESSAGE TYPE [//Shop/Order] (0x01);""",
         """DECLARE @handle uniqueidentifier = (SELECT TOP (1) conversation_handle FROM sys.transmission_queue);
         END CONVERSATION @handle WITH CLEANUP;""",
-        r"Shop \(lab.toml, line \d+\): 1 messages of others wait in its transmission queue",
+        r"Shop \(lab.toml, line \d+\): its transmission queue has 1 message of others, and must be empty",
     ),
     "no procedure": (
         1,

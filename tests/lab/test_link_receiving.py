@@ -85,7 +85,7 @@ def test_readers_that_do_not_end_are_an_error_half_a_minute_after_their_timeout(
     link.change_workload(lab, receiving(60_000))
     link.change_workload(lab, receiving(100))
     target.readers_end_s = float("inf")
-    with pytest.raises(LabError, match=r"1 readers of the target's queue have not ended within 30\.1 s"):
+    with pytest.raises(LabError, match=r"1 reader of the target's queue did not end within 30\.1 s"):
         link.change_workload(lab, receiving(60_000))
 
 
@@ -97,5 +97,5 @@ def test_a_cell_waits_until_one_reader_is_left_but_not_for_that_one(
     connection: Any = target
     queue_readers.wait_until_at_most(queue_readers.AT_REST, lab, connection, timeout_s=5)
     assert target.clock.s == pytest.approx(2, abs=0.1)
-    with pytest.raises(LabError, match="1 readers of the target's queue have not ended within 5 s"):
+    with pytest.raises(LabError, match="1 reader of the target's queue did not end within 5 s"):
         queue_readers.wait_until_at_most(0, lab, connection, timeout_s=5)

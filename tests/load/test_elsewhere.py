@@ -182,7 +182,7 @@ def wait_for_failure(run: Run) -> None:
 def listen(run: Run) -> None:
     """Starts the master."""
     run.clients._join_timeout_s = 0
-    with pytest.raises(LoadError, match=f"0 of 1 workers have joined at {MASTER}:{run.port}: start the others"):
+    with pytest.raises(LoadError, match=f"0 of 1 worker joined at {MASTER}:{run.port}: start the others"):
         run.clients.launch(1)
 
 

@@ -126,7 +126,7 @@ def test_messages_that_are_counted_leave_a_course_instead_of_deliveries_and_rece
 
 def test_a_procedure_that_does_not_send_what_it_gets_fails_a_cell_whose_messages_are_counted(counting: Bench) -> None:
     counting.clients.deliver = lambda rows: None
-    reason = "30 calls have sent 0 messages on their dialogs: a call must send its body once"
+    reason = "30 calls sent 0 messages: a call must send its body once"
     assert failed(counting) == reason
     attempt = counting.attempt()
     attempt.sending = Sending(SEND_MESSAGE_ON_NEW_DIALOG, [["a broker instance"] * CELL.threads] * CELL.initiators)

@@ -16,6 +16,7 @@ from harness.simulation import forks, parameters
 from harness.simulation.faults import fault_plan, fault_scenario
 from harness.simulation.faults.checkers import CallOutcome
 from harness.simulation.faults.fault_scenario import PreparedLab, ScenarioRun, SeedOutcome
+from harness.units import counted
 
 SEEDS_DEFAULT = 1000
 _SHOWN_MAX = 10  # violations of one seed
@@ -48,9 +49,9 @@ class Summary:
     def line(self, duration_s: float) -> str:
         verdict = f"{len(self.failed)} failed" if self.failed else "all checks hold"
         return (
-            f"{self.seeds} seeds in {duration_s:.0f} s: {verdict}; {self.faults} faults, "
-            f"{self.calls.total()} calls, of which {self.calls[CallOutcome.CUT_OFF.value]} were cut off, "
-            f"{self.stored} messages stored"
+            f"{counted(self.seeds, 'seed')} in {duration_s:.0f} s: {verdict}; {counted(self.faults, 'fault')}, "
+            f"{counted(self.calls.total(), 'call')}, {self.calls[CallOutcome.CUT_OFF.value]} of them cut off, "
+            f"{counted(self.stored, 'message')} stored"
         )
 
 

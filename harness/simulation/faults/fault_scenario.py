@@ -27,6 +27,7 @@ from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS
 from harness.simulation.faults.injector import ClientConnection, Injector, InstanceConnections
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab
+from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc
@@ -69,7 +70,7 @@ class SeedOutcome:
     @property
     def summary(self) -> str:
         outcomes = ", ".join(f"{self.calls[one.value]} {one.value}" for one in CallOutcome)
-        return f"{self.calls.total()} calls ({outcomes}), {self.stored} messages stored"
+        return f"{counted(self.calls.total(), 'call')} ({outcomes}), {counted(self.stored, 'message')} stored"
 
 
 def prepare(parameters: Parameters) -> PreparedLab:
