@@ -140,7 +140,8 @@ def _only_cell(results: Path, cell_id: str) -> str:
         raise ResultsError(f"{results} has no raw records of cells: name a run that has kept its folder raw/")
     found = matching(ids, cell_id)
     if not found:
-        raise ResultsError(f"{results} has no cell {cell_id!r}{nearest_ids(ids, cell_id)}")
+        hint = nearest_ids(ids, cell_id) or f"; its first is {ids[0]}"
+        raise ResultsError(f"{results} has no cell {cell_id!r}{hint}")
     if len(found) > 1:
         raise ResultsError(f"{cell_id!r} matches {len(found)} cells, {found[0]} to {found[-1]}: name one")
     return found[0]

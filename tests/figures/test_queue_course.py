@@ -118,6 +118,7 @@ def test_the_beginning_of_an_id_names_a_cell_if_no_other_begins_so(run: Path, un
     for name, block, message in (
         ("i2", 1, f"'i2' matches 2 cells, {CELL.id} to {OTHER.id}: name one"),
         ("i2-t6", 1, "has no cell 'i2-t6'; nearest: i2-t5"),
+        ("t5", 1, "has no cell 't5'; its first is i"),
         (CELL.id, 2, f"has no block 2 of {CELL.id}: leave out --block"),
     ):
         with pytest.raises(ResultsError, match=message):
