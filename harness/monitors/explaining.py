@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.monitors import state, ways
-from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, Database, Queue, Server, Session
+from harness.monitors.state import NOT_COMPLETE, RETAINED, Database, Queue, Server, Session
 from harness.monitors.ways import Why
 from harness.monitors.wording import quoted, time_text
 from harness.units import counted
@@ -62,7 +62,7 @@ def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]
     if queue.stands_still and not database.is_broker_enabled:
         yield "the broker of the database is disabled", "is_broker_enabled = 0", ways.enable(database)
         return
-    if queue.stands_still and queue.statuses is not None and not queue.statuses.get(READY):
+    if queue.stands_still and queue.statuses is not None and not queue.ready:
         yield _not_ready(queue)
     elif queue.stands_still and server.knows_monitors:
         yield from _without_reader(database, queue)

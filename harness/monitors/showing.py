@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.monitors.explaining import Explanation, explain
-from harness.monitors.state import NOT_COMPLETE, READY, RETAINED, Database, Queue, Server
+from harness.monitors.state import NOT_COMPLETE, RETAINED, Database, Queue, Server
 from harness.monitors.wording import time_text
 from harness.units import counted
 
@@ -50,8 +50,9 @@ def view(server: Server, console: Console, servers: Sequence[Server], *, height:
     databases: list[RenderableType] = [Text(line) for line in _lines_of_databases(server.databases)]
     problems: list[RenderableType] = [Text(problem, style="yellow") for problem in server.problems]
     reasons = [_explained(one) for one in explanations]
-    table = _table_of(listed, len(listed), console, server)
-    if height is not None:
+    if height is None:
+        table = _table_of(listed, len(listed), console, server)
+    else:
         databases = _fitting(console, databases, max(_ROWS_MIN, height // 5), "database")
         left = height - _lines(console, *databases) - bool(problems)
         needed = _lines(console, reasons[0]) + 1 if reasons else 0
@@ -146,7 +147,7 @@ def _shortened(name: str, width: int) -> str:
 
 def _cells(database: Database, queue: Queue, is_wide: bool, knows_monitors: bool) -> list[str]:
     monitor = queue.monitor
-    cells = [_ready(queue)]
+    cells = [_number(queue.ready)]
     if is_wide:
         cells += [_of_status(queue, NOT_COMPLETE), _of_status(queue, *RETAINED)]
     cells += [_ago(queue.oldest_s if queue.rows else None), _rate(queue.in_per_s), _rate(queue.out_per_s)]
@@ -193,14 +194,6 @@ def _lines_of_databases(databases: Sequence[Database]) -> Iterable[str]:
             rows = database.conversation_rows
             parts.append("? conversations" if rows is None else counted(rows, "conversation"))
         yield "; ".join(parts)
-
-
-def _ready(queue: Queue) -> str:
-    """Ready messages; exactly from the rows of metadata where a count was cut off."""
-    if queue.is_capped and queue.statuses is not None and queue.rows is not None:
-        others = sum(count for status, count in queue.statuses.items() if status != READY)
-        return _number(max(queue.rows - others, 0))
-    return _number(queue.ready if queue.rows else queue.rows)
 
 
 def _of_status(queue: Queue, *statuses: int) -> str:

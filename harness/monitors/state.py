@@ -72,8 +72,10 @@ class Queue:
 
     @property
     def ready(self) -> int | None:
-        """Messages that could be received, by status; all rows where the statuses were not counted."""
-        return self.rows if self.statuses is None else self.statuses.get(READY, 0)
+        """Messages that could be received: every look counts all rows, and statuses are counted now and then."""
+        if self.rows is None or self.statuses is None:
+            return self.rows
+        return max(0, self.rows - sum(count for status, count in self.statuses.items() if status != READY))
 
     @property
     def stands_still(self) -> bool:

@@ -114,9 +114,15 @@ def test_long_names_are_shortened_and_numbers_states_and_flags_are_whole(width: 
 def test_a_reason_that_does_not_fit_is_counted_and_not_cut() -> None:
     queues = [full("dbo", f"Orders{n}", 9 - n) for n in range(2)]
     for queue in queues:
-        queue.statuses, queue.still_s = {0: 5}, 9.0  # all are retained
+        queue.statuses, queue.still_s = {0: queue.rows or 0}, 9.0  # all are retained
     lines = viewed(Server("server", "here", [Database(5, "app", True, "", queues=queues)]), 80, 17)
     assert len(lines) <= 17 and lines[-1].strip() == "1 more reason: --once shows all", lines
+
+
+def test_messages_that_came_after_statuses_were_counted_are_ready() -> None:
+    queue = full("dbo", "Orders", 2)
+    queue.statuses, queue.rows = {0: 2}, 5
+    assert queue.ready == 3
 
 
 def test_what_waits_ages_between_readings_and_what_has_gone_has_no_age(reader: Reader) -> None:
