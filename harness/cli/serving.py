@@ -5,6 +5,7 @@ each of its servers."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -131,8 +132,8 @@ def activator(config: Path, driver: Any, with_parent: bool) -> None:
     queues say so. Scripts of sql/activation/ create them. Each program receives from its queue and ends when that is
     empty. The activator starts it again where it crashed, keeps between min and max of it, and ends all with itself.
 
-    HARNESS_PASSWORD in the environment is the password of the login. Ctrl-C or SIGTERM end the activator; it runs on
-    where the server is lost.
+    HARNESS_PASSWORD in the environment is the password of the login. Ctrl-C or SIGTERM end the activator, with
+    exit code 0; it runs on where the server is lost.
 
     \b
     Example:
@@ -164,7 +165,9 @@ def activator(config: Path, driver: Any, with_parent: bool) -> None:
     with one_line_errors():
         checked = read(config)
         drivers.check_manager()
-        Supervisor(checked, drivers.choose(driver), _say_with_time).run(with_parent=with_parent)
+        supervisor = Supervisor(checked, drivers.choose(driver), _say_with_time)
+        with contextlib.suppress(KeyboardInterrupt):  # to whoever runs it as a service, an end on request is no failure
+            supervisor.run(with_parent=with_parent)
 
 
 def _say_with_time(line: str) -> None:

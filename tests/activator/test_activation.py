@@ -60,7 +60,7 @@ def test_readers_start_with_messages_end_with_the_queue_and_start_again(site):
         assert len(site.lines("started")) == started + 1
 
         activator.send_signal(signal.SIGTERM)
-        assert activator.wait() == 130
+        assert activator.wait() == 0
         rows = "SELECT COUNT(*) FROM sys.dm_exec_sessions WHERE program_name LIKE '%activator%';"
         wait_until(lambda: connection.execute(rows).fetchval() == 0)
         connection.execute("ALTER QUEUE dbo.Activation WITH STATUS = OFF;")
@@ -162,7 +162,7 @@ def test_nothing_is_lost_while_activators_readers_and_the_server_are_killed(site
             before = len(confirmed)
             wait_until(lambda: len(confirmed) > before + 50)
             second.send_signal(signal.SIGTERM)
-            assert second.wait() == 130
+            assert second.wait() == 0
     with site.activator() as third, site.connect() as connection:
         wait_until(lambda: confirmed <= set(site.stored(connection)))
         wait_until(lambda: not children_of(third.pid))
