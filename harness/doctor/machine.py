@@ -243,7 +243,7 @@ def measure_clock(connection: pyodbc.Connection) -> ClockDifference:
 
 def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
     difference_ns, uncertainty_ns = measured.difference_ns, measured.uncertainty_ns
-    text = f"the clock differs from this machine's by {difference_ns / 1e6:+.2f} ms, ± {uncertainty_ns / 1e6:.2f} ms"
+    text = f"the clock differs from this machine's by {difference_ns / 1e6:+z.2f} ms, ± {uncertainty_ns / 1e6:.2f} ms"
     if abs(difference_ns) - uncertainty_ns > CLOCK_TOLERANCE_NS:
         remedy = "synchronise both (chrony, w32tm): delivery latencies are wrong by that much, rates are not"
         yield side.warning("clock", text, remedy)
