@@ -7,12 +7,13 @@ Assumes:   VIEW DATABASE STATE, from SQL Server 2022 on VIEW DATABASE PERFORMANC
            A RECEIVE that is rolled back stays counted.
            https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-index-operational-stats-transact-sql
 Variables: none
-Columns:   object_id (int: of the queue's internal table), inserted, deleted (bigint)
+Columns:   object_id (int: of the queue's internal table), inserted, deleted, ghosts (bigint)
 */
 SELECT
     i.object_id,
     i.leaf_insert_count AS inserted,
-    i.leaf_delete_count + i.leaf_ghost_count AS deleted
+    i.leaf_delete_count AS deleted,
+    i.leaf_ghost_count AS ghosts
 FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL) AS i
 WHERE i.index_id = 1
     AND i.object_id IN (SELECT t.object_id FROM sys.internal_tables AS t WHERE t.internal_type = 201);

@@ -202,13 +202,9 @@ class Queue:
     @property
     def depth(self) -> int:
         """The number of rows, with retained and early ones."""
-        # A view may ask a thousand queues every second, and nearly none has a gap.
-        return len(self.rows) + self.early if self.behind_gaps else len(self.rows)
-
-    @property
-    def early(self) -> int:
-        """The number of rows that are not complete: a message before them is missing."""
-        return sum(len(incoming.early or ()) for incoming in self.behind_gaps)
+        if not self.behind_gaps:  # a view may ask a thousand queues every second
+            return len(self.rows)
+        return len(self.rows) + sum(len(incoming.early or ()) for incoming in self.behind_gaps)
 
     def new_row(  # noqa: PLR0917
         self,

@@ -3,8 +3,10 @@
 A query is first read where it stands. SQLite's progress handler stops it after `READ_NS`; then a fork of the process,
 which has a copy of everything as it is now, reads it again and sends its rows through a pipe. So it takes another
 processor and its own memory, a cancelled one is killed, and one whose client does not read waits at its pipe. The next
-run of the same query begins in a fork at once, until one takes less than `FORK_NS`. Both are times of a processor, not
-of the clock: a short query that is late because the machine is busy would be no sooner in a fork.
+`FORKS_IN_A_ROW` runs of the same query begin in a fork at once, and then it is tried in place again. A fork's own time
+says nothing of that: it copies each page of memory that it writes to, even if only to count a reference. And after a
+fork the process itself pays for each page that it writes to first, so that try may take `AFTER_FORKS_NS`. These are
+times of a processor, not of the clock: a short query that is late because the machine is busy is not long.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from harness.embedded.store import FileStore
 from harness.embedded.tsql.storage.reads import Pieces, Query, Reads, ReadTooLong, Rows
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
-READ_NS = 10_000_000
-FORK_NS = 2 * READ_NS  # a fork copies each page of memory that it writes to, even if only to count a reference
+READ_NS = 20_000_000
+AFTER_FORKS_NS = 2 * READ_NS
+FORKS_IN_A_ROW = 10
 STEPS_A_LOOK = 10_000  # of SQLite's virtual machine between two looks at the time: a fraction of a millisecond
 LOOKS_MIN = 5  # a query with fewer is short, even if a collection of garbage fell into it
 WORK_NS_MAX = 1_000_000_000  # of one function in a query that no fork can read
@@ -88,7 +91,7 @@ class LongReads(Reads):
             return read()
         with contextlib.suppress(ReadTooLong):
             return self._here(query, read)
-        with self._fork(query, login, lambda: iter((read(),))) as fork:
+        with self._fork(login, lambda: iter((read(),))) as fork:
             [value] = fork.pieces()
             return value
 
@@ -101,30 +104,33 @@ class LongReads(Reads):
             return self._here(query, read), None
         except ReadTooLong:
             pass
-        more = self._pieces(query, login, pieces)
+        more = self._pieces(login, pieces)
         return next(more, []), more
 
     def _here(self, query: Query, read: Callable[[], Any]) -> Any:
-        if query.is_long:
+        if query.forks_due > 1:
+            query.forks_due -= 1
             raise ReadTooLong
         turn, turns.current = turns.current, None  # nothing pauses inside a query: others use the same connection
         self._looks = 0
-        self._deadline_ns = _now_ns() + READ_NS
+        self._deadline_ns = _now_ns() + (AFTER_FORKS_NS if query.forks_due else READ_NS)
         try:
-            return read()
+            found = read()
+            query.forks_due = 0
+            return found
         except ReadTooLong:
-            query.is_long = True
+            query.forks_due = FORKS_IN_A_ROW + 1
             raise
         finally:
             self._deadline_ns = 0
             turns.current = turn
 
-    def _pieces(self, query: Query, login: str, pieces: Callable[[], Pieces]) -> Pieces:
-        with self._fork(query, login, pieces) as fork:
+    def _pieces(self, login: str, pieces: Callable[[], Pieces]) -> Pieces:
+        with self._fork(login, pieces) as fork:
             yield from fork.pieces()
 
     @contextlib.contextmanager
-    def _fork(self, query: Query, login: str, read: Callable[[], Iterator[Any]]) -> Iterator[_Fork]:
+    def _fork(self, login: str, read: Callable[[], Iterator[Any]]) -> Iterator[_Fork]:
         turn = turns.current
         assert turn is not None
         while self._forks.total() >= FORKS_MAX or self._forks[login] >= FORKS_OF_A_LOGIN_MAX:
@@ -141,7 +147,6 @@ class LongReads(Reads):
                 yield fork
             finally:
                 fork.end()
-                query.is_long = not 0 <= fork.used_ns < FORK_NS
         finally:
             self._forks[login] -= 1
             self._ended.notify_all()
@@ -153,7 +158,6 @@ class _Fork:
     def __init__(self, read: Callable[[], Iterator[Any]], loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
         self._loop = loop
         self._turn = turn
-        self.used_ns = -1  # of a processor by the query, once it has ended
         self._readable = Signal()
         self._received = bytearray()
         self._pipe, end = os.pipe()
@@ -179,7 +183,6 @@ class _Fork:
                 error.__dict__.update(attributes)
                 raise error
             if kind is _Kind.END:
-                self.used_ns = item
                 return
             yield item
             self._turn.pause()
@@ -243,7 +246,7 @@ def _serve(read: Callable[[], Iterator[Any]], pipe: int) -> NoReturn:
         try:
             for item in read():
                 _send(pipe, _Kind.PIECE, item)
-            _send(pipe, _Kind.END, time.process_time_ns())
+            _send(pipe, _Kind.END, None)
         except MemoryError:
             _send_error(pipe, SqlServerError(701, "default"))
         except Exception as error:

@@ -34,14 +34,14 @@ def _rows(reads: LongReads, work: Callable[[], None]) -> list[tuple[Any, ...]]:
 
 
 def test_a_query_is_not_long_because_others_keep_the_machine_busy(reads: LongReads) -> None:
-    query: Any = SimpleNamespace(is_long=False)
+    query: Any = SimpleNamespace(forks_due=0)
     rest_s = long_reads.READ_NS / 1e9
     assert reads.at_once(query, lambda: _rows(reads, lambda: time.sleep(rest_s))) == [(1,)]
-    assert not query.is_long
+    assert not query.forks_due
 
 
 def test_a_query_that_computes_for_long_is_long(reads: LongReads) -> None:
-    query: Any = SimpleNamespace(is_long=False)
+    query: Any = SimpleNamespace(forks_due=0)
 
     def compute() -> None:
         end_ns = time.thread_time_ns() + long_reads.READ_NS
@@ -50,16 +50,15 @@ def test_a_query_that_computes_for_long_is_long(reads: LongReads) -> None:
 
     with pytest.raises(ReadTooLong):
         reads.at_once(query, lambda: _rows(reads, compute))
-    assert query.is_long
+    assert query.forks_due == long_reads.FORKS_IN_A_ROW + 1
 
 
-@pytest.mark.parametrize(("used_ms", "is_long"), [(17, False), (30, True)])
-def test_a_query_comes_back_from_forks(
-    monkeypatch: pytest.MonkeyPatch, reads: LongReads, used_ms: int, is_long: bool
+def test_a_query_that_was_long_is_tried_in_place_again_after_some_forks(
+    monkeypatch: pytest.MonkeyPatch, reads: LongReads
 ) -> None:
-    """A query of 5.5 ms took 17 ms in a fork of a server with a million messages."""
-    fork = SimpleNamespace(pieces=lambda: iter(("read",)), end=lambda: None, used_ns=used_ms * 1_000_000)
-    monkeypatch.setattr(long_reads, "_Fork", lambda read, loop, turn: fork)
-    query: Any = SimpleNamespace(is_long=True)
-    assert reads.value(query, "sa", lambda: "not read here") == "read"
-    assert query.is_long is is_long
+    monkeypatch.setattr(
+        long_reads, "_Fork", lambda read, loop, turn: SimpleNamespace(pieces=lambda: iter(("fork",)), end=lambda: None)
+    )
+    query: Any = SimpleNamespace(forks_due=long_reads.FORKS_IN_A_ROW + 1)
+    read_in = [reads.value(query, "sa", lambda: "here") for _ in range(long_reads.FORKS_IN_A_ROW + 2)]
+    assert read_in == ["fork"] * long_reads.FORKS_IN_A_ROW + ["here"] * 2

@@ -88,7 +88,7 @@ def queues(context: Context) -> Iterator[ObjectRow]:
 class InternalTable:
     """The row of a queue's internal table. There may be a thousand, of which a query asks two columns."""
 
-    __slots__ = ("_queue", "object_id", "parent_object_id")
+    __slots__ = ("_queue",)
     schema_id = SCHEMA_IDS["sys"]
     type = "IT"
     type_desc = "INTERNAL_TABLE"
@@ -96,8 +96,14 @@ class InternalTable:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self.parent_object_id = queue.object_id
-        self.object_id = internal_table_id(queue.object_id)
+
+    @property
+    def object_id(self) -> int:
+        return internal_table_id(self._queue.object_id)
+
+    @property
+    def parent_object_id(self) -> int:
+        return self._queue.object_id
 
     @property
     def name(self) -> str:

@@ -126,8 +126,8 @@ def _operations(
             table = internal_table_id(queue.object_id)
             if object_id in (None, 0, table):
                 # Rows that came while the queue was OFF lie in the transmission queue, as SQL Server has it.
-                inserted = queue.next_order - len(queue.blocked) + queue.early
-                yield IndexOperations(database.database_id, table, inserted, inserted - queue.depth)
+                deleted = queue.next_order - len(queue.blocked) - len(queue.rows)
+                yield IndexOperations(database.database_id, table, deleted + queue.depth, deleted)
 
 
 VIEWS = [

@@ -45,6 +45,9 @@ class ViewColumn(NamedTuple):
 Rows = Callable[..., Iterable[Any]]
 
 ROWS_A_CHECK = 1000
+# Rows of a view that are remembered: programs that watch a server ask for the same ones again and again, and to insert
+# a row into SQLite takes as long as to make it.
+ROWS_KEPT = 4000
 PHYSLOC = "%%physloc%%", SqlType("binary", length=8)
 LINE = re.compile(r"(?P<name>\w+) +(?P<type>.*?)(?P<required> +NOT NULL)?(?: +(?P<how>=|<-) +(?P<what>.+))?")
 
@@ -86,6 +89,9 @@ def _values(members: Sequence[ViewColumn]) -> Callable[[Any], Sequence[Any]]:
     paths = [member.attribute for member in members]
     if len(paths) > 1 and all(paths):
         return operator.attrgetter(*paths)
+    if len(members) == 1:
+        [only] = members
+        return lambda row: (only.value(row),)
     values = [member.value for member in members]
     return lambda row: [value(row) for value in values]
 
@@ -149,11 +155,15 @@ class View:
         if name not in sqlite.view_tables:
             declarations = ", ".join(map(_declaration, declared_members))
             sqlite.run(f"CREATE TEMP TABLE {quoted(name)} ({declarations})")
-            sqlite.view_tables.add(name)
-        sqlite.run(f"DELETE FROM {table}")
         names, marks = ", ".join(quoted(member.name) for member in members), ", ".join("?" for _ in members)
+        if sqlite.view_tables.get(name) == (names, rows):
+            return
+        sqlite.view_tables[name] = None
+        sqlite.run(f"DELETE FROM {table}")
         given = f"({names}) VALUES ({marks})" if members else "DEFAULT VALUES"
         sqlite.run_many(f"INSERT INTO {table} {given}", rows)
+        if len(rows) <= ROWS_KEPT:
+            sqlite.view_tables[name] = names, rows
 
     def objects(self, context: Context, frame: Frame) -> Iterable[Any]:
         return self.rows(context)

@@ -20,7 +20,7 @@ class ReadTooLong(BaseException):
 class Query(Protocol):
     """A query that may be read many times."""
 
-    is_long: bool  # it took long the last time
+    forks_due: int  # 0, or how many runs until it is tried in place again, because it took long
 
 
 class Reads:

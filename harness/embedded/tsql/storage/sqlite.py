@@ -104,6 +104,9 @@ def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
     return ", ".join((*parts, *keys))
 
 
+ViewRows = tuple[str, Sequence[Sequence[Any]]]  # names of columns, and their values
+
+
 class Calls:
     """What functions share with the connection, to which they must not refer: it does not show them to a collection of
     garbage, and neither would ever be freed."""
@@ -138,7 +141,9 @@ class Sqlite:
         self._serial = 0
         self._held: dict[int, str | bytes] = {}  # long parameters of the statement that runs, by place
         self.connection.create_function("held", 1, self._held.__getitem__)
-        self.view_tables: set[str] = set()  # tables of views that exist already
+        self.view_tables: dict[
+            str, ViewRows | None
+        ] = {}  # tables of views that exist, with what lies in them, if known
 
     # -- statements --------------------------------------------------------------------------------------------------
 

@@ -139,9 +139,9 @@ class Plan:
             "_texts",
             "columns",
             "database",
+            "forks_due",
             "getters",
             "is_given",
-            "is_long",
             "needs",
             "reads",
             "sql",
@@ -164,7 +164,7 @@ class Plan:
         self.database = binding.frame.database
         self.version = binding.version
         self._texts: dict[tuple[str, ...], str] = {}
-        self.is_long = False  # for `storage.reads`
+        self.forks_due = 0  # for `storage.reads`
 
     def is_current(self, frame: Frame) -> bool:
         return self.database is frame.database and self.version == frame.instance.version
