@@ -19,8 +19,8 @@ from harness.lab.instances import Instance
 from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, error_number
 from harness.monitors.state import Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
 
-# Of a core of the server. Together less than one per cent: its clock does not see all that an answer costs it.
-LOOKS_SHARE, DETAILS_SHARE = 0.005, 0.001
+# Of a core of the server, by its clock, which does not see all that an answer costs it: together about one per cent.
+LOOKS_SHARE, DETAILS_SHARE = 0.006, 0.001
 DEAR_S = 0.004  # where counts and totals of a database take longer, each look reads one of the two
 LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
