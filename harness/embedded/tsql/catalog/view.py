@@ -16,6 +16,7 @@ from harness.embedded.sqltypes import DATETIME, Column, SqlType
 from harness.embedded.tsql.catalog import visibility
 from harness.embedded.tsql.instance.instance import ConnectedSession, Instance
 from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 from harness.embedded.tsql.storage.sqlite import declared, quoted
 from harness.embedded.tsql.text.tokens import Tokens
@@ -45,8 +46,8 @@ class ViewColumn(NamedTuple):
 Rows = Callable[..., Iterable[Any]]
 
 ROWS_A_CHECK = 1000
-# Rows of a view that are remembered: programs that watch a server ask for the same ones again and again, and to insert
-# a row into SQLite takes as long as to make it.
+# Rows of a view that are remembered, if they are numbers alone, which take little memory: programs that watch a server
+# ask for the same ones again and again, and to insert a row into SQLite takes as long as to make it.
 ROWS_KEPT = 4000
 PHYSLOC = "%%physloc%%", SqlType("binary", length=8)
 LINE = re.compile(r"(?P<name>\w+) +(?P<type>.*?)(?P<required> +NOT NULL)?(?: +(?P<how>=|<-) +(?P<what>.+))?")
@@ -162,7 +163,7 @@ class View:
         sqlite.run(f"DELETE FROM {table}")
         given = f"({names}) VALUES ({marks})" if members else "DEFAULT VALUES"
         sqlite.run_many(f"INSERT INTO {table} {given}", rows)
-        if len(rows) <= ROWS_KEPT:
+        if len(rows) <= ROWS_KEPT and all(family(member.type) == "integer" for member in members):
             sqlite.view_tables[name] = names, rows
 
     def objects(self, context: Context, frame: Frame) -> Iterable[Any]:
