@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +52,20 @@ def test_a_query_that_computes_for_long_is_long(reads: LongReads) -> None:
     with pytest.raises(ReadTooLong):
         reads.at_once(query, lambda: _rows(reads, compute))
     assert query.forks_due == long_reads.FORKS_IN_A_ROW + 1
+
+
+@pytest.mark.parametrize("after_forks", [False, True])
+def test_the_first_try_after_forks_may_take_twice_as_long(reads: LongReads, after_forks: bool) -> None:
+    query: Any = SimpleNamespace(forks_due=int(after_forks))
+
+    def compute() -> None:  # ten times
+        end_ns = time.thread_time_ns() + long_reads.READ_NS * 0.14
+        while time.thread_time_ns() < end_ns:
+            pass
+
+    with nullcontext() if after_forks else pytest.raises(ReadTooLong):
+        reads.at_once(query, lambda: _rows(reads, compute))
+    assert query.forks_due == (0 if after_forks else long_reads.FORKS_IN_A_ROW + 1)
 
 
 def test_a_query_that_was_long_is_tried_in_place_again_after_some_forks(
