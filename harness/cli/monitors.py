@@ -53,8 +53,8 @@ def monitors(
     """Show the queues of any SQL Server, what their monitors do, and why messages do not move.
 
     It only reads, creates nothing, and takes about one per cent of a core of the server at most: where a look is dear,
-    it looks less often. A right that the login lacks is named, and the rest is shown. Rates are those between two looks.
-    Why messages wait for another server is best seen on both sides: give --server twice.
+    it looks less often. A right that the login lacks is named, and the rest is shown. Rates are those between two
+    looks. Why messages wait for another server is best seen on both sides: give --server twice.
 
     Flags: broker-off (the database's), OFF (the queue), idle (its activation is off), event (event notification),
     retains (RETENTION = ON), poison-off (five rollbacks do not switch it off).
