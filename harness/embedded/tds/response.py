@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -22,10 +23,11 @@ from typing import Any, NamedTuple
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column, ResultSink, SqlType
 from harness.embedded.tds.packets import PacketWriter
-from harness.embedded.tds.value_encoding import Encode, form_of
+from harness.embedded.tds.value_encoding import TypeForm, form_of, packer
 from harness.embedded.tds.wire import ByteWriter
 
 STREAM_AT = 64 * 1024  # bytes of a result at which it begins to be sent
+ROWS_PACKED = 1000  # at once
 ERROR_SEVERITY = 11  # and above: ERROR, below: INFO
 
 
@@ -222,7 +224,7 @@ _ROW = int(TokenType.ROW)
 class Response(ResultSink):
     """Follows the rules above; `send` takes whole packets."""
 
-    __slots__ = ("_encoders", "_failed", "_flow", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
+    __slots__ = ("_failed", "_flow", "_forms", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
 
     def __init__(
         self,
@@ -241,19 +243,33 @@ class Response(ResultSink):
         self._payload = ByteWriter()
         self._held: Done | None = None  # rule 1
         self._failed = False  # rule 4
-        self._encoders: tuple[Encode, ...] = ()  # of the open result set
+        self._forms: tuple[TypeForm, ...] = ()  # of the open result set
 
     # For the session
 
     def columns(self, columns: Sequence[Column]) -> None:
         self._begin_statement()
-        encoders = tuple(form_of(column.type, nullable=column.nullable).encode for column in columns)
+        forms = tuple(form_of(column.type, nullable=column.nullable) for column in columns)
         self._append(ColMetadata(columns))
-        self._encoders = encoders
+        self._forms = forms
 
     def rows(self, rows: Sequence[Sequence[Any]]) -> None:
-        out, encoders = self._payload, self._encoders
-        assert encoders, "rows without columns"
+        assert self._forms, "rows without columns"
+        pack = packer(_ROW, self._forms) if len(rows) > 1 else None
+        if pack is None:
+            self._encode_rows(rows)
+            return
+        for start in range(0, len(rows), ROWS_PACKED):
+            piece = rows[start : start + ROWS_PACKED]
+            try:
+                self._payload += pack(piece)
+            except struct.error:
+                self._encode_rows(piece)
+            if len(self._payload) >= STREAM_AT:
+                self._stream()
+
+    def _encode_rows(self, rows: Sequence[Sequence[Any]]) -> None:
+        out, encoders = self._payload, [form.encode for form in self._forms]
         start = len(out)
         try:
             for row in rows:
@@ -269,10 +285,10 @@ class Response(ResultSink):
 
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
         in_procedure = in_procedure or self._is_call
-        if row_count is None and in_procedure and not self._encoders and not self._failed:
+        if row_count is None and in_procedure and not self._forms and not self._failed:
             return
         self._release_held()
-        command = DoneCommand.SELECT if self._encoders else DoneCommand.NONE
+        command = DoneCommand.SELECT if self._forms else DoneCommand.NONE
         self._held = self._statement_done(in_procedure, command, row_count)
         if len(self._payload) >= STREAM_AT:
             self._stream()
@@ -330,7 +346,7 @@ class Response(ResultSink):
 
     def finish(self) -> None:
         """End the response and send the rest of it."""
-        if self._is_call and self._held is None and not self._failed and not self._encoders:
+        if self._is_call and self._held is None and not self._failed and not self._forms:
             self._payload += _CALL_DONE
         else:
             self._close_statement()
@@ -366,13 +382,13 @@ class Response(ResultSink):
 
     def _close_statement(self) -> None:
         """End a result set or an error that has no DONE yet."""
-        if self._encoders or self._failed:
+        if self._forms or self._failed:
             self._release_held()
             self._held = self._statement_done(self._is_call, DoneCommand.NONE, None)
 
     def _statement_done(self, in_procedure: bool, command: DoneCommand, row_count: int | None) -> Done:
         token = TokenType.DONEINPROC if in_procedure else TokenType.DONE
-        self._encoders = ()
+        self._forms = ()
         status = self._take_failure()
         if row_count is None:
             return Done(token, status, command)

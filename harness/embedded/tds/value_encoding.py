@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
+from itertools import repeat, starmap
 from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import MAX, SqlType
@@ -31,6 +32,7 @@ class TypeForm(NamedTuple):
     type_info: bytes
     encode: Encode
     fixed: TypeForm | None = None  # of columns that cannot be NULL, if that differs
+    layout: str = ""  # of an integer, with its length if it has one, for `struct`
 
 
 @lru_cache(maxsize=4096)
@@ -41,7 +43,30 @@ def form_of(type_: SqlType, *, nullable: bool = True) -> TypeForm:
     return form if nullable or form.fixed is None else form.fixed
 
 
-def _nullable(size: int, to_bytes: Callable[[Any], bytes], *type_info: int, fixed: DataType | None = None) -> TypeForm:
+@lru_cache(maxsize=4096)
+def packer(token: int, forms: tuple[TypeForm, ...]) -> Callable[[Sequence[Sequence[Any]]], bytes] | None:
+    """Return a function that encodes rows of integers at once, each behind a token; None if there are other columns.
+
+    It is several times as fast as value by value, and raises struct.error if a value is NULL or does not fit.
+    """
+    if not all(form.layout for form in forms):
+        return None
+    pack = struct.Struct("<B" + "".join(form.layout for form in forms)).pack
+
+    def pack_rows(rows: Sequence[Sequence[Any]]) -> bytes:
+        parts: list[Iterable[int]] = [repeat(token)]
+        for form, column in zip(forms, zip(*rows, strict=True), strict=True):
+            if len(form.layout) > 1:
+                parts.append(repeat(struct.calcsize(form.layout[1:])))
+            parts.append(column)
+        return b"".join(starmap(pack, zip(*parts, strict=False)))
+
+    return pack_rows
+
+
+def _nullable(
+    size: int, to_bytes: Callable[[Any], bytes], *type_info: int, fixed: DataType | None = None, layout: str = ""
+) -> TypeForm:
     """A type whose values have one size: a one-byte length, 0 for NULL, and the bytes; of the fixed type only these."""
     length = bytes((size,))
 
@@ -51,10 +76,11 @@ def _nullable(size: int, to_bytes: Callable[[Any], bytes], *type_info: int, fixe
     def encode_fixed(out: ByteWriter, value: Any) -> None:
         out += to_bytes(value)
 
-    return TypeForm(bytes(type_info), encode, None if fixed is None else TypeForm(bytes((fixed,)), encode_fixed))
+    fixed_form = None if fixed is None else TypeForm(bytes((fixed,)), encode_fixed, None, layout)
+    return TypeForm(bytes(type_info), encode, fixed_form, layout and f"B{layout}")
 
 
-_INTEGERS = {1: DataType.INT1, 2: DataType.INT2, 4: DataType.INT4, 8: DataType.INT8}
+_INTEGERS = {1: (DataType.INT1, "B"), 2: (DataType.INT2, "h"), 4: (DataType.INT4, "i"), 8: (DataType.INT8, "q")}
 
 
 def _integer(width: int) -> TypeForm:
@@ -63,7 +89,8 @@ def _integer(width: int) -> TypeForm:
     def to_bytes(value: Any) -> bytes:
         return int(value).to_bytes(width, "little", signed=signed)
 
-    return _nullable(width, to_bytes, DataType.INTN, width, fixed=_INTEGERS[width])
+    fixed, layout = _INTEGERS[width]
+    return _nullable(width, to_bytes, DataType.INTN, width, fixed=fixed, layout=layout)
 
 
 def _bit(value: Any) -> bytes:

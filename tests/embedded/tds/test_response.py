@@ -3,6 +3,8 @@
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, Column, SqlType
@@ -11,6 +13,8 @@ from harness.embedded.tds.response import STREAM_AT, Response, TokenType
 
 DONES = {TokenType.DONE, TokenType.DONEPROC, TokenType.DONEINPROC}
 COLUMNS = [Column("number", INT, nullable=False)]
+INTEGERS = {"tinyint": (0, 255), "smallint": (-(2**15), 2**15 - 1), "int": (-(2**31), 2**31 - 1)}
+INTEGERS["bigint"] = -(2**63), 2**63 - 1
 
 
 class Sent:
@@ -182,6 +186,24 @@ def test_a_row_that_cannot_be_encoded_leaves_no_part_of_it(batch):
     response.error(SqlServerError(208, "it"))
     response.finish()
     assert batch.tokens() == ["COLMETADATA", "ROW 1", "ERROR 208", "DONE error"]
+
+
+@given(st.data())
+def test_rows_of_integers_are_encoded_together_as_they_are_one_by_one(data):
+    names = data.draw(st.lists(st.sampled_from(sorted(INTEGERS)), min_size=1, max_size=4))
+    columns = [Column("number", SqlType(name), nullable=data.draw(st.booleans())) for name in names]
+    values = [st.integers(*INTEGERS[name]) for name in names]
+    null = [st.none() | value if column.nullable else value for column, value in zip(columns, values, strict=True)]
+    rows = data.draw(st.lists(st.tuples(*data.draw(st.sampled_from([values, null]))), max_size=5))
+    together, singly = Sent(is_call=False), Sent(is_call=False)
+    for sent in (together, singly):
+        sent.response.columns(columns)
+    together.response.rows(rows)
+    for row in rows:
+        singly.response.rows([row])
+    for sent in (together, singly):
+        sent.response.finish()
+    assert together.payload() == singly.payload()
 
 
 def test_environment_changes_are_written_before_the_last_done(batch):
