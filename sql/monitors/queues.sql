@@ -28,7 +28,7 @@ SELECT
     n.name AS notification_name,
     n.service_name AS notification_service,
     n.broker_instance AS notification_instance,
-    v.service_id AS notification_service_id,
+    n.service_id AS notification_service_id,
     d.is_broker_enabled,
     d.service_broker_guid,
     IS_MEMBER(N'db_owner') AS is_owner
@@ -42,13 +42,14 @@ LEFT JOIN
         e.parent_id,
         MIN(e.name) AS name,
         MIN(e.service_name) AS service_name,
-        MIN(e.broker_instance) AS broker_instance
+        MIN(e.broker_instance) AS broker_instance,
+        MIN(v.service_id) AS service_id
     FROM sys.event_notifications AS e
     JOIN sys.events AS k ON k.object_id = e.object_id AND k.type_desc = N'QUEUE_ACTIVATION'
+    LEFT JOIN sys.services AS v ON v.name = e.service_name
     WHERE e.parent_class = 1
     GROUP BY e.parent_id
 ) AS n ON n.parent_id = q.object_id
-LEFT JOIN sys.services AS v ON v.name = n.service_name
 WHERE q.is_ms_shipped = 0
 ORDER BY s.name, q.name;
 GO

@@ -386,7 +386,7 @@ class Database:
     def queue_rows(self, queue: Queue) -> Iterator[QueueRow]:
         """Collects the rows that a SELECT from a queue sees: ready, retained, and early ones."""
         yield from queue.rows.values()
-        for incoming in queue.behind_gaps:
+        for incoming in queue.behind_gaps or ():
             for sequence, (frame, now_ns) in sorted((incoming.early or {}).items()):
                 message_type = self.catalog.message_types.get(frame.message_type)
                 if message_type is not None:

@@ -163,12 +163,48 @@ STORED = (
 class Queue:
     """A queue: sys.service_queues and its rows."""
 
+    __slots__ = (
+        "__weakref__",
+        "_available",
+        "_serial",
+        "_store",
+        "activation_procedure",
+        "behind_gaps",
+        "blocked",
+        "blocked_table",
+        "create_time_ns",
+        "database_id",
+        "execute_as",
+        "internal_table_id",
+        "is_activation_enabled",
+        "is_dropped",
+        "is_enqueue_enabled",
+        "is_poison_message_handling_enabled",
+        "is_receive_enabled",
+        "is_retention_enabled",
+        "max_readers",
+        "monitor",
+        "name",
+        "next_order",
+        "notifications",
+        "object_id",
+        "owner",
+        "receivers_waiting",
+        "rollbacks",
+        "rows",
+        "schema",
+        "selective_waiters",
+        "table",
+        "waiters",
+    )
+
     def __init__(self, store: Store, database_id: int, schema: str, name: str, object_id: int) -> None:
         self._store = store
         self.database_id = database_id
         self.schema = schema
         self.name = name
         self.object_id = object_id
+        self.internal_table_id = object_id + 1  # of sys.queue_messages_<object id>; SQL Server's is not computed
         self.owner = "dbo"
         self.is_receive_enabled = True
         self.is_enqueue_enabled = True
@@ -184,7 +220,7 @@ class Queue:
         self.blocked_table = f"broker.{database_id}.blocked.{object_id}"
         self.rows: dict[int, QueueRow] = {}  # by queuing order; retained rows too
         self.blocked: list[QueueRow] = []  # came while the queue was OFF, or behind such rows
-        self.behind_gaps: dict[Incoming, None] = {}  # conversations with early messages, which are in memory alone
+        self.behind_gaps: dict[Incoming, None] | None = None  # conversations with early messages, in memory alone
         self.next_order = 0
         self.rollbacks = 0  # consecutive rollbacks of transactions that received
         self.receivers_waiting = 0  # sessions inside WAITFOR (RECEIVE / GET CONVERSATION GROUP)
@@ -268,6 +304,8 @@ class Queue:
             incoming.early = {}
         if len(incoming.early) < EARLY_MAX:
             incoming.early.setdefault(frame.sequence, (frame, now_ns))
+        if self.behind_gaps is None:
+            self.behind_gaps = {}
         self.behind_gaps[incoming] = None
 
     def take_early(self, incoming: Incoming, sequence: int) -> MessageFrame | None:
@@ -279,7 +317,8 @@ class Queue:
 
     def _drop_early(self, incoming: Incoming) -> None:
         incoming.early = None
-        self.behind_gaps.pop(incoming, None)
+        if self.behind_gaps is not None:
+            self.behind_gaps.pop(incoming, None)
 
     def put_back(self, rows: list[QueueRow]) -> None:
         """Undoes a `take`: puts back rows of one endpoint in the order in which they were taken."""

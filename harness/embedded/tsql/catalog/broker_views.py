@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 from harness.embedded.broker.database import ConversationEndpoint, Database
-from harness.embedded.broker.monitors import QueueMonitor
 from harness.embedded.broker.queues import ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.system_objects import END_DIALOG, ERROR
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, queues
+from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, ObjectRow, queue_row
 from harness.embedded.tsql.catalog.page_views import location
 from harness.embedded.tsql.catalog.view import Context, View, columns
 from harness.embedded.tsql.catalog.visibility import everybody, of_object, owners, securable, with_permission
@@ -36,10 +35,10 @@ def _execute_as(context: Context, queue: Queue) -> int | None:
     return principals.principal_id(queue.execute_as) if is_known else DROPPED
 
 
-def _queues(context: Context) -> Iterator[SimpleNamespace]:
-    for item, queue in zip(queues(context), context.database.catalog.queues.values(), strict=True):
-        execute_as = _execute_as(context, queue)
-        yield SimpleNamespace(**item._asdict(), queue=queue, execute_as_principal_id=execute_as)
+def _queues(context: Context) -> Iterator[ObjectRow]:
+    for queue in context.database.catalog.queues.values():
+        row, execute_as = queue_row(queue), _execute_as(context, queue)
+        yield row if execute_as is None else row._replace(execute_as_principal_id=execute_as)
 
 
 def _owned(kind: str) -> Callable[[Context], Iterator[SimpleNamespace]]:
@@ -84,12 +83,6 @@ def _priorities(context: Context) -> Iterator[SimpleNamespace]:
             service_contract_id=None if contract is None else contract.service_contract_id,
             local_service_id=None if service is None else service.service_id,
         )
-
-
-def _queue_monitors(context: Context) -> list[QueueMonitor]:
-    monitors = context.engine.monitors.all
-    queues = [queue for database in context.engine.databases.values() for queue in database.catalog.queues.values()]
-    return [monitors[queue] for queue in queues if queue in monitors]
 
 
 def _others(context: Context) -> list[Transaction]:
@@ -263,7 +256,7 @@ VIEWS = [
         last_activated_time     datetime
         tasks_waiting           int
         """,
-        _queue_monitors,
+        lambda context: list(context.engine.monitors.all.values()),
         visible=everybody,
     ),
     View(

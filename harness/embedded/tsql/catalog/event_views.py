@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from harness.embedded.tsql.catalog.object_views import queues
+from harness.embedded.tsql.catalog.object_views import queue_row
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
 from harness.embedded.tsql.permissions.rights import SA_ID, sid_of
@@ -15,12 +15,14 @@ EVENT_TYPES = {"BROKER_QUEUE_DISABLED": 160, "QUEUE_ACTIVATION": 173}  # of sys.
 
 def _notifications(context: Context) -> Iterator[SimpleNamespace]:
     logins = context.engine.logins
-    for item, queue in zip(queues(context), context.database.catalog.queues.values(), strict=True):
+    for queue in context.database.catalog.queues.values():
         for notification in queue.notifications.values():
             creator = logins.get((notification.creator or "").lower())
             sid = sid_of(SA_ID if creator is None else creator.principal_id)
             yield SimpleNamespace(
-                item=item, notification=notification, creator_sid=sid if notification.creator is not None else None
+                item=queue_row(queue),
+                notification=notification,
+                creator_sid=sid if notification.creator is not None else None,
             )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from harness.embedded.tsql.storage.tables import Table
 SCHEMA_IDS = {"dbo": 1, "information_schema": 3, "sys": 4}
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
+_SHIPPED = frozenset(identifier for identifier, _ in QUEUES)
 
 
 class ObjectRow(NamedTuple):
@@ -36,16 +39,13 @@ class ObjectRow(NamedTuple):
     is_ms_shipped: int = 0
     table: Table | None = None
     module: Module | None = None
-
-
-def internal_table_id(queue_id: int) -> int:
-    """The object id of sys.queue_messages_<queue id>. Unlike SQL Server's it is computed, the same for every view."""
-    return queue_id + 1
+    queue: Queue | None = None
+    execute_as_principal_id: int | None = None
 
 
 def is_ms_shipped(queue_id: int) -> int:
     """Whether a queue is one that every database has from the beginning."""
-    return int(any(queue_id == identifier for identifier, _ in QUEUES))
+    return int(queue_id in _SHIPPED)
 
 
 def partition_id(object_id: int, index_id: int) -> int:
@@ -79,54 +79,50 @@ def triggers(context: Context) -> Iterator[ObjectRow]:
             yield _row(trigger, "TR", "SQL_TRIGGER", module=trigger, parent_object_id=trigger.table_id)
 
 
+def queue_row(queue: Queue) -> ObjectRow:
+    shipped = is_ms_shipped(queue.object_id)
+    return _row(queue, "SQ", "SERVICE_QUEUE", is_ms_shipped=shipped, queue=queue)
+
+
 def queues(context: Context) -> Iterator[ObjectRow]:
-    for queue in context.database.catalog.queues.values():
-        shipped = is_ms_shipped(queue.object_id)
-        yield _row(queue, "SQ", "SERVICE_QUEUE", rows=queue.depth, is_ms_shipped=shipped)
+    return map(queue_row, context.database.catalog.queues.values())
 
 
-class InternalTable:
-    """The row of a queue's internal table. There may be a thousand, of which a query asks two columns."""
+class _OfQueue(NamedTuple):
+    object_id: int
+    parent_object_id: int
+    create_time_ns: int
 
-    __slots__ = ("_queue",)
+
+class InternalTable(_OfQueue):
+    """The row of a queue's internal table. A program that watches a server may ask for a thousand every second."""
+
+    __slots__ = ()
     schema_id = SCHEMA_IDS["sys"]
     type = "IT"
     type_desc = "INTERNAL_TABLE"
     is_ms_shipped = 1
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-
-    @property
-    def object_id(self) -> int:
-        return internal_table_id(self._queue.object_id)
-
-    @property
-    def parent_object_id(self) -> int:
-        return self._queue.object_id
-
     @property
     def name(self) -> str:
         return f"queue_messages_{self.parent_object_id}"
 
-    @property
-    def create_time_ns(self) -> int:
-        return self._queue.create_time_ns
 
-    @property
-    def rows(self) -> int:
-        return self._queue.depth
+def internal_tables(context: Context) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of an `InternalTable` for each queue."""
+    fields = attrgetter("internal_table_id", "object_id", "create_time_ns")
+    return map(fields, context.database.catalog.queues.values())
 
 
-def internal_tables(context: Context) -> Iterator[InternalTable]:
-    return map(InternalTable, context.database.catalog.queues.values())
+def named_internal_tables(context: Context) -> Iterator[InternalTable]:
+    return map(InternalTable._make, internal_tables(context))
 
 
 def system_tables(context: Context) -> Iterator[ObjectRow]:
     """The system base tables of Service Broker."""
     database = context.database
     # Messages that arrived while their queue was OFF, and those behind them.
-    aside = sum(len(queue.blocked) for queue in database.catalog.queues.values())
+    aside = sum(map(len, map(attrgetter("blocked"), database.catalog.queues.values())))
     counts = {
         "sysxmitqueue": len(database.transmission_queue) + aside,
         "sysconvgroup": len(database.groups),
@@ -146,28 +142,43 @@ def _constraints(context: Context) -> Iterator[ObjectRow]:
 
 
 def objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
-    for family in (system_tables, tables, _constraints, procedures, triggers, queues, internal_tables):
+    for family in (system_tables, tables, _constraints, procedures, triggers, queues, named_internal_tables):
         yield from family(context)
 
 
 class Partition(NamedTuple):
     """An index of an object with rows."""
 
-    item: ObjectRow | InternalTable
+    object_id: int
     index_id: int
+    rows: int
+    type: str  # of the object, like the others
+    parent_object_id: int
+    is_ms_shipped: int
+
+    @property
+    def partition_id(self) -> int:
+        return partition_id(self.object_id, self.index_id)
 
 
-def partitions(context: Context) -> Iterator[Partition]:
-    """Objects with rows, once for each index. The internal table of a queue has two."""
+def partitions(context: Context) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of a `Partition` for each index of objects with rows. A queue's internal table has two."""
     for item in system_tables(context):
-        yield Partition(item, CLUSTERED)
+        yield _partition(item, CLUSTERED)
     for item in tables(context):
         assert item.table is not None
         for index_id in index_ids(item.table):
-            yield Partition(item, index_id)
-    for messages in internal_tables(context):
-        yield Partition(messages, CLUSTERED)
-        yield Partition(messages, 2)
+            yield _partition(item, index_id)
+    queues = context.database.catalog.queues.values()
+    ids = [queue.internal_table_id for queue in queues]
+    parents = [queue.object_id for queue in queues]
+    rows = [queue.depth for queue in queues]
+    for index_id in (CLUSTERED, 2):
+        yield from zip(ids, repeat(index_id), rows, repeat("IT"), parents, repeat(1))
+
+
+def _partition(item: ObjectRow, index_id: int) -> Partition:
+    return Partition(item.object_id, index_id, item.rows, item.type, item.parent_object_id, item.is_ms_shipped)
 
 
 OBJECT_COLUMNS = """
@@ -195,32 +206,33 @@ VIEWS = [
         parent_id         int                <- parent_object_id
         """,
         internal_tables,
+        row=InternalTable,
         visible=of_object(),
     ),
     View(
         "partitions",
         """
         partition_id  bigint NOT NULL
-        object_id     int NOT NULL     <- item.object_id
+        object_id     int NOT NULL     
         index_id      int NOT NULL
-        rows          bigint           <- item.rows
+        rows          bigint
         """,
         partitions,
-        partition_id=lambda row: partition_id(row.item.object_id, row.index_id),
-        visible=of_object("item"),
+        row=Partition,
+        visible=of_object(),
     ),
     View(
         "dm_db_partition_stats",
         """
         partition_id      bigint
-        object_id         int NOT NULL  <- item.object_id
+        object_id         int NOT NULL  
         index_id          int NOT NULL
         partition_number  int NOT NULL  = 1
-        row_count         bigint        <- item.rows
+        row_count         bigint        <- rows
         """,
         partitions,
-        partition_id=lambda row: partition_id(row.item.object_id, row.index_id),
-        visible=of_object("item"),
+        row=Partition,
+        visible=of_object(),
     ),
     View(
         "schemas",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import repeat
+from operator import add
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from harness.embedded.broker.database import DATA_FILE, ROWS_PER_PAGE, Conversat
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import MILLISECOND
-from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, internal_table_id, partition_id
+from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, partition_id
 from harness.embedded.tsql.catalog.view import Context, TableFunction, View
 from harness.embedded.tsql.catalog.visibility import everybody
 
@@ -28,10 +30,10 @@ class IndexOperations(NamedTuple):
 
     database_id: int
     object_id: int
-    leaf_insert_count: int = 0
-    leaf_ghost_count: int = 0
-    page_latch_wait_count: int = 0
-    page_latch_wait_in_ms: int = 0
+    leaf_insert_count: int
+    leaf_ghost_count: int
+    page_latch_wait_count: int
+    page_latch_wait_in_ms: int
 
 
 class PageHeader(NamedTuple):
@@ -106,28 +108,29 @@ def _latch_classes(context: Context) -> list[SimpleNamespace]:
 
 def _operations(
     context: Context, database_id: Any, object_id: Any, index_id: Any, partition_number: Any
-) -> Iterator[IndexOperations]:
-    """The index of sys.sysdesend in each database whose pages a task has waited for, and the clustered indexes of the
-    queues. NULL and 0 mean all; so does an index of -1."""
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of `IndexOperations`.
+
+    They are of the index of sys.sysdesend in each database whose pages a task has waited for, and of the clustered
+    indexes of the queues. NULL and 0 mean all; so does an index of -1.
+    """
     if index_id not in (None, -1, CLUSTERED) or partition_number not in (None, 0, 1):
         return
     sysdesend = SYSTEM_OBJECTS["sysdesend"]
     for number, total in context.engine.waits.latches.items():
         if database_id in (None, 0, number) and object_id in (None, 0, sysdesend):
-            waits = {
-                "page_latch_wait_count": total.waiting_tasks_count,
-                "page_latch_wait_in_ms": total.wait_ns // MILLISECOND,
-            }
-            yield IndexOperations(number, sysdesend, **waits)
+            yield IndexOperations(number, sysdesend, 0, 0, total.waiting_tasks_count, total.wait_ns // MILLISECOND)
     for database in context.engine.databases.values():
-        if database_id not in (None, 0, database.database_id):
-            continue
-        for queue in database.catalog.queues.values():
-            table = internal_table_id(queue.object_id)
-            if object_id in (None, 0, table):
-                # Rows that came while the queue was OFF lie in the transmission queue, as SQL Server has it.
-                deleted = queue.next_order - len(queue.blocked) - len(queue.rows)
-                yield IndexOperations(database.database_id, table, deleted + queue.depth, deleted)
+        if database_id in (None, 0, database.database_id):
+            queues = database.catalog.queues.values()
+            if object_id not in (None, 0):
+                queues = [queue for queue in queues if queue.internal_table_id == object_id]
+            # Rows that came while the queue was OFF lie in the transmission queue, as SQL Server has it.
+            deleted = [queue.next_order - len(queue.blocked) - len(queue.rows) for queue in queues]
+            inserted = map(add, deleted, [queue.depth for queue in queues])
+            ids = [queue.internal_table_id for queue in queues]
+            columns = repeat(database.database_id), ids, inserted, deleted, repeat(0), repeat(0)
+            yield from zip(*columns, strict=False)
 
 
 VIEWS = [
@@ -195,5 +198,6 @@ FUNCTIONS = [
         """,
         _operations,
         arguments=4,
+        row=IndexOperations,
     ),
 ]
