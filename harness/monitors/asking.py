@@ -117,7 +117,8 @@ class Asker:
             if error is None:
                 self.cost_s += sets.pop()[0]["spent_us"] / 1e6
                 return sets[1:], None
-            self.cost_s += time.monotonic() - begun
+            if error_number(error) != _LOCK_TIMEOUT:  # to wait for a lock costs the server nothing
+                self.cost_s += time.monotonic() - begun
             if not (scripts.is_refusal(error) or _lacks_database(error) or error_number(error) == _LOCK_TIMEOUT):
                 self.close()
             elif use:

@@ -20,7 +20,7 @@ from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, err
 from harness.monitors.state import Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
 
 # Of a core of the server, by its clock, which does not see all that an answer costs it: together about one per cent.
-LOOKS_SHARE, DETAILS_SHARE = 0.006, 0.001
+LOOKS_SHARE, DETAILS_SHARE = 0.0075, 0.001
 DEAR_S = 0.004  # where counts and totals of a database take longer, each look reads one of the two
 LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -17,6 +19,7 @@ from harness.monitors.reading import LOOKS_SHARE, Reader
 from harness.monitors.state import Server
 
 _SLICE_S = 0.1  # of a pause, after which a signal is noticed
+_COSTS_KEPT = 5  # of the last looks: what they usually cost, as one may have met a machine that stalled
 
 
 def look_twice(readers: Sequence[Reader], *, apart_s: float) -> list[Server]:
@@ -33,12 +36,15 @@ def watch(
     """Show servers until Ctrl-C, or until `is_over`. Raises MachineFailure or UsageFailure if the first look fails."""
     for reader in readers:
         reader.look()
+    costs_s: deque[float] = deque(maxlen=_COSTS_KEPT)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while not is_over():
             begun = time.monotonic()
             shown, cost_s = frame(readers, console)
             live.update(shown, refresh=True)
-            _pause(max(begun + every_s - time.monotonic(), cost_s / LOOKS_SHARE))
+            costs_s.append(cost_s)
+            period_s = max(every_s, statistics.median(costs_s) / LOOKS_SHARE)
+            _pause(begun + period_s - time.monotonic())
 
 
 def frame(readers: Sequence[Reader], console: Console) -> tuple[RenderableType, float]:

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from harness.lab import scripts
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
 from harness.monitors import showing, watching
-from harness.monitors.asking import Asker, NoDatabase
+from harness.monitors.asking import Asker, LockTimeout, NoDatabase
 from harness.monitors.explaining import explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Server, Waiting
@@ -66,6 +67,25 @@ def reader(instance: Instance, database: str) -> Iterator[Reader]:
     opened = Reader(dataclasses.replace(instance))
     yield opened
     opened.close()
+
+
+def test_a_look_that_met_a_stall_is_followed_by_no_long_pause(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs_s = [0.001, 0.001, 0.5, 0.001, 0.001]  # half a second of one look would be a minute's pause
+    looks, pauses_s = iter(costs_s), list[float]()
+    monkeypatch.setattr(watching, "frame", lambda *_: ("", next(looks)))
+    monkeypatch.setattr(watching, "_pause", pauses_s.append)
+    watching.watch([reader], console(80), every_s=1.0, is_over=lambda: len(pauses_s) == len(costs_s))
+    assert max(pauses_s) <= 1.0
+
+
+def test_to_wait_for_a_lock_is_no_cost(reader: Reader, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader.look()
+    answer = [], ScriptError("Lock request time out period exceeded. (error 1222)")
+    monkeypatch.setattr(scripts, "result_sets", lambda *_: answer)
+    before_s = reader._asker.cost_s
+    with pytest.raises(LockTimeout):
+        reader._asker.ask(database, ["monitors/depths"], {})
+    assert reader._asker.cost_s == before_s
 
 
 @pytest.mark.parametrize("width", [80, 200])
