@@ -213,7 +213,7 @@ VIEWS = [
         "partitions",
         """
         partition_id  bigint NOT NULL
-        object_id     int NOT NULL     
+        object_id     int NOT NULL
         index_id      int NOT NULL
         rows          bigint
         """,
@@ -225,7 +225,7 @@ VIEWS = [
         "dm_db_partition_stats",
         """
         partition_id      bigint
-        object_id         int NOT NULL  
+        object_id         int NOT NULL
         index_id          int NOT NULL
         partition_number  int NOT NULL  = 1
         row_count         bigint        <- rows
