@@ -90,6 +90,13 @@ def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
             _under_way.discard(statement)
 
 
+def begin(action: Callable[[], Result]) -> Future[Result]:
+    """Call `action` in a thread of its own, which does not keep the process from ending."""
+    answer: Future[Result] = Future()
+    _start(action, answer)
+    return answer
+
+
 def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[], None] = lambda: None) -> list[Result]:
     """Call each action in a thread of its own. Raises the first one's error after all have ended.
 
@@ -98,8 +105,8 @@ def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[],
     answers: list[Future[Result]] = []
     try:
         for action in actions:
-            answers.append(Future())
-            threading.Thread(target=_act, args=(action, answers[-1]), daemon=True).start()
+            answers.append(Future())  # before the thread: Ctrl-C may come between the two
+            _start(action, answers[-1])
         # Not without a timeout: a signal that arrives just before the thread sleeps wakes it no more.
         while wait(answers, timeout=_LOOK_EVERY_S).not_done:
             pass
@@ -155,6 +162,10 @@ def _cancel(awaited: Sequence[Future[Any]]) -> None:
 def _cancel_one(cursor: pyodbc.Cursor) -> None:
     with contextlib.suppress(Exception):
         cursor.cancel()
+
+
+def _start(action: Callable[[], Result], answer: Future[Result]) -> None:
+    threading.Thread(target=_act, args=(action, answer), daemon=True).start()
 
 
 def _act(action: Callable[[], Result], answer: Future[Result]) -> None:

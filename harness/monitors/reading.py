@@ -39,6 +39,7 @@ class Reader:
     """Looks at one server again and again. `database` limits it to one. Not for several threads."""
 
     def __init__(self, instance: Instance, *, database: str | None = None) -> None:
+        self.place = f"{instance.name} ({instance.host}:{instance.port})"
         self._asker = Asker(instance)
         self._only = database
         self._server = Server(instance.name, f"{instance.host}:{instance.port}")

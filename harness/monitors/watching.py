@@ -6,6 +6,8 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from functools import partial
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,6 +21,7 @@ from harness.monitors.reading import LOOKS_SHARE, Reader
 from harness.monitors.state import Server
 
 _SLICE_S = 0.1  # of a pause, after which a signal is noticed
+_PATIENCE_S = 2.0  # with a server that does not answer
 _COSTS_KEPT = 5  # of the last looks: what they usually cost, as one may have met a machine that stalled
 
 
@@ -30,35 +33,67 @@ def look_twice(readers: Sequence[Reader], *, apart_s: float) -> list[Server]:
     return [reader.look(thoroughly=True) for reader in readers]
 
 
+class Watched:
+    """A server, and the look at it that is under way: one that does not answer keeps no other from being shown."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._look: Future[Server | MachineFailure] | None = None
+        self._asked_at = 0.0
+        self.shown: RenderableType = ""  # of the last look
+
+    def look(self) -> Future[Server | MachineFailure]:
+        """Begin a look, unless one is under way."""
+        if self._look is None:
+            self._asked_at = time.monotonic()
+            self._look = interruption.begin(partial(_look, self._reader))
+        return self._look
+
+    def found(self) -> Server | str:
+        """Return what the look found, or why there is nothing."""
+        assert self._look is not None
+        if not self._look.done():
+            silent_s = time.monotonic() - self._asked_at
+            return f"no answer for {silent_s:.0f} s, shown as it was: {self._reader.place}"
+        look, self._look = self._look.result(), None
+        if isinstance(look, Server):
+            return look
+        self.shown = ""
+        return f"no answer, trying again: {look}"
+
+
 def watch(
     readers: Sequence[Reader], console: Console, *, every_s: float, is_over: Callable[[], bool] = lambda: False
 ) -> None:
     """Show servers until Ctrl-C, or until `is_over`. Raises MachineFailure or UsageFailure if the first look fails."""
     for reader in readers:
         reader.look()
+    watched = [Watched(reader) for reader in readers]
     costs_s: deque[float] = deque(maxlen=_COSTS_KEPT)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while not is_over():
             begun = time.monotonic()
-            shown, cost_s = frame(readers, console)
+            shown, cost_s = frame(watched, console)
             live.update(shown, refresh=True)
             costs_s.append(cost_s)
             period_s = max(every_s, statistics.median(costs_s) / LOOKS_SHARE)
             _pause(begun + period_s - time.monotonic())
 
 
-def frame(readers: Sequence[Reader], console: Console) -> tuple[RenderableType, float]:
+def frame(watched: Sequence[Watched], console: Console) -> tuple[RenderableType, float]:
     """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
-    looks = [_look(reader) for reader in readers]
+    _await([one.look() for one in watched])
+    looks = [one.found() for one in watched]
     servers = [look for look in looks if isinstance(look, Server)]
-    height = console.height // len(readers) - 1
+    height = console.height // len(watched) - 1
     parts: list[RenderableType] = []
-    for look in looks:
+    for one, look in zip(watched, looks, strict=True):
         if isinstance(look, Server):
-            parts.append(Rule(f"{look.name} {look.address}  {time.strftime('%H:%M:%S')}"))
-            parts.append(showing.view(look, console, servers, height=height))
+            head = Rule(f"{look.name} {look.address}  {time.strftime('%H:%M:%S')}")
+            one.shown = Group(head, showing.view(look, console, servers, height=height))
         else:
-            parts.append(Text(f"no answer, trying again: {look}", style="red"))
+            parts.append(Text(look, style="red"))
+        parts.append(one.shown)
     return Group(*parts), max((server.cost_s for server in servers), default=0.0)
 
 
@@ -67,6 +102,13 @@ def _look(reader: Reader) -> Server | MachineFailure:
         return reader.look()
     except MachineFailure as error:
         return error
+
+
+def _await(looks: Sequence[Future[Server | MachineFailure]]) -> None:
+    """Wait until all have ended, but not for a server that does not answer."""
+    until = time.monotonic() + _PATIENCE_S
+    while wait(looks, timeout=_SLICE_S).not_done and time.monotonic() < until:
+        interruption.check()
 
 
 def _pause(seconds: float) -> None:

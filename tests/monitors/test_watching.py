@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from harness.monitors.asking import Asker, LockTimeout, NoDatabase
 from harness.monitors.explaining import explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Server, Waiting
+from harness.monitors.watching import Watched
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -33,11 +35,15 @@ def console(width: int, height: int = 40) -> Console:
     return Console(width=width, height=height, file=io.StringIO(), force_terminal=True, color_system=None)
 
 
-def shown(reader: Reader, width: int = 120, height: int = 40) -> str:
+def frame(watched: list[Watched], width: int = 120, height: int = 300) -> str:
     terminal = console(width, height)
-    terminal.print(watching.frame([reader], terminal)[0])
+    terminal.print(watching.frame(watched, terminal)[0])
     assert isinstance(terminal.file, io.StringIO)
     return terminal.file.getvalue()
+
+
+def shown(reader: Reader, width: int = 120, height: int = 40) -> str:
+    return frame([Watched(reader)], width, height)
 
 
 def lock(patch: pytest.MonkeyPatch, database: str) -> None:
@@ -248,6 +254,27 @@ def test_the_view_goes_on_when_the_server_does_not_answer_for_a_moment(instance:
     place.port = instance.port
     assert "ready" in shown(reader)
     reader.close()
+
+
+def test_a_server_that_does_not_answer_keeps_no_other_from_being_shown(
+    instance: Instance, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, silent = Reader(instance, database=database), Reader(dataclasses.replace(instance, name="silent"))
+    answers.look()
+    silent.look()
+    asks_again, look = threading.Event(), silent.look
+    monkeypatch.setattr(silent, "look", lambda: asks_again.wait(60) and look())
+    watched = [Watched(answers), Watched(silent)]
+    view = frame(watched)
+    assert re.search(r"no answer for \d s, shown as it was: silent", view) and "dbo.Sender" in view
+    asks_again.set()
+    assert "no answer" not in (view := frame(watched)) and "silent 127.0.0.1" in view
+    asks_again.clear()
+    view = frame(watched)
+    assert "no answer" in view and "silent 127.0.0.1" in view
+    asks_again.set()
+    answers.close()
+    silent.close()
 
 
 def test_ctrl_c_ends_the_view_with_130_and_one_line(instance: Instance, database: str) -> None:
