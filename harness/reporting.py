@@ -181,6 +181,8 @@ class Bar(Notes):
     def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
         super().begin(total, done, left, unit=unit, every=every)
         self._update(left="", rate="", phase="")  # of what was counted before
+        if self._task is not None and not self._live.is_started:
+            self._progress.remove_task(self._task)  # its bar is on the screen already
         self._task = self._progress.add_task("", total=total, completed=done, unit=unit, left="", rate="", phase="")
         self._live.start()
 
@@ -196,6 +198,7 @@ class Bar(Notes):
             self.note(f"{cell} {outcome}: {text}")
 
     def end(self) -> None:
+        self._update(left="", rate="", phase="")
         self._live.stop()
 
     def _update(self, **fields: object) -> None:

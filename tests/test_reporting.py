@@ -84,6 +84,19 @@ def test_a_bar_that_counts_other_units_afterwards_keeps_the_first_ones_above() -
     assert "figure" in below and "1/14" in below
 
 
+def test_a_bar_that_has_ended_is_not_drawn_again_with_the_next_one() -> None:
+    output = io.StringIO()
+    bar = Bar(Console(file=output, width=120, force_terminal=True))
+    bar.begin(total=2, done=0, unit="run")
+    bar.phase("measure")
+    bar.end()
+    assert "measure" not in output.getvalue().splitlines()[-1]
+    output.truncate(0)
+    bar.begin(total=14, done=0, unit="figure")
+    bar.end()
+    assert "run" not in output.getvalue() and "figure" in output.getvalue()
+
+
 def test_the_bar_shows_cell_phase_rate_and_keeps_failures_on_the_screen() -> None:
     output = io.StringIO()
     bar = Bar(Console(file=output, width=120, force_terminal=True))
