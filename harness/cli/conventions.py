@@ -175,11 +175,12 @@ def console() -> Console:
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
     """Prints rows, the first of which has the column names. Words of the first column, such as ids of cells, stay whole
-    in a narrow terminal: cut off they would be alike."""
+    in a narrow terminal, where others are broken: cut off they would be alike."""
     from rich.table import Column, Table
 
     longest = max(len(word) for row in rows for word in row[0].split())
-    table = Table(Column(rows[0][0], min_width=longest), *rows[0][1:])
+    others = [Column(name, overflow="fold") for name in rows[0][1:]]
+    table = Table(Column(rows[0][0], min_width=longest), *others)
     for row in rows[1:]:
         table.add_row(*row)
     console().print(table)
