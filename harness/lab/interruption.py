@@ -91,7 +91,7 @@ def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
 
 
 def begin(action: Callable[[], Result]) -> Future[Result]:
-    """Call `action` in a thread of its own, which does not keep the process from ending."""
+    """Call `action` in a thread of its own. Ctrl-C does not end it: `cancel` does."""
     answer: Future[Result] = Future()
     _start(action, answer)
     return answer
@@ -113,7 +113,7 @@ def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[],
         return [answer.result() for answer in answers]
     except KeyboardInterrupt:
         on_interrupt()
-        _cancel(answers)
+        cancel(answers)
         raise
 
 
@@ -143,7 +143,7 @@ def _close(what: pyodbc.Connection | pyodbc.Cursor, is_of_it: Callable[[_Stateme
             what.close()
 
 
-def _cancel(awaited: Sequence[Future[Any]]) -> None:
+def cancel(awaited: Sequence[Future[Any]]) -> None:
     """Cancel all running statements until the awaited calls have ended, with or without success.
 
     A driver may wait for the server's answer to a cancellation too: each is in a thread of its own.

@@ -20,7 +20,7 @@ from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, err
 from harness.monitors.state import Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
 
 # Of a core of the server, by its clock, which does not see all that an answer costs it: together about one per cent.
-LOOKS_SHARE, DETAILS_SHARE = 0.0075, 0.001
+LOOKS_SHARE, DETAILS_SHARE = 0.007, 0.001
 DEAR_S = 0.004  # where counts and totals of a database take longer, each look reads one of the two
 LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
@@ -246,7 +246,7 @@ class Reader:
         for key in [key for key in self._tables if key[0] == database.database_id]:
             del self._tables[key]
         for row in rows:
-            queue = _queue(row)
+            queue = _queue(row, database.services)
             if (before := old.get(queue.queue_id)) is not None:
                 before.define(queue)
                 queue = before
@@ -308,7 +308,7 @@ class Reader:
         queue.log = [f"{row['LogDate']:%Y-%m-%d %H:%M:%S} {row['Text']}" for row in newest]
 
 
-def _queue(row: Mapping[str, Any]) -> Queue:
+def _queue(row: Mapping[str, Any], services: Mapping[str, int]) -> Queue:
     principal = row["execute_as_principal_id"]
     instance = str(row["notification_instance"] or "").lower()
     return Queue(
@@ -327,7 +327,7 @@ def _queue(row: Mapping[str, Any]) -> Queue:
         notification=row["notification_name"],
         notification_service=row["notification_service"],
         notification_is_local=instance in ("current database", str(row["service_broker_guid"]).lower()),
-        notification_service_exists=row["notification_service_id"] is not None,
+        notification_service_exists=row["notification_service"] in services,
     )
 
 

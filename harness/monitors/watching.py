@@ -38,24 +38,24 @@ class Watched:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._look: Future[Server | MachineFailure] | None = None
+        self.under_way: Future[Server | MachineFailure] | None = None
         self._asked_at = 0.0
         self.shown: RenderableType = ""  # of the last look
 
     def look(self) -> Future[Server | MachineFailure]:
         """Begin a look, unless one is under way."""
-        if self._look is None:
+        if self.under_way is None:
             self._asked_at = time.monotonic()
-            self._look = interruption.begin(partial(_look, self._reader))
-        return self._look
+            self.under_way = interruption.begin(partial(_look, self._reader))
+        return self.under_way
 
     def found(self) -> Server | str:
         """Return what the look found, or why there is nothing."""
-        assert self._look is not None
-        if not self._look.done():
+        assert self.under_way is not None
+        if not self.under_way.done():
             silent_s = time.monotonic() - self._asked_at
             return f"no answer for {silent_s:.0f} s, shown as it was: {self._reader.place}"
-        look, self._look = self._look.result(), None
+        look, self.under_way = self.under_way.result(), None
         if isinstance(look, Server):
             return look
         self.shown = ""
@@ -70,14 +70,18 @@ def watch(
         reader.look()
     watched = [Watched(reader) for reader in readers]
     costs_s: deque[float] = deque(maxlen=_COSTS_KEPT)
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        while not is_over():
-            begun = time.monotonic()
-            shown, cost_s = frame(watched, console)
-            live.update(shown, refresh=True)
-            costs_s.append(cost_s)
-            period_s = max(every_s, statistics.median(costs_s) / LOOKS_SHARE)
-            _pause(begun + period_s - time.monotonic())
+    try:
+        with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+            while not is_over():
+                begun = time.monotonic()
+                shown, cost_s = frame(watched, console)
+                live.update(shown, refresh=True)
+                costs_s.append(cost_s)
+                period_s = max(every_s, statistics.median(costs_s) / LOOKS_SHARE)
+                _pause(begun + period_s - time.monotonic())
+    finally:
+        # A process whose threads are inside a driver when it ends may crash.
+        interruption.cancel([one.under_way for one in watched if one.under_way is not None])
 
 
 def frame(watched: Sequence[Watched], console: Console) -> tuple[RenderableType, float]:

@@ -8,7 +8,7 @@ Columns:   schema_name, queue_name, queue_id (int), table_id (int: the internal 
            is_enqueue_enabled, is_retention_enabled, is_poison_message_handling_enabled, is_activation_enabled,
            activation_procedure, procedure_id (NULL: not found), execute_as_principal_id (-2: owner), execute_as_name
            (NULL: not found), max_readers (smallint), notification_name, notification_service, notification_instance,
-           notification_service_id (NULL: not in this database), is_broker_enabled, service_broker_guid, is_owner (int)
+           is_broker_enabled, service_broker_guid, is_owner (int)
 */
 SELECT
     s.name AS schema_name,
@@ -28,7 +28,6 @@ SELECT
     n.name AS notification_name,
     n.service_name AS notification_service,
     n.broker_instance AS notification_instance,
-    n.service_id AS notification_service_id,
     d.is_broker_enabled,
     d.service_broker_guid,
     IS_MEMBER(N'db_owner') AS is_owner
@@ -42,11 +41,9 @@ LEFT JOIN
         e.parent_id,
         MIN(e.name) AS name,
         MIN(e.service_name) AS service_name,
-        MIN(e.broker_instance) AS broker_instance,
-        MIN(v.service_id) AS service_id
+        MIN(e.broker_instance) AS broker_instance
     FROM sys.event_notifications AS e
     JOIN sys.events AS k ON k.object_id = e.object_id AND k.type_desc = N'QUEUE_ACTIVATION'
-    LEFT JOIN sys.services AS v ON v.name = e.service_name
     WHERE e.parent_class = 1
     GROUP BY e.parent_id
 ) AS n ON n.parent_id = q.object_id

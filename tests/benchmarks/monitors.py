@@ -98,7 +98,7 @@ def main(size: Size = FULL) -> None:
         reader.close()
     print(
         f"monitors of {size.queues:,} queues with {size.queues * size.messages:,} messages: {100 * (used - idle):.2f} % of "
-        f"a core of the server (goal {GOAL:.0%}; without the view {100 * idle:.2f} %), {lasted_s / next(looks):.1f} s from "
+        f"a core of the server (goal {GOAL:.0%}; without the view {100 * idle:.2f} %), {lasted_s / next(looks):.2f} s from "
         f"look to look; the first look took {first_s:.2f} s of processor time"
     )
 

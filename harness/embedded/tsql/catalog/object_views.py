@@ -80,8 +80,9 @@ def triggers(context: Context) -> Iterator[ObjectRow]:
 
 
 def queue_row(queue: Queue) -> ObjectRow:
-    shipped = is_ms_shipped(queue.object_id)
-    return _row(queue, "SQ", "SERVICE_QUEUE", is_ms_shipped=shipped, queue=queue)
+    schema, shipped = schema_id(queue.schema), is_ms_shipped(queue.object_id)
+    of_all = queue.name, queue.object_id, schema, "SQ", "SERVICE_QUEUE", queue.create_time_ns
+    return ObjectRow(*of_all, is_ms_shipped=shipped, queue=queue)
 
 
 def queues(context: Context) -> Iterator[ObjectRow]:
