@@ -90,11 +90,12 @@ def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
             _under_way.discard(statement)
 
 
-def begin(action: Callable[[], Result]) -> Future[Result]:
-    """Call `action` in a thread of its own. Ctrl-C does not end it: `cancel` does."""
-    answer: Future[Result] = Future()
-    _start(action, answer)
-    return answer
+def start(action: Callable[[], Result], answer: Future[Result]) -> None:
+    """Call `action` in a thread of its own. Ctrl-C does not end it: `cancel` does.
+
+    The caller makes the future, and keeps it before the thread starts: Ctrl-C may come between the two.
+    """
+    threading.Thread(target=_act, args=(action, answer), daemon=True).start()
 
 
 def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[], None] = lambda: None) -> list[Result]:
@@ -105,8 +106,8 @@ def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[],
     answers: list[Future[Result]] = []
     try:
         for action in actions:
-            answers.append(Future())  # before the thread: Ctrl-C may come between the two
-            _start(action, answers[-1])
+            answers.append(Future())
+            start(action, answers[-1])
         # Not without a timeout: a signal that arrives just before the thread sleeps wakes it no more.
         while wait(answers, timeout=_LOOK_EVERY_S).not_done:
             pass
@@ -162,10 +163,6 @@ def cancel(awaited: Sequence[Future[Any]]) -> None:
 def _cancel_one(cursor: pyodbc.Cursor) -> None:
     with contextlib.suppress(Exception):
         cursor.cancel()
-
-
-def _start(action: Callable[[], Result], answer: Future[Result]) -> None:
-    threading.Thread(target=_act, args=(action, answer), daemon=True).start()
 
 
 def _act(action: Callable[[], Result], answer: Future[Result]) -> None:

@@ -42,19 +42,25 @@ class Watched:
         self._asked_at = 0.0
         self.shown: RenderableType = ""  # of the last look
 
+    @property
+    def silent_s(self) -> float:
+        """How long the server has not answered."""
+        is_awaited = self.under_way is not None and not self.under_way.done()
+        return time.monotonic() - self._asked_at if is_awaited else 0.0
+
     def look(self) -> Future[Server | MachineFailure]:
         """Begin a look, unless one is under way."""
         if self.under_way is None:
             self._asked_at = time.monotonic()
-            self.under_way = interruption.begin(partial(_look, self._reader))
+            self.under_way = Future()
+            interruption.start(partial(_look, self._reader), self.under_way)
         return self.under_way
 
     def found(self) -> Server | str:
         """Return what the look found, or why there is nothing."""
         assert self.under_way is not None
         if not self.under_way.done():
-            silent_s = time.monotonic() - self._asked_at
-            return f"no answer for {silent_s:.0f} s, shown as it was: {self._reader.place}"
+            return f"no answer for {self.silent_s:.0f} s, shown as it was: {self._reader.place}"
         look, self.under_way = self.under_way.result(), None
         if isinstance(look, Server):
             return look
@@ -86,7 +92,7 @@ def watch(
 
 def frame(watched: Sequence[Watched], console: Console) -> tuple[RenderableType, float]:
     """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
-    _await([one.look() for one in watched])
+    _await(watched)
     looks = [one.found() for one in watched]
     servers = [look for look in looks if isinstance(look, Server)]
     height = console.height // len(watched) - 1
@@ -108,10 +114,10 @@ def _look(reader: Reader) -> Server | MachineFailure:
         return error
 
 
-def _await(looks: Sequence[Future[Server | MachineFailure]]) -> None:
-    """Wait until all have ended, but not for a server that does not answer."""
-    until = time.monotonic() + _PATIENCE_S
-    while wait(looks, timeout=_SLICE_S).not_done and time.monotonic() < until:
+def _await(watched: Sequence[Watched]) -> None:
+    """Look at all, and wait for those that may still answer."""
+    looks = {one: one.look() for one in watched}
+    while wait([look for one, look in looks.items() if one.silent_s < _PATIENCE_S], timeout=_SLICE_S).not_done:
         interruption.check()
 
 

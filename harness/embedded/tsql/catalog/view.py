@@ -113,7 +113,7 @@ class View:
     of which a session that is no sysadmin gets those that `visible` lets it see.
     `since` is the first version of SQL Server that has the view. A base table can only be read over the dedicated
     administrator connection. `location` gives the %%physloc%% of a row. With `row`, a NamedTuple, `rows` gives plain
-    tuples of its fields: to make a thousand NamedTuples would take longer than all else.
+    tuples of its fields: to make a thousand NamedTuples takes as long as all else together.
     """
 
     def __init__(

@@ -141,9 +141,8 @@ class Sqlite:
         self._serial = 0
         self._held: dict[int, str | bytes] = {}  # long parameters of the statement that runs, by place
         self.connection.create_function("held", 1, self._held.__getitem__)
-        self.view_tables: dict[
-            str, ViewRows | None
-        ] = {}  # tables of views that exist, with what lies in them, if known
+        # Tables of views that exist, with what lies in them, if known
+        self.view_tables: dict[str, ViewRows | None] = {}
 
     # -- statements --------------------------------------------------------------------------------------------------
 
