@@ -7,6 +7,7 @@
   hashes passwords for the store, `attempts` slows the guessing of them.
 - `datatype_info`: the answer to every driver's first question, about data types.
 - `broker_transport`: broker to broker, over connections of their own.
+- `unproved`: places for connections at either port before the peer has proved who it is.
 - `data_folder`: who may use and read the data. `error_log_file` and `log`: the instance's error log, and the server's.
 - `serve`: `harness serve` builds the parts, recovers the store, prints a line of JSON when it listens, and ends by
   SIGTERM, with its parent, or by a bug.

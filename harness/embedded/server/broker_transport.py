@@ -1,8 +1,8 @@
 """Broker to broker over TCP: frames, many at a time in records of a 4-byte length and a msgpack list.
 
 The records of a handshake come first (`broker_handshake`): before it is done a peer is nobody, and gets little memory,
-little time and one of few places. Afterwards every record is protected. Bytes that are not what they should be close
-the connection, with one line in the log.
+little time and one of few places (`unproved`). Afterwards every record is protected. Bytes that are not what they
+should be close the connection, with one line in the log.
 
 A connection carries frames one way only, from the side that connected; answers go over a connection in the other
 direction. Everything sent in one turn of the loop leaves in one write. Nothing here waits for a slow peer: frames queue
@@ -36,6 +36,7 @@ from harness.embedded.server.broker_handshake import (
     HandshakeError,
     quoted,
 )
+from harness.embedded.server.unproved import WaitingRoom
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,8 @@ RETRY_DELAYS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 HANDSHAKE_TIMEOUT_S = 5.0
 UNWANTED_AFTER_S = 120.0  # a peer to which nothing was sent for so long is not tried again; the broker resends sooner
 
-INCOMING_MAX = 256  # connections from peers
-UNPROVED_MAX = 64  # of them, those whose handshake is not done
+BACKLOG = 512  # connections that wait to be accepted
+PEERS_MAX = 256  # connections whose handshake is done; one more ends the one that was silent the longest
 
 _LENGTH = struct.Struct(">I")
 
@@ -59,9 +60,9 @@ class BrokerTransport:
         self.loop = loop
         self.run = run  # the scheduler, after something arrived
         self.broker: Engine
-        self.incoming: dict[int, IncomingProtocol] = {}
+        self.incoming: dict[IncomingProtocol, None] = {}
+        self.unproved = WaitingRoom(loop)
         self._connections: dict[str, Connection] = {}
-        self.numbers = itertools.count(1)
         self._host = host
         self._peers: dict[Address, Peer] = {}
         self._socket: socket.socket | None = None
@@ -76,7 +77,7 @@ class BrokerTransport:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((address, port))
-            listening.listen(512)
+            listening.listen(BACKLOG)
         except OSError as error:
             listening.close()
             log.error("the Service Broker endpoint cannot listen on %s port %d: %s", address, port, error)
@@ -93,7 +94,7 @@ class BrokerTransport:
         elif self._socket is not None:
             self._socket.close()
         self._server = self._socket = self._starting = None
-        for protocol in list(self.incoming.values()):
+        for protocol in list(self.incoming):
             protocol.close()
 
     def send(self, address: Address, frames: Sequence[Frame]) -> None:
@@ -115,6 +116,13 @@ class BrokerTransport:
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.connection_id, None)
 
+    def make_room(self) -> None:
+        """Close one of too many connections from peers: links that were cut leave some on which nothing comes."""
+        proved = [protocol for protocol in self.incoming if protocol.handshake.is_done]
+        if len(proved) > PEERS_MAX:
+            oldest = min(proved, key=lambda protocol: protocol.connection.last_activity_time)
+            oldest.cut_off(f"it was silent the longest of {len(proved)}")
+
     def close(self) -> None:
         self.stop_listening()
         for peer in self._peers.values():
@@ -122,7 +130,7 @@ class BrokerTransport:
         self._peers.clear()
 
     async def _accept(self, listening: socket.socket) -> None:
-        self._server = await self.loop.create_server(lambda: IncomingProtocol(self), sock=listening)
+        self._server = await self.loop.create_server(lambda: IncomingProtocol(self), sock=listening, backlog=BACKLOG)
 
     def _allowed(self, host: str) -> str:
         """The address to listen on; ALL (no address) stands for the operator's."""
@@ -139,25 +147,20 @@ class IncomingProtocol(asyncio.Protocol):
     def __init__(self, owner: BrokerTransport) -> None:
         self._owner = owner
         self._records = RecordReader(MESSAGE_SIZE_MAX)
-        self._number = next(owner.numbers)
         self.handshake = Handshake(owner.broker.name, owner.broker.link, is_connecting=False)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._connection = self._owner.opened(is_accept=True)
+        self.connection = self._owner.opened(is_accept=True)
         host, *_ = transport.get_extra_info("peername") or ("",)  # "" if it has gone
         self._host = str(host)
-        self._timeout = self._owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "its handshake took too long")
-        others = self._owner.incoming.values()
-        unproved = sum(not other.handshake.is_done for other in others)
-        self._owner.incoming[self._number] = self
-        if unproved >= UNPROVED_MAX or len(others) > INCOMING_MAX:
-            self._end("there are too many connections")
+        self._owner.incoming[self] = None
+        self._owner.unproved.enter(self, self._host, timeout_s=HANDSHAKE_TIMEOUT_S)
 
     def data_received(self, data: bytes) -> None:
         frames: list[Frame] = []
         handshake = self.handshake
-        self._connection.received(len(data), time.time_ns())
+        self.connection.received(len(data), time.time_ns())
         try:
             for record in self._records.feed(data):
                 if handshake.is_done:
@@ -167,18 +170,19 @@ class IncomingProtocol(asyncio.Protocol):
         except HandshakeError as refusal:
             if refusal.answer:
                 self._transport.write(_framed(refusal.answer))
-            self._end(f"Connection handshake failed. {refusal}")
+            self._complain(f"Connection handshake failed. {refusal}")
+            self.close()
         except ValueError as error:
-            self._end(f"it sent something other than frames: {error}")
+            self.cut_off(f"it sent something other than frames: {error}")
         if frames:
-            self._connection.total_fragments_received += len(frames)
+            self.connection.total_fragments_received += len(frames)
             self._owner.broker.on_frames(handshake.peer, frames)
             self._owner.run()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._timeout.cancel()
-        self._owner.incoming.pop(self._number, None)
-        self._owner.closed(self._connection)
+        self._owner.unproved.leave(self)
+        self._owner.incoming.pop(self, None)
+        self._owner.closed(self.connection)
 
     def close(self) -> None:
         self._transport.close()
@@ -187,18 +191,22 @@ class IncomingProtocol(asyncio.Protocol):
         for answer in self.handshake.receive(record):
             data = _framed(answer)
             self._transport.write(data)
-            self._connection.sent(len(data), 0, time.time_ns())
+            self.connection.sent(len(data), 0, time.time_ns())
         if self.handshake.is_done:
-            self._timeout.cancel()
-            _logged_in(self._connection, self.handshake)
+            self._owner.unproved.leave(self)
+            self._owner.make_room()
+            _logged_in(self.connection, self.handshake)
             self._records.size_max = RECORD_SIZE_MAX + TAG_BYTES
 
-    def _end(self, reason: str) -> None:
+    def cut_off(self, reason: str) -> None:
+        self._complain(reason)
+        self._transport.abort()
+
+    def _complain(self, reason: str) -> None:
         peer = quoted(self.handshake.peer) if self.handshake.peer else "unnamed"
         text = f"The connection of a peer broker ({peer}, {self._host}) is closed: {reason}."
         if line := self._owner.broker.link.complaints.write(self._host, text):
             log.warning("%s", line)
-        self.close()
 
 
 class Peer:

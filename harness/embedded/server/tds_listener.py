@@ -19,6 +19,7 @@ from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Signal, Task, TaskState, Waiting
+from harness.embedded.server import unproved
 from harness.embedded.server.datatype_info import answer_batch, answer_call
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.turns import Account, Turns
@@ -44,8 +45,7 @@ from harness.embedded.tsql.requests import ClientSession
 log = logging.getLogger(__name__)
 
 LOGIN_TIMEOUT_S = 15
-LOGINS_PENDING_MAX = 256  # connections without a login; one more ends the oldest
-CONNECTIONS_MAX = len(USER_SPIDS) - LOGINS_PENDING_MAX  # with a login; fewer if the process may open fewer files
+CONNECTIONS_MAX = len(USER_SPIDS) - unproved.PLACES  # with a login; fewer if the process may open fewer files
 FILES_RESERVED = 128  # for the store, other instances, reads in other processes, and accept
 CLOSE_TIMEOUT_S = 15
 MARS = "multiple active result sets: connect without MARS_Connection or MultipleActiveResultSets"
@@ -97,7 +97,7 @@ class TdsListener:
         self.spids = spids or SessionIds()  # a parameter because several ports share them
         self.turns = turns or Turns(asyncio.get_running_loop())
         self.connections_max = connections_max or _connections_max()
-        self.pending: dict[TdsProtocol, None] = {}  # without a login, the oldest first
+        self.pending = unproved.WaitingRoom(asyncio.get_running_loop())  # without a login
         self.room = Room()
         self._server: asyncio.Server | None = None
 
@@ -107,17 +107,6 @@ class TdsListener:
         self._server = await loop.create_server(lambda: TdsProtocol(self), host, port, backlog=512)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
-
-    def begin_login(self, protocol: TdsProtocol) -> None:
-        """Note a connection without a login. The oldest of too many is closed, so that logins go on in a flood."""
-        if len(self.pending) >= LOGINS_PENDING_MAX:
-            oldest = next(iter(self.pending))
-            self.end_login(oldest)
-            oldest.abort()
-        self.pending[protocol] = None
-
-    def end_login(self, protocol: TdsProtocol) -> None:
-        self.pending.pop(protocol, None)
 
     def check_room(self) -> None:
         """Raise 17809 if as many connections as possible have a login."""
@@ -136,7 +125,7 @@ class TdsListener:
 
 def _connections_max() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(1, min(CONNECTIONS_MAX, files - FILES_RESERVED - LOGINS_PENDING_MAX))
+    return max(1, min(CONNECTIONS_MAX, files - FILES_RESERVED - unproved.PLACES))
 
 
 class TdsProtocol(asyncio.Protocol):
@@ -170,11 +159,10 @@ class TdsProtocol(asyncio.Protocol):
             flow=self._flow,
             room=listener.room,
         )
-        listener.begin_login(self)
-        self._login_timer = asyncio.get_running_loop().call_later(LOGIN_TIMEOUT_S, self._end_login_late)
+        self._name = f"a connection from {self._address}"
+        listener.pending.enter(self, self._address, timeout_s=LOGIN_TIMEOUT_S)
         self._receive = self._connection.receive
         listener.connections[self] = None
-        self._name = f"a connection from {self._address}"
 
     def data_received(self, data: bytes) -> None:
         self._arrive()
@@ -205,9 +193,8 @@ class TdsProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         listener = self._listener
         listener.connections.pop(self, None)
-        listener.end_login(self)
+        listener.pending.leave(self)
         self._connection.close()
-        self._login_timer.cancel()
         if self._authentication is not None:
             self._authentication.cancel()
         session, self._session = self._session, None
@@ -257,8 +244,8 @@ class TdsProtocol(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
-    def _end_login_late(self) -> None:
-        log.warning("%s: no login within %d s", self._name, LOGIN_TIMEOUT_S)
+    def cut_off(self, reason: str) -> None:
+        log.warning("%s is closed: %s", self._name, reason)
         self.abort()
 
     def _log_in(self, login: Login7) -> None:
@@ -306,8 +293,7 @@ class TdsProtocol(asyncio.Protocol):
             return
         self._spid, self._name = spid, f"session {spid}"
         self._account.login = login.user.lower()
-        listener.end_login(self)
-        self._login_timer.cancel()
+        listener.pending.leave(self)
         self._connection.accept_login(login, database, spid)
 
     def _refuse(self, login: Login7, error: SqlServerError) -> None:

@@ -53,16 +53,17 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
+def transport_of(broker: Broker) -> BrokerTransport:
+    transport = BrokerTransport(asyncio.get_running_loop(), host=HOST, run=lambda: None)
+    transport.broker = broker
+    return transport
+
+
 @contextlib.asynccontextmanager
 async def transports(*brokers: Broker):
     """A transport for each broker; all accept each other."""
     acquainted(*(broker.link for broker in brokers))
-    loop = asyncio.get_running_loop()
-    made = []
-    for broker in brokers:
-        transport = BrokerTransport(loop, host=HOST, run=lambda: None)
-        transport.broker = broker
-        made.append(transport)
+    made = [transport_of(broker) for broker in brokers]
     yield made
     for transport in made:
         transport.close()
@@ -252,21 +253,43 @@ def test_before_the_handshake_a_peer_has_little_time(monkeypatch):
     asyncio.run(scenario())
 
 
-def test_silent_connections_do_not_keep_the_others_out_for_long(monkeypatch):
-    monkeypatch.setattr(broker_transport, "UNPROVED_MAX", 3)
-    monkeypatch.setattr(broker_transport, "HANDSHAKE_TIMEOUT_S", 0.5)
+def test_ninety_silent_strangers_keep_no_peer_out(caplog):
+    async def scenario() -> None:
+        initiator, target = Broker("initiator"), Broker("target")
+        async with transports(initiator, target) as (_, listening):
+            address = (HOST, free_port())
+            listening.listen("", address[1])
+            silent = [await asyncio.open_connection(*address) for _ in range(90)]
+            peers = [transport_of(initiator) for _ in range(114)]
+            for peer in peers:
+                peer.send(address, [frame(1)])
+            await until(lambda: len(initiator.states) == 114)
+            assert all(is_up for _, is_up, _ in initiator.states)
+            assert any("it was the oldest of 192 from its address without a login" in one for one in caplog.messages)
+            for peer in peers:
+                peer.close()
+            for _, writer in silent:
+                writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_of_too_many_peers_the_one_that_was_silent_the_longest_makes_room(monkeypatch):
+    monkeypatch.setattr(broker_transport, "PEERS_MAX", 2)
 
     async def scenario() -> None:
         initiator, target = Broker("initiator"), Broker("target")
-        async with transports(initiator, target) as (sending, listening):
+        async with transports(initiator, target) as (_, listening):
             address = (HOST, free_port())
             listening.listen("", address[1])
-            silent = [await asyncio.open_connection(*address) for _ in range(10)]
-            await until(lambda: len(listening.incoming) == 3)
-            sending.send(address, [frame(1)])
-            await until(lambda: initiator.states and initiator.states[-1][1])
-            for _, writer in silent:
-                writer.close()
+            peers = [transport_of(initiator) for _ in range(3)]
+            for count, peer in enumerate((peers[0], peers[1], peers[0], peers[2]), start=1):
+                peer.send(address, [frame(count)])
+                await until(lambda count=count: len(target.frames) == count)
+            await until(lambda: not peers[1].connections())
+            assert peers[0].connections() and peers[2].connections()
+            for peer in peers:
+                peer.close()
 
     asyncio.run(scenario())
 

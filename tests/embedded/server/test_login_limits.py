@@ -11,7 +11,7 @@ import pytest
 
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
 from harness.embedded.runtime.tasks import Scheduler
-from harness.embedded.server import tds_listener
+from harness.embedded.server import tds_listener, unproved
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.tds_listener import TdsListener
 from harness.embedded.tds.packets import LOGIN_SIZE_MAX
@@ -29,7 +29,7 @@ class Session:
 
 
 @asynccontextmanager
-async def listening(**options: Any) -> AsyncIterator[Callable[[], Any]]:
+async def listening(**options: Any) -> AsyncIterator[Callable[..., Any]]:
     """A listener that admits everybody; yields what opens a connection to it."""
     scheduler = Scheduler(SystemClock(), lambda task, error: None)
     driver = RealTimeDriver(scheduler, asyncio.get_running_loop())
@@ -39,8 +39,8 @@ async def listening(**options: Any) -> AsyncIterator[Callable[[], Any]]:
     port = await listener.listen("127.0.0.1", 0)
     opened: list[asyncio.StreamWriter] = []
 
-    async def open_() -> Streams:
-        streams = await asyncio.open_connection("127.0.0.1", port)
+    async def open_(address: str = "127.0.0.1") -> Streams:
+        streams = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
         opened.append(streams[1])
         return streams
 
@@ -99,8 +99,8 @@ def test_a_connection_that_has_logged_in_stays(monkeypatch):
     asyncio.run(scenario())
 
 
-def test_the_oldest_of_too_many_connections_without_login_makes_room(monkeypatch):
-    monkeypatch.setattr(tds_listener, "LOGINS_PENDING_MAX", 3)
+def test_the_oldest_of_too_many_connections_without_login_makes_room(monkeypatch, caplog):
+    monkeypatch.setattr(unproved, "PLACES", 3)
 
     async def scenario() -> None:
         async with listening() as connect:
@@ -108,6 +108,20 @@ def test_the_oldest_of_too_many_connections_without_login_makes_room(monkeypatch
             assert await is_closed(first[0])
             for streams in others:
                 assert (await log_in(streams))[0] == 0xE3
+            assert "a connection from 127.0.0.1 is closed: it was the oldest of 3 without a login" in caplog.messages
+
+    asyncio.run(scenario())
+
+
+def test_an_address_with_too_many_connections_without_login_takes_no_place_of_another(monkeypatch):
+    monkeypatch.setattr(unproved, "PLACES_OF_ADDRESS", 3)
+
+    async def scenario() -> None:
+        async with listening() as connect:
+            other = await connect("127.0.0.2")
+            first, *_ = [await connect() for _ in range(4)]
+            assert await is_closed(first[0])
+            assert (await log_in(other))[0] == 0xE3
 
     asyncio.run(scenario())
 
