@@ -53,6 +53,10 @@ def test_it_logs_in(node, encrypt):
     assert node.run("login", encrypt=encrypt) == [[DATABASE, "sa", 0]]
 
 
+def test_it_logs_in_with_each_version_of_tds(node):
+    assert node.run("versions") == [[0, "x", 7]] * 4
+
+
 def test_a_wrong_password_is_refused(node):
     assert node.run("refused")["message"].startswith("Login failed for user 'sa'")
 

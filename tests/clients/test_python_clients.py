@@ -209,8 +209,8 @@ def test_freebcp_is_refused_with_a_reason(server, tmp_path):
     assert ended.returncode != 0 and "INSERT BULK" in ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("driver", [PyodbcMicrosoft, PyodbcFreetds], ids=lambda client: client.__name__)
-def test_several_results_at_once_are_refused_with_a_reason(server, tmp_path, driver):
-    client = driver(server, tmp_path)
-    with pytest.raises(client.module.Error, match="MARS_Connection"):
-        client.connect(MARS_Connection="yes")
+@pytest.mark.parametrize("kind", [PyodbcMicrosoft, PyodbcFreetds, PythonTds], ids=lambda client: client.__name__)
+def test_a_client_that_asks_for_several_results_at_once_goes_on_without(server, tmp_path, kind):
+    client = kind(server, tmp_path)
+    connection = client.connect(**({"use_mars": True} if kind is PythonTds else {"MARS_Connection": "yes"}))
+    assert client.run(connection, "SELECT 1") == [(1,)]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Signal, Task, TaskState, Waiting
@@ -48,7 +48,6 @@ LOGIN_TIMEOUT_S = 15
 CONNECTIONS_MAX = len(USER_SPIDS) - unproved.PLACES  # with a login; fewer if the process may open fewer files
 FILES_RESERVED = 128  # for the store, other instances, reads in other processes, and accept
 CLOSE_TIMEOUT_S = 15
-MARS = "multiple active result sets: connect without MARS_Connection or MultipleActiveResultSets"
 LONG_READ = 128 * 1024  # bytes at once, after which others have their turn: libuv would read one socket up to 32 times
 UNREAD_BYTES_MAX = 1024 * 1024  # of a response that wait for the client in this process; more, and the statement waits
 
@@ -249,9 +248,6 @@ class TdsProtocol(asyncio.Protocol):
         self.abort()
 
     def _log_in(self, login: Login7) -> None:
-        if self._connection.wants_mars:
-            self._refuse(login, SqlServerError(UNSUPPORTED, MARS))
-            return
         authenticator = self._listener.authenticator
         if authenticator is None or authenticator.is_known(login, self._address):
             self._admit(login)

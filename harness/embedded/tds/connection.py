@@ -1,7 +1,7 @@
 """The server's end of one TDS connection, without a socket: bytes in, requests out; responses in, bytes out.
 
 `TRANSITIONS` lists the states and the packet types allowed in each; any other packet is a `TdsProtocolError`. There is
-one request at a time: while it runs only an Attention may arrive. A login that wants more (MARS) is refused.
+one request at a time: while it runs only an Attention may arrive.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ class Connection:
         room: Room | None = None,
     ) -> None:
         self.state = ConnectionState.PRELOGIN
-        self.wants_mars = False
         self._server = server
         self._spid = 0  # of the session, once there is one
         self._flow = flow
@@ -141,9 +140,7 @@ class Connection:
         agreed = Encryption.NOT_SUPPORTED
         if encrypts:
             agreed = Encryption.REQUIRED if self._requires_encryption else Encryption.ON
-        # The login is refused. Without MARS in the answer Microsoft's ODBC driver closes the connection without a word.
-        self.wants_mars = asked.mars
-        answer = Prelogin(self._server.version, agreed, asked.mars)
+        answer = Prelogin(self._server.version, agreed, asked.is_sqlclient)
         self._write(PacketWriter(PacketType.TABULAR_RESULT, PACKET_SIZE_DEFAULT).finish(answer.encode()))
         if encrypts and wish is Encryption.NOT_SUPPORTED:
             raise TdsProtocolError("it does not encrypt, which clients from other machines must")

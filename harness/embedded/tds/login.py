@@ -1,8 +1,12 @@
 """What precedes the first request: PRELOGIN, TLS and LOGIN7.
 
-PRELOGIN ([MS-TDS] section 2.2.6.5) agrees on version and encryption. The handshake of TLS travels in PRELOGIN packets;
-what follows it is plain TLS. Only up to TLS 1.2: with 1.3 the server would send session tickets after the handshake,
-when the client no longer expects PRELOGIN packets. SQL Server offers 1.3 only with TDS 8.0, where TLS comes first.
+PRELOGIN ([MS-TDS] section 2.2.6.5) agrees on version and encryption. A client that asks for MARS goes
+on without: SqlClient if the answer is 0, Microsoft's ODBC driver if it lacks that option. At 0 this driver closes the
+connection and gives no reason. SqlClient alone sends the option FEDAUTHREQUIRED.
+
+The handshake of TLS travels in PRELOGIN packets; what follows it is plain TLS. Only up to TLS 1.2: with 1.3 the server
+would send session tickets after the handshake, when the client no longer expects PRELOGIN packets. SQL Server offers
+1.3 only with TDS 8.0, where TLS comes first.
 
 LOGIN7 (section 2.2.6.4) holds the client's name, password, database and wishes.
 """
@@ -37,6 +41,7 @@ class PreloginOption(IntEnum):
     INSTANCE = 0x02
     THREAD_ID = 0x03
     MARS = 0x04
+    FEDAUTHREQUIRED = 0x06
 
 
 class Encryption(IntEnum):
@@ -52,7 +57,7 @@ class Prelogin:
 
     version: tuple[int, int, int]  # major, minor, build
     encryption: Encryption
-    mars: bool = False
+    is_sqlclient: bool = False
 
     @classmethod
     def decode(cls, payload: bytes) -> Prelogin:
@@ -64,8 +69,8 @@ class Prelogin:
             encryption = Encryption(wish[0] & 0x7F)
         except ValueError:
             raise TdsProtocolError(f"unknown encryption option 0x{wish[0]:02X}") from None
-        mars = options.get(PreloginOption.MARS, b"") == b"\x01"
-        return cls((version[0], version[1], int.from_bytes(version[2:4], "big")), encryption, mars)
+        is_sqlclient = PreloginOption.FEDAUTHREQUIRED in options
+        return cls((version[0], version[1], int.from_bytes(version[2:4], "big")), encryption, is_sqlclient)
 
     def encode(self) -> ByteWriter:
         major, minor, build = self.version
@@ -74,7 +79,7 @@ class Prelogin:
             (PreloginOption.ENCRYPTION, bytes((self.encryption,))),
             (PreloginOption.INSTANCE, b"\0"),
             (PreloginOption.THREAD_ID, b""),
-            (PreloginOption.MARS, bytes((self.mars,))),
+            *([(PreloginOption.MARS, b"\0")] if self.is_sqlclient else []),
         ]
         out = ByteWriter()
         offset = 5 * len(options) + 1
@@ -168,7 +173,7 @@ class Login7:
             program=_text(payload, 48),
             database=_text(payload, 68),
             integrated_security=bool(flags2 & _INTEGRATED_SECURITY),
-            features=_features(payload) if flags3 & _EXTENSION else frozenset(),
+            features=_features(payload) if flags3 & _EXTENSION and tds_version >= TDS_7_4 else frozenset(),
         )
 
 

@@ -283,6 +283,6 @@ static class Scenarios
 
     static void Mars()
     {
-        try { Open("MultipleActiveResultSets=true"); } catch (SqlException error) { Print(error.Number, error.Message.Split('\n')[0]); }
+        using (var connection = Open("MultipleActiveResultSets=true")) PrintRows(connection, "SELECT 1");
     }
 }

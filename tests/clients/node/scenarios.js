@@ -28,6 +28,8 @@ const KINDS = {
   a_guid: ['UniqueIdentifier', '01B241A8-4CDE-45ED-9CC6-EAA548A341F3'],
 };
 
+const VERSIONS = ['7_2', '7_3_A', '7_3_B', '7_4'];
+
 const digits = (delta) => Math.round((delta || 0) * 1e7);
 
 const same = (a, b) =>
@@ -70,6 +72,15 @@ function tedious() {
       const connection = await open();
       const rows = await run(connection, 'SELECT DB_NAME(), SUSER_SNAME(), @@TRANCOUNT');
       connection.close();
+      return rows;
+    },
+    async versions() {
+      const rows = [];
+      for (const tdsVersion of VERSIONS) {
+        const connection = await open({ tdsVersion });
+        rows.push(...await run(connection, 'SELECT @@SPID - @@SPID, CAST(N\'x\' AS nvarchar(max)), @v', [['v', 'Int', 7]]));
+        connection.close();
+      }
       return rows;
     },
     async refused() {
@@ -213,6 +224,15 @@ function mssql() {
       const pool = await open();
       const rows = rowsOf(await pool.query('SELECT DB_NAME() AS a, SUSER_SNAME() AS b, @@TRANCOUNT AS c'));
       await pool.close();
+      return rows;
+    },
+    async versions() {
+      const rows = [];
+      for (const tdsVersion of VERSIONS) {
+        const pool = await open({ options: { encrypt: false, tdsVersion } });
+        rows.push(...rowsOf(await pool.request().input('v', sql.Int, 7).query('SELECT @@SPID - @@SPID AS a, CAST(N\'x\' AS nvarchar(max)) AS b, @v AS c')));
+        await pool.close();
+      }
       return rows;
     },
     async refused() {

@@ -79,6 +79,15 @@ def test_an_old_protocol_version_is_refused():
         Login7.decode(bytes(payload))
 
 
+@pytest.mark.parametrize("version", [0x72090002, 0x730A0003, 0x730B0003])
+def test_the_bit_of_extensions_means_nothing_before_tds_7_4(version):
+    payload = bytearray(payloads("microsoft_login")[1])
+    payload[4:8] = version.to_bytes(4, "little")
+    payload[27] |= 0x10  # tedious sets it, and has no extensions
+    payload[56:60] = bytes(4)
+    assert Login7.decode(bytes(payload)).features == frozenset()
+
+
 def test_bulk_load_is_refused_and_the_connection_stays_usable():
     connection = logged_in()
     (request,) = connection.receive(packet(PacketType.BULK_LOAD, b"rows"))
