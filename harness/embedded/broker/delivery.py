@@ -75,7 +75,12 @@ def xml_problem(body: bytes | None) -> str:
 
 
 class Deadlines:
-    """A heap of deadlines (UTC) and one timer of the scheduler for the earliest.
+    """A heap of deadlines and one timer of the scheduler for the earliest.
+
+    A statement gives a duration ("the amount of time to wait"); catalog views and the store have a moment in UTC ("the
+    time at which" a message is sent). They are the same until somebody sets the wall clock. Then whichever comes first
+    counts: a clock that is set back delays nothing, and one that is set forward makes due what it has passed. After a
+    restart only the moment is known. No source says what SQL Server does when its clock is set.
 
     No entry is removed early: the action at a deadline checks whether it still applies.
     """
@@ -83,8 +88,10 @@ class Deadlines:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.due: Callable[[Deadline, ConversationEndpoint, int], None] = lambda what, endpoint, due_ns: None
-        self._moments: list[tuple[int, int, Deadline, ConversationEndpoint]] = []
+        # When it is due, a serial number, when its time has passed, and its moment in UTC, which identifies it.
+        self._entries: list[tuple[int, int, int, int, Deadline, ConversationEndpoint]] = []
         self._serial = 0
+        scheduler.on_wall_clock_set = self._look
         self._timer: Timer | None = None
         self._timer_due_ns = 0
 
@@ -113,27 +120,37 @@ class Deadlines:
 
     def _at(self, utc_ns: int, what: Deadline, endpoint: ConversationEndpoint) -> None:
         self._serial += 1
-        heapq.heappush(self._moments, (utc_ns, self._serial, what, endpoint))
-        if self._timer is None or utc_ns < self._timer_due_ns:
+        clock = self._scheduler.clock
+        due_ns = utc_ns + clock.now_ns - clock.utc_ns()
+        heapq.heappush(self._entries, (due_ns, self._serial, due_ns, utc_ns, what, endpoint))
+        if self._timer is None or due_ns < self._timer_due_ns:
             self._arm()
+
+    def _look(self) -> None:
+        clock = self._scheduler.clock
+        behind_ns = clock.now_ns - clock.utc_ns()
+        self._entries = [
+            (min(passed_ns, utc_ns + behind_ns), serial, passed_ns, utc_ns, what, endpoint)
+            for _, serial, passed_ns, utc_ns, what, endpoint in self._entries
+        ]
+        heapq.heapify(self._entries)
+        self._arm()
 
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._moments:
-            clock = self._scheduler.clock
-            self._timer_due_ns = self._moments[0][0]
-            due_ns = clock.now_ns + max(0, self._timer_due_ns - clock.utc_ns())
-            self._timer = self._scheduler.call_at(due_ns, self._fire)
+        if self._entries:
+            self._timer_due_ns = self._entries[0][0]
+            self._timer = self._scheduler.call_at(self._timer_due_ns, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
-        now_ns = self._scheduler.clock.utc_ns()
-        while self._moments and self._moments[0][0] <= now_ns:
-            due_ns, _, what, endpoint = heapq.heappop(self._moments)
+        now_ns = self._scheduler.clock.now_ns
+        while self._entries and self._entries[0][0] <= now_ns:
+            *_, utc_ns, what, endpoint = heapq.heappop(self._entries)
             if not endpoint.incoming.is_gone:
-                self.due(what, endpoint, due_ns)
+                self.due(what, endpoint, utc_ns)
         self._arm()
 
 

@@ -8,11 +8,16 @@ import time
 
 from harness.embedded.runtime.tasks import SECOND, Scheduler, first_due_ns
 
+# Python's monotonic clock stands still on Linux while the machine is suspended.
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+LOOK_NS = SECOND
+STEP_NS = SECOND // 10  # less is how a wall clock is corrected all the time
+
 
 class SystemClock:
     @property
     def now_ns(self) -> int:
-        return time.monotonic_ns()
+        return time.clock_gettime_ns(_MONOTONIC)
 
     def utc_ns(self) -> int:
         return time.time_ns()
@@ -24,7 +29,11 @@ class SystemEntropy:
 
 
 class RealTimeDriver:
-    """Runs a scheduler in an asyncio loop: soon after work appears, and when the next timer is due."""
+    """Runs a scheduler in an asyncio loop: soon after work appears, and when the next timer is due.
+
+    It also looks at the clocks once a second, because the loop's delays know neither of a suspended machine nor of a
+    wall clock that is set.
+    """
 
     def __init__(self, scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
         self._scheduler = scheduler
@@ -32,6 +41,7 @@ class RealTimeDriver:
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._later_due_ns = 0
+        self._ahead_ns = self._wall_ahead_ns()
         self._runs_next = False  # without a turn of the loop
         scheduler.on_ready = scheduler.on_timer = self.run_soon
 
@@ -57,13 +67,23 @@ class RealTimeDriver:
 
     def _set_alarm(self) -> None:
         due_ns = first_due_ns(self._scheduler.timers)
-        if due_ns is None or (self._later is not None and self._later_due_ns == due_ns):
-            return
         if self._later is not None:
+            if due_ns is None or self._later_due_ns <= due_ns:
+                return
             self._later.cancel()
-        delay_s = max(0, due_ns - self._scheduler.clock.now_ns) / SECOND
-        self._later, self._later_due_ns = self._loop.call_later(delay_s, self._alarm), due_ns
+        now_ns = self._scheduler.clock.now_ns
+        look_ns = now_ns + LOOK_NS
+        self._later_due_ns = look_ns if due_ns is None else min(due_ns, look_ns)
+        self._later = self._loop.call_later(max(0, self._later_due_ns - now_ns) / SECOND, self._alarm)
 
     def _alarm(self) -> None:
         self._later = None
+        ahead_ns = self._wall_ahead_ns()
+        if abs(ahead_ns - self._ahead_ns) > STEP_NS:
+            self._ahead_ns = ahead_ns
+            self._scheduler.on_wall_clock_set()
         self._run()
+
+    def _wall_ahead_ns(self) -> int:
+        clock = self._scheduler.clock
+        return clock.utc_ns() - clock.now_ns

@@ -29,7 +29,8 @@ class Clock(Protocol):
 
     @property
     def now_ns(self) -> int:
-        """Monotonic, from any origin: for durations and deadlines. A property, because tasks read it all the time."""
+        """Monotonic, from any origin: for durations and deadlines. It counts time in which the machine is suspended.
+        A property, because tasks read it all the time."""
         ...
 
     def utc_ns(self) -> int:
@@ -113,8 +114,9 @@ class Scheduler:
     """Runs tasks when a driver calls `run` (see the package docstring).
 
     `on_error` gets the exception of a task that nobody joins. `on_ready` and `on_timer` are called when a task becomes
-    ready or a timer is set while the scheduler is idle, so that a real-time driver can run it soon. Schedulers that
-    share a clock may share a heap of timers; at one moment the scheduler with the lower `order` comes first.
+    ready or a timer is set while the scheduler is idle, so that a real-time driver can run it soon. The driver calls
+    `on_wall_clock_set` when UTC has moved against the monotonic time. Schedulers that share a clock may share a heap of
+    timers; at one moment the scheduler with the lower `order` comes first.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class Scheduler:
         self.clock = clock
         self.on_ready: Callable[[], None] = lambda: None
         self.on_timer: Callable[[], None] = lambda: None
+        self.on_wall_clock_set: Callable[[], None] = lambda: None
         self.order = order
         self.current: Task | None = None  # the task that runs now
         self._on_error = on_error

@@ -26,9 +26,10 @@ class VirtualClock:
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.epoch_utc_ns = EPOCH_UTC_NS
 
     def utc_ns(self) -> int:
-        return EPOCH_UTC_NS + self.now_ns
+        return self.epoch_utc_ns + self.now_ns
 
 
 class SeededEntropy:

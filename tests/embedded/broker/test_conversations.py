@@ -1,12 +1,14 @@
 """Conversations inside one instance: verbs, states, errors."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.embedded.broker import ddl_databases, ddl_network, ddl_services, system_objects
 from harness.embedded.broker.database import FIRST_PAGE
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
-from tests.embedded.broker.world import C, M, Q, S, bodies, handle_of, kinds
+from tests.embedded.broker.world import C, M, Q, S, World, bodies, handle_of, kinds
 
 _ON, _OFF = QueueOptions(status=True), QueueOptions(status=False)
 
@@ -501,6 +503,22 @@ def test_a_timer_puts_its_message_before_all_others_in_its_own_queue(world, here
     rows = here.receive()
     assert kinds(rows) == ["DialogTimer", M] and handle_of(rows[0]) == handle
     assert here.endpoint(handle).dialog_timer is None
+
+
+@given(st.lists(st.tuples(st.integers(-200, 200), st.integers(1, 100)), max_size=6))
+def test_a_timer_fires_when_its_time_has_passed_or_the_wall_clock_reaches_its_moment(changes):
+    world = World()
+    here = world.instance("here")
+    handle = here.begin()
+    here.run(here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 200)))
+    passed_s = wall_s = 0
+    is_due = False
+    for step_s, duration_s in changes:
+        world.set_wall_clock(step_s, here)
+        world.run_for(duration_s)
+        passed_s, wall_s = passed_s + duration_s, wall_s + step_s + duration_s
+        is_due = is_due or passed_s >= 200 or wall_s >= 200
+        assert here.queue.depth == is_due
 
 
 def test_an_exceeded_lifetime_raises_an_error_on_both_sides(world, here):

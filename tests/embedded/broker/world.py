@@ -266,6 +266,12 @@ class World:
     def run_for(self, seconds: float) -> None:
         self.driver.run_for(seconds)
 
+    def set_wall_clock(self, seconds: float, *instances: Instance) -> None:
+        """Sets the wall clock of these instances forward, or back."""
+        self.clock.epoch_utc_ns += round(seconds * 1e9)
+        for instance in instances:
+            instance.engine.scheduler.on_wall_clock_set()
+
     def now_s(self) -> float:
         return self.clock.now_ns / 1e9
 

@@ -44,7 +44,7 @@ def _master_files(context: Context) -> Iterator[SimpleNamespace]:
 
 def _file_statistics(context: Context, database_id: Any, file_id: Any) -> Iterator[SimpleNamespace]:
     engine = context.engine
-    sample_ms = (engine.clock.utc_ns() - context.instance.started_ns) // MILLISECOND
+    sample_ms = engine.clock.now_ns // MILLISECOND
     for row in _master_files(context):
         number = row.database.database_id
         if row.file.file_id == LOG_FILE and database_id in (None, number) and file_id in (None, LOG_FILE):

@@ -32,9 +32,8 @@ def _usage(context: Context) -> list[Usage]:
 
 
 def _usage_since_start(context: Context) -> list[SimpleNamespace]:
-    clock, started_ns = context.engine.clock, context.instance.started_ns
-    ms_ticks = (clock.utc_ns() - started_ns) // MILLISECOND
-    return [SimpleNamespace(usage=context.instance.usage(), sqlserver_start_time=started_ns, ms_ticks=ms_ticks)]
+    instance, ms_ticks = context.instance, context.engine.clock.now_ns // MILLISECOND
+    return [SimpleNamespace(usage=instance.usage(), sqlserver_start_time=instance.started_ns, ms_ticks=ms_ticks)]
 
 
 def _schedulers(context: Context) -> list[SimpleNamespace]:
