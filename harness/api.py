@@ -65,7 +65,10 @@ def open_lab(
     `endpoint_encryption`, `driver` and `workload`. `tell` gets a line for each long step. Raises UsageFailure or
     MachineFailure.
     """
-    with _named_as_keywords(), _opened(settings, settings_file, initiators, server_version, tell) as (_, lab):
+    with (
+        _named_as_keywords(),
+        _opened(settings, settings_file, initiators, server_version, tell, for_sweep=False) as (_, lab),
+    ):
         yield lab
 
 
@@ -81,7 +84,7 @@ def examine_lab(
     """Open a lab, examine services and links as every sweep does before its first cell, and return all findings.
 
     The worst is first. A finding has `severity` (`error`, `warning`, `information`), `instance`, `check`, `text` and
-    `remedy`. Settings and errors are those of `open_lab`.
+    `remedy`. Settings and errors are those of `open_lab`; `server_version` is by default the newest of a sweep.
     """
     from harness import doctor
     from harness.sweep import selected_cells
@@ -234,12 +237,16 @@ def _opened(
     initiators: int | str,
     server_version: str | None,
     tell: Tell,
+    *,
+    for_sweep: bool = True,
 ) -> Iterator[tuple[Selection, Lab]]:
     from harness import lab as lab_package
     from harness.lab import interruption, opening
     from harness.sweep import selected_cells
 
     chosen = opening.select_lab(_plain(settings), settings_file=_path(settings_file))
+    if server_version is None and not for_sweep:
+        server_version = chosen.topology.versions[-1]
     axes = selected_cells.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
     tell(chosen.first_line)
     with (

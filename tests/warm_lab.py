@@ -66,7 +66,7 @@ def warm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     Two new ones cost each lab 1.2 s of a processor. It is not for tests of how instances start or end.
     """
-    running, version = embedded_instances.running, embedded_instances.VERSIONS[-1]
+    running, version = embedded_instances.running, embedded_instances.SWEEP_VERSIONS[-1]
 
     @contextlib.contextmanager
     def lent(*, directory: Path, **asked: Any) -> Iterator[Lab]:

@@ -41,7 +41,7 @@ def walk(*, initiators: str, server_version: str | None, settings_file: Path | N
 
     lab = {"settings_file": settings_file, **options}
     selected = opening.select_lab(options, settings_file=settings_file)
-    version = server_version or selected.topology.versions[-1]
+    version = server_version or selected.topology.sweep_versions[-1]
     with _step(1, "an ODBC driver for SQL Server is installed"):
         _driver(selected.settings.driver)
     with _step(2, "the lab opens, and the doctor finds no error"):

@@ -149,7 +149,7 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
 @click.command(epilog=EXIT_CODES, short_help="Examine a lab: what would go wrong, and the remedy.")
 @settings_options(*LAB_OPTIONS, "workload", "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
-@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the newest of a sweep).")
 @click.option(
     "--first-run", is_flag=True, help="Walk the checklist of a first run: driver, lab, two cells, evidence, report."
 )

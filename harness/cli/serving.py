@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors, say
+from harness.embedded.versions import NEWEST, PRODUCTS
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
@@ -36,7 +37,14 @@ from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure
     metavar="DIR",
     help="Folder for its data.",
 )
-@click.option("--version", "server_version", default="2008", show_default=True, help="Version of SQL Server it plays.")
+@click.option(
+    "--version",
+    "server_version",
+    type=click.Choice(list(PRODUCTS)),
+    default=NEWEST,
+    show_default=True,
+    help="Version of SQL Server it plays.",
+)
 @click.option(
     "--certificate",
     type=PATH,
@@ -51,12 +59,12 @@ from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure
 def serve(**options: Any) -> None:
     """Run one instance of the embedded Service Broker: a small server that SQL Server's drivers connect to.
 
-    HARNESS_SA_PASSWORD in the environment is the password of the login sa. When the server is ready it prints its
+    HARNESS_PASSWORD in the environment is the password of the login sa. When the server is ready it prints its
     address as one line of JSON.
 
     \b
     Example:
-      HARNESS_SA_PASSWORD=secret harness serve --port 1433 --data /tmp/broker
+      HARNESS_PASSWORD=secret harness serve --port 1433 --data /tmp/broker
     """
     with one_line_errors():
         _refuse_compiled_sqlglot()

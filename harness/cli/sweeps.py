@@ -130,7 +130,7 @@ def _on_page(console: Reporter, port: int | None) -> Iterator[Reporter]:
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
 @click.option("--dialog-ratio", metavar="N", help="1, or any other such as 150: use every 150th dialog (default 150).")
 @click.option("--payload", "payload_bytes", metavar="BYTES", help="Bytes a message, such as 4000 or 8KB (default 100).")
-@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the newest of a sweep).")
 def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
     """Run one cell and print its numbers.
 
@@ -158,7 +158,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
 @settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS, "settings")
 @click.option("--port", default=WEB_PORT, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--initiators", metavar="N", help="How many initiators the lab has (default those of the lab, or 3).")
-@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the newest of a sweep).")
 def ui(
     port: int, initiators: str | None, server_version: str | None, settings_file: Path | None, **options: Any
 ) -> None:
@@ -325,8 +325,8 @@ def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) 
     Each of the first steps adds a recommendation to the step before: a dialog per message, dialogs reused, RECEIVE TOP
     (n), readers that stay, readers per core, the 150 trick. Each of the others leaves one out: RECEIVE TOP (1), readers
     that end at once, one reader, one conversation for all, one message per conversation, no warm-up. The steps run on
-    the lab's newest version, for the times in the scenario. `--lab simulated` is a model of the paper's hardware in
-    virtual time; its numbers are not SQL Server's.
+    the newest version of a sweep, for the times in the scenario. `--lab simulated` is a model of the paper's hardware
+    in virtual time; its numbers are not SQL Server's.
 
     `--scenario variants` compares other set-ups with the paper's instead: tables without a key, no ORDER BY in the
     receiving procedure, no EXECUTE AS in the sending one, queues that retain messages, batch processing.

@@ -21,13 +21,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.embedded.versions import PRODUCTS
 from harness.lab import placement
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login
 from harness.lab.processes import Child, ChildError, stop_all
+from harness.matrix import PAPER_VERSIONS
 
 HOST = "127.0.0.1"
-VERSIONS = ("2005", "2008")
+VERSIONS = tuple(PRODUCTS)
+SWEEP_VERSIONS = PAPER_VERSIONS
 _INITIATOR_NICENESS = 5  # a third of the target's weight where both want a processor
 _READY_TIMEOUT_S = 30.0
 # LISTENER_PORT must be within 1024 to 32767; from 32768 on the kernel assigns ports to clients.
@@ -89,7 +92,7 @@ def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
         name,
         [sys.executable, "-m", "harness", "serve", *words, "--with-parent", "--throwaway"],
         log=directory / "logs" / f"{name}.log",
-        environment={"HARNESS_SA_PASSWORD": password},
+        environment={"HARNESS_PASSWORD": password},
         pipe_stdout=True,
         niceness=0 if name == SIDES[0][0] else _INITIATOR_NICENESS,
     )

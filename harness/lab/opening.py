@@ -59,7 +59,7 @@ class Topology:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions of SQL Server that this topology offers, those of a sweep first."""
+        """The versions of SQL Server that this topology offers, the oldest first."""
         if self.lab_file is not None:
             return (self.lab_file.version,)
         return embedded_instances.VERSIONS if self.place == "embedded" else containers.VERSIONS
@@ -67,7 +67,9 @@ class Topology:
     @property
     def sweep_versions(self) -> tuple[str, ...]:
         """The version axis of a sweep."""
-        return containers.SWEEP_VERSIONS if self.place == "containers" else self.versions
+        if self.lab_file is not None:
+            return self.versions
+        return embedded_instances.SWEEP_VERSIONS if self.place == "embedded" else containers.SWEEP_VERSIONS
 
     @property
     def holds_all_versions(self) -> bool:

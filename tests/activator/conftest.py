@@ -65,7 +65,7 @@ class Site:
             "server",
             [sys.executable, "-m", "harness", "serve", "--port", str(self.port), "--data", "data", "--throwaway"],
             log=self.folder / "server.log",
-            environment={"HARNESS_SA_PASSWORD": self.password},
+            environment={"HARNESS_PASSWORD": self.password},
             pipe_stdout=True,
         )
         read_ready_line(self.server)

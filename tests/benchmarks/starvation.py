@@ -82,7 +82,7 @@ def instance() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
             [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", folder],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "HARNESS_SA_PASSWORD": PASSWORD},
+            env={**os.environ, "HARNESS_PASSWORD": PASSWORD},
         )
         assert process.stdout is not None
         try:

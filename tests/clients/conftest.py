@@ -19,7 +19,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(data), "--version", "2022"]
     process = subprocess.Popen(
         command,
-        env=os.environ | {"HARNESS_SA_PASSWORD": PASSWORD},
+        env=os.environ | {"HARNESS_PASSWORD": PASSWORD},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -56,7 +56,7 @@ class Server:
 def embedded(folder: Path) -> Iterator[Server]:
     password = Secret(secrets.token_urlsafe(16))
     command = [sys.executable, "-m", "harness", "serve", "--name", NAME, "--port", "0", "--data", str(folder)]
-    environment = {"HARNESS_SA_PASSWORD": password}
+    environment = {"HARNESS_PASSWORD": password}
     with Child(NAME, command, log=Path(folder, "log"), environment=environment, pipe_stdout=True) as child:
         ready = json.loads(child.read_line(timeout_s=30))
         origin = "harness serve"

@@ -37,7 +37,8 @@ def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) ->
         assert not any(password in line for line in printed)
         code = next(line for line in printed if line.startswith("pyodbc.connect("))
         connection = eval(code, {"pyodbc": pyodbc, "open": open})
-        assert connection.execute("SELECT DB_NAME();").fetchval() == "SSBTarget"
+        database, version = connection.execute("SELECT DB_NAME(), SERVERPROPERTY('ProductVersion');").fetchone()
+        assert (database, version.partition(".")[0]) == ("SSBTarget", "17")
         connection.close()
         children = children_of(process.pid)
         assert len(children) == 2

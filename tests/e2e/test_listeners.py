@@ -65,7 +65,7 @@ def harness(*words: str, until: str) -> Iterator[tuple[subprocess.Popen, list[st
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "HARNESS_SA_PASSWORD": PASSWORD},
+        env={**os.environ, "HARNESS_PASSWORD": PASSWORD},
     )
     with process:
         assert process.stdout is not None

@@ -136,7 +136,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
 
         def password() -> str | None:
             servers = (child for child in children_of(process.pid) if "serve" in command_line(child))
-            return next((word for one in servers if (word := environment(one).get("HARNESS_SA_PASSWORD"))), None)
+            return next((word for one in servers if (word := environment(one).get("HARNESS_PASSWORD"))), None)
 
         secret = wait_until(password)
         assert secret is not None

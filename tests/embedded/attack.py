@@ -54,7 +54,7 @@ class Server:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(folder / "data"), "--with-parent"],
             cwd=ROOT,
-            env={**os.environ, "HARNESS_SA_PASSWORD": PASSWORD},
+            env={**os.environ, "HARNESS_PASSWORD": PASSWORD},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

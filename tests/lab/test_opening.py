@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.cli.serving import serve
 from harness.lab import opening
 from harness.settings import TIMES, SettingsError
 
@@ -38,6 +39,12 @@ def test_the_version_axis_depends_on_the_lab() -> None:
     assert chosen(docker=False).settings.server_versions == ("2005", "2008")
     assert chosen(docker=True).settings.server_versions == ("2022", "2025")
     assert chosen(docker=True, server_versions="2017 2019").settings.server_versions == ("2017", "2019")
+
+
+def test_the_embedded_lab_opens_as_each_version_that_an_instance_plays() -> None:
+    [version] = [option for option in serve.params if option.name == "server_version"]
+    assert opening.Topology().versions == version.type.choices
+    assert opening.Topology().versions[-1] == version.default
 
 
 def test_a_version_that_the_lab_does_not_have_names_the_nearest() -> None:

@@ -73,7 +73,7 @@ class Engine:
             [*command, "--data", str(self._folder)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=child_environment({"HARNESS_SA_PASSWORD": self.environment["MSSQL_SA_PASSWORD"]}),
+            env=child_environment({"HARNESS_PASSWORD": self.environment["MSSQL_SA_PASSWORD"]}),
         )
         assert self._instance.stdout is not None
         self._port = json.loads(self._instance.stdout.readline())["port"]

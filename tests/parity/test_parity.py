@@ -44,7 +44,7 @@ def against(command: list[str], folder: Path) -> tuple[subprocess.CompletedProce
     """Compare with the server that a command starts; the output and the page."""
     password = secrets.token_urlsafe(16)
     serve = [sys.executable, "-m", *command]
-    environment = {"HARNESS_SA_PASSWORD": password}
+    environment = {"HARNESS_PASSWORD": password}
     with Child("stand-in", serve, log=folder / "log", environment=environment, pipe_stdout=True) as child:
         port = json.loads(child.read_line(timeout_s=120))["port"]
         place = {"CONFORMANCE_SERVER": f"127.0.0.1,{port}", "CONFORMANCE_PASSWORD": password}
@@ -94,7 +94,7 @@ def test_with_a_refused_password_it_prints_one_line_and_ends_with_exit_code_3(tm
         "--data",
         str(tmp_path / "data"),
     ]
-    environment = {"HARNESS_SA_PASSWORD": secrets.token_urlsafe(16)}
+    environment = {"HARNESS_PASSWORD": secrets.token_urlsafe(16)}
     with Child("other", serve, log=tmp_path / "log", environment=environment, pipe_stdout=True) as child:
         port = json.loads(child.read_line(timeout_s=120))["port"]
         wrong = {"CONFORMANCE_SERVER": f"127.0.0.1,{port}", "CONFORMANCE_PASSWORD": "wrong"}

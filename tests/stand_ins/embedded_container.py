@@ -60,7 +60,7 @@ class Process:
                     os.dup2(descriptor, number)
                 os.closerange(3, os.sysconf("SC_OPEN_MAX"))
                 ctypes.CDLL(None).prctl(_PR_SET_NAME, given["hostname"].encode())
-                os.environ["HARNESS_SA_PASSWORD"] = password
+                os.environ["HARNESS_PASSWORD"] = password
                 code = main(given)
             finally:
                 sys.stdout.flush()

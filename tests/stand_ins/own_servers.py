@@ -60,7 +60,7 @@ class Server:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=child_environment({"HARNESS_SA_PASSWORD": PASSWORD}),
+                env=child_environment({"HARNESS_PASSWORD": PASSWORD}),
             )
         if wait:
             self.wait_until_ready()

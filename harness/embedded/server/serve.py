@@ -47,14 +47,15 @@ from harness.embedded.server.turns import OTHERS_SHARE_OF_ACTIVATED, Account, Tu
 from harness.embedded.store import FileStore, UnreadableStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
-from harness.embedded.tsql.instance.properties import PRODUCTS, product
 from harness.embedded.tsql.requests import install_activation
 from harness.embedded.tsql.storage.tables import database_of
+from harness.embedded.versions import NEWEST, product
 from harness.failures import UsageFailure
 
 log = logging.getLogger(__name__)
 
-PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
+PASSWORD_VARIABLE = "HARNESS_PASSWORD"
+OLD_PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
 OK, INTERNAL_ERROR = 0, 70
 LOOPBACK = "127.0.0.1"
 # Messages and rows live long and form no cycles. With Python's own thresholds (700, 10, 10) a collection stops a
@@ -67,7 +68,7 @@ def main(
     name: str,
     port: int,
     data: Path,
-    server_version: str = "2008",
+    server_version: str = NEWEST,
     host: str = "127.0.0.1",
     admin_port: int | None = None,
     certificate: Path | None = None,
@@ -81,10 +82,11 @@ def main(
     flood = server_log.start()
     if with_parent:
         die_with_parent()
-    if server_version not in PRODUCTS:
-        raise UsageFailure(f"unknown version {server_version} of SQL Server: choose one of {', '.join(PRODUCTS)}")
-    # Removed from the environment so that no child process inherits it.
-    password = os.environ.pop(PASSWORD_VARIABLE, "")
+    # Removed from the environment so that no child process inherits them.
+    password, old_password = (os.environ.pop(name, "") for name in (PASSWORD_VARIABLE, OLD_PASSWORD_VARIABLE))
+    if old_password and not password:
+        log.warning("set %s: this release is the last that reads %s", PASSWORD_VARIABLE, OLD_PASSWORD_VARIABLE)
+        password = old_password
     if not password:
         raise UsageFailure(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
     if certificate_key is not None and certificate is None:

@@ -30,7 +30,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     started: list[subprocess.Popen] = []
 
     def start(*words: str, password: str = PASSWORD, data: Path = tmp_path / "data", **options) -> subprocess.Popen:
-        environment = {**os.environ, "HARNESS_SA_PASSWORD": password}
+        environment = {**os.environ, "HARNESS_PASSWORD": password}
         command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(data), *words]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
@@ -100,7 +100,7 @@ def test_with_parent_it_ends_when_its_parent_is_killed(serve, tmp_path):
     parent = subprocess.Popen(
         [sys.executable, "-c", script, sys.executable, *words],
         stdout=subprocess.PIPE,
-        env={**os.environ, "HARNESS_SA_PASSWORD": PASSWORD},
+        env={**os.environ, "HARNESS_PASSWORD": PASSWORD},
     )
     child = psutil.Process(int(parent.stdout.readline()))
     parent.kill()
@@ -127,7 +127,16 @@ def test_two_servers_cannot_share_a_folder(serve):
 
 
 def test_it_does_not_start_without_a_password(serve):
-    assert "HARNESS_SA_PASSWORD is not set" in refusal(serve(password=""), exit_code=2)
+    assert "HARNESS_PASSWORD is not set" in refusal(serve(password=""), exit_code=2)
+
+
+def test_the_old_name_of_the_password_is_read_and_the_log_says_so(serve, monkeypatch):
+    monkeypatch.setenv("HARNESS_SA_PASSWORD", PASSWORD)
+    process = serve(password="")
+    connected(ready(process)["port"], "sa", PASSWORD).close()
+    process.terminate()
+    _, log = process.communicate(timeout=120)
+    assert b"set HARNESS_PASSWORD: this release is the last that reads HARNESS_SA_PASSWORD" in log
 
 
 def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(serve, tmp_path):
@@ -222,7 +231,7 @@ def test_beyond_this_machine_clients_that_do_not_encrypt_are_refused_and_the_log
         options = bytes.fromhex("00 000b 0006 01 0011 0001 ff 080000000000 02")  # version; no encryption
         client.sendall(bytes([0x12, 1, 0, 8 + len(options), 0, 0, 0, 0]) + options)
         answer = client.recv(100)
-        assert answer[8 + 26 + 6] == 3, "encryption is required"
+        assert answer[8 + 21 + 6] == 3, "encryption is required"
         assert client.recv(100) == b"", "and the connection is closed"
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)

@@ -69,7 +69,7 @@ def instance() -> Iterator[Instance]:
         process = subprocess.Popen(
             [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(Path(folder) / "data")],
             stdout=subprocess.PIPE,
-            env={**os.environ, "HARNESS_SA_PASSWORD": PASSWORD},
+            env={**os.environ, "HARNESS_PASSWORD": PASSWORD},
         )
         try:
             port = json.loads(process.stdout.readline())["port"]

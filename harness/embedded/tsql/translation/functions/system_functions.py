@@ -15,7 +15,6 @@ from harness.embedded.sqltypes import (
     UNIQUEIDENTIFIER,
     SqlType,
 )
-from harness.embedded.tsql.instance.properties import product
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import guid_text
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns, from_utc_ns
@@ -23,6 +22,7 @@ from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Gett
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_session, of_frame
 from harness.embedded.tsql.translation.functions.metadata_functions import object_id
 from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.versions import product
 
 IDENTITY = SqlType("decimal", precision=38)
 
