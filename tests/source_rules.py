@@ -58,6 +58,13 @@ def real_time_in_the_embedded_broker() -> Iterator[str]:
                 yield f"{name_of(path)}:{node.lineno}: {one}: take time and entropy from the scheduler"
 
 
+def pages_without_their_guard() -> Iterator[str]:
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        if re.search(r"\bFlask\(|create_web_ui\(|HTTPServer\(", text) and "page_guard.protect(" not in text:
+            yield f"{name_of(path)}: serves a page without harness.load.page_guard"
+
+
 def text_of_scripts() -> Iterator[str]:
     for path in SCRIPTS:
         raw = path.read_bytes()
@@ -146,6 +153,7 @@ def split(path: Path) -> tuple[dict[str, str], str]:
 RULES = (
     modules_that_are_too_long,
     real_time_in_the_embedded_broker,
+    pages_without_their_guard,
     text_of_scripts,
     heads_of_scripts,
     bodies_of_scripts,

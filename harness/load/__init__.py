@@ -45,5 +45,5 @@ or template; `threads` the client thread, `seats` which user has which; `locustf
 does as a worker, `alone` what it does without a run, with `own_options`; `recorder` what Locust learns of calls;
 `master` the master process, `locust_process` what it shares with workers, `sealed_sockets` their connections;
 `messages` what goes between processes; `locust_clients` all of it seen from the sweep; `ui` and `web` the web interface
-for one scenario, `looks_page` its tabs with the instances by second.
+for one scenario, `looks_page` its tabs with the instances by second, `page_guard` who may use a page.
 """

@@ -22,6 +22,7 @@ from flask import Response, jsonify, request
 from harness import lab as lab_package
 from harness.failures import MachineFailure, UsageFailure
 from harness.lab.opening import Topology, select_lab
+from harness.load import page_guard
 from harness.load.looks_page import LooksPage, add_to_locust
 from harness.load.messages import BadScenario, Looked, WebScenario
 from harness.load.own_options import SCENARIO, SETTINGS
@@ -107,11 +108,13 @@ class Alone:
             self._leaving.append(seat)
 
     def _opened(self) -> LabStage:
-        options = self._environment.parsed_options
+        options, web_ui = self._environment.parsed_options, self._environment.web_ui
+        if web_ui is not None:
+            page_guard.protect(web_ui.app, web_ui.host, is_encrypted=bool(web_ui.tls_cert and web_ui.tls_key))
         selection = select_lab({name: getattr(options, name) for name in SETTINGS})
         scenario = self._scenario(users=1, initiators_max=selection.topology.initiators_max)
         logger.info(selection.first_line)
-        if self._environment.web_ui is not None:
+        if web_ui is not None:
             logger.info("opening the lab; the page answers when it is open")
         lab = self._exits.enter_context(
             lab_package.open(
@@ -124,8 +127,8 @@ class Alone:
         )
         self._initiators_max = len(lab.initiators)
         self._environment.host = f"{selection.topology.kind} lab"
-        if self._environment.web_ui is not None:
-            self._environment.web_ui.app.before_request(self._refuse_form)
+        if web_ui is not None:
+            web_ui.app.before_request(self._refuse_form)
             self._show_looks(lab, selection.topology)
         return LabStage(lab, selection.settings)
 

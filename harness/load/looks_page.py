@@ -12,7 +12,7 @@ import io
 import itertools
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -119,13 +119,15 @@ def add_to_locust(web_ui: Any) -> LooksPage:
     web_ui.template_args["extended_csv_files"] = [
         {"href": f"./looks/{tab.key}.csv", "title": f"Download {tab.title.lower()} CSV"} for tab in TABS
     ]
-    return LooksPage(web_ui.app)
+    return LooksPage(web_ui.app, web_ui.auth_required_if_enabled)
 
 
 class LooksPage:
     """Keeps the looks of an hour, and serves them on a page, under a banner that says which lab it is."""
 
-    def __init__(self, app: Flask, *, of_sweep: bool = False) -> None:
+    def __init__(
+        self, app: Flask, after_login: Callable[[Any], Any] = lambda view: view, *, of_sweep: bool = False
+    ) -> None:
         self._of_sweep = of_sweep
         self._lab, self._is_sql_server = "", False
         self._looks: deque[tuple[int, Looked]] = deque(maxlen=LOOKS_MAX)
@@ -134,9 +136,9 @@ class LooksPage:
         self._failing: set[str] = set()  # what was missing in the last look
         app.json.sort_keys = False  # type: ignore[attr-defined]  # series in the order of their charts
         app.after_request(partial(add_to_page, files("harness.load").joinpath("looks.html").read_text("utf-8")))
-        app.add_url_rule("/looks", view_func=self._show)
+        app.add_url_rule("/looks", "looks", after_login(self._show))
         for tab in TABS:
-            app.add_url_rule(f"/looks/{tab.key}.csv", f"looks-{tab.key}", partial(self._download, tab))
+            app.add_url_rule(f"/looks/{tab.key}.csv", f"looks-{tab.key}", after_login(partial(self._download, tab)))
 
     def show_lab(self, lab: str, *, is_sql_server: bool) -> None:
         """Say from now on whose numbers these are."""

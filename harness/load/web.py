@@ -22,6 +22,7 @@ from flask import Response, jsonify, request
 from locust import LoadTestShape, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
+from harness.load import page_guard
 from harness.load.locust_process import Pipe
 from harness.load.looks_page import add_to_locust, add_to_page
 from harness.load.messages import (
@@ -91,7 +92,8 @@ class WebInterface:
         environment.shape_class.runner = environment.runner
         environment.events.spawning_complete.add_listener(self._on_spawning_complete)
         environment.events.test_stopping.add_listener(self._on_test_stopping)
-        web_ui = environment.create_web_ui("127.0.0.1", options.web_page, delayed_start=True)
+        web_ui = environment.create_web_ui(page_guard.LOOPBACK, options.web_page, delayed_start=True)
+        page_guard.protect(web_ui.app)
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         web_ui.app.before_request(self._before_request)
         self._looks_page = add_to_locust(web_ui)

@@ -24,6 +24,7 @@ from typing import Any
 from flask import Flask, Response, jsonify, send_from_directory
 from werkzeug.serving import make_server
 
+from harness.load import page_guard
 from harness.load.looks_page import TABS, LooksPage
 from harness.load.messages import Looked
 from harness.matrix import Cell
@@ -33,7 +34,6 @@ from harness.reporting import Reporter, TimeLeft, TimeLeftByCells
 from harness.sweep import journal
 from harness.sweep.loop import label
 
-HOST = "127.0.0.1"
 NEXT_SHOWN = 5
 NOTES_KEPT = 50
 PATIENCE_S = 2.0  # an open page asks every second
@@ -49,6 +49,7 @@ class SweepPage(Reporter):
         self._address = address
         self._lock = threading.Lock()
         self.app = Flask("harness.sweep_page", static_folder=None)
+        page_guard.protect(self.app)
         self._looks_page = LooksPage(self.app, of_sweep=True)
         self._add_routes()
         self._looks = CellLooks()
@@ -199,8 +200,8 @@ def serving(console: Reporter, port: int) -> Iterator[SweepPage]:
     """Serve the page of what is reported in the block. The port must be free: else the server ends the process."""
     for name in ("werkzeug", "harness.load.looks_page"):  # else each answer, and what a look lacks, is a line
         logging.getLogger(name).setLevel(logging.ERROR)
-    page = SweepPage(console, f"http://{HOST}:{port}")
-    server = make_server(HOST, port, page.app, threaded=True)
+    page = SweepPage(console, f"http://{page_guard.LOOPBACK}:{port}")
+    server = make_server(page_guard.LOOPBACK, port, page.app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

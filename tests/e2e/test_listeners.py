@@ -113,7 +113,7 @@ def test_the_table_names_the_commands_that_are_checked_here():
         "127.0.0.1",
         "127.0.0.1, or `--host` (then only with TLS)",
         "127.0.0.1, or `--master-bind-host` (encrypted, with a token)",
-        "127.0.0.1, or `--web-host`",
+        "127.0.0.1, or `--web-host` (then only with TLS and a token)",
         "127.0.0.1, or the address that reaches `--master`",
         "`--host` at most",
     }

@@ -15,6 +15,7 @@ import pytest
 
 from harness.places import LOCUSTFILE
 from tests.e2e.test_listeners import listening
+from tests.load.test_page_guard import statuses
 from tests.processes import Child, children_of
 from tests.waiting import wait_until
 
@@ -68,6 +69,7 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
         assert list(fields) == ["initiators", "dialog_ratio", "payload_bytes", "rate"]
         refused = json.loads(get("/swarm", {"user_count": 2, "spawn_rate": 2, "payload_bytes": 1}))
         assert refused == {"success": False, "message": "payload bytes '1' is not valid: 32 to 1,048,576"}
+        assert statuses(f"http://127.0.0.1:{port}/swarm", {"user_count": 2, "spawn_rate": 2}) == {403}
         servers = children_of(process.pid)
         assert len(servers) == 2
         for users in (2, 3):
@@ -87,9 +89,16 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
         assert not alive
 
 
-def test_a_lab_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--headless", "--lab", "nowhere"], "harness: --lab: unknown lab 'nowhere'"),
+        (["--web-host", "0.0.0.0", "--lab", "embedded"], "harness: --web-host opens the page to other machines: add"),
+    ],
+)
+def test_a_wrong_option_is_one_line(tmp_path: Path, words: list[str], line: str) -> None:
     done = subprocess.run(
-        [*LOCUST, "--headless", "--lab", "nowhere"],
+        [*LOCUST, *words],
         env=environment(),
         cwd=tmp_path,
         capture_output=True,
@@ -98,4 +107,4 @@ def test_a_lab_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("harness: --lab: unknown lab 'nowhere'")
+    assert done.stderr.splitlines()[-1].startswith(line)

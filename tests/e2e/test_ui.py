@@ -11,7 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,9 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--host-resolver-rules=MAP *.example 127.0.0.1",  # other sites
 ]
+SCENARIO = {"rate": "20/s", "initiators": 1, "threads": 1, "dialog_ratio": 1, "payload_bytes": 100, "user_count": 0}
 # A pool of dialogs is begun and warmed up between pressing Start and the first call.
 START_TIMEOUT_MS = 90_000
 
@@ -145,19 +150,65 @@ def points(page: Any) -> dict[str, int]:
     return dict(found)
 
 
-def test_the_tabs_draw_what_their_csv_files_hold_in_both_themes(page: Any, tmp_path: Path) -> None:
+@contextlib.contextmanager
+def echo_ui(page: Any, logs: Path) -> Iterator[tuple[Child, str]]:
+    """Locust's page with an echo server behind it, open in the browser, and its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with Child([sys.executable, "-m", "tests.load.echo_ui", str(port), str(tmp_path)]) as echo:
+    with Child([sys.executable, "-m", "tests.load.echo_ui", str(port), str(logs)]) as echo:
         while True:
             try:
-                page.goto(f"http://127.0.0.1:{port}/")
+                page.goto(f"http://localhost:{port}/")
                 break
             except Exception:  # of Playwright: nothing listens yet
                 assert echo.poll() is None
+        yield echo, f"http://localhost:{port}/"
+
+
+def test_the_tabs_draw_what_their_csv_files_hold_in_both_themes(page: Any, tmp_path: Path) -> None:
+    with echo_ui(page, tmp_path) as (echo, _):
         draw_and_compare(page, tmp_path)
         echo.kill()
         page.get_by_text("The harness has ended. It said last: 1 initiator × 1 thread").wait_for()
+
+
+# All that a page can do to another one: returns what it could read.
+ATTACK = """async ([target, form]) => {
+    const posts = ["swarm", "stats/reset", "stop"].map(path => target + path);
+    const read = await fetch(target + "logs").then(answer => answer.text(), () => "");
+    const loaded = element => new Promise(resolve => {
+        element.onload = element.onerror = resolve;
+        document.body.append(element);
+    });
+    for (const url of posts) {
+        await fetch(url, {method: "POST", mode: "no-cors", body: new URLSearchParams(form)}).catch(() => 0);
+        await loaded(Object.assign(new Image(), {src: url}));
+    }
+    await loaded(Object.assign(document.createElement("iframe"), {name: "framed", src: target}));
+    await loaded(Object.assign(document.createElement("iframe"), {name: "answer"}));
+    const sender = Object.assign(document.createElement("form"), {method: "POST", action: posts[0], target: "answer"});
+    for (const [name, value] of Object.entries(form)) {
+        sender.append(Object.assign(document.createElement("input"), {name, value}));
+    }
+    document.body.append(sender);
+    await new Promise(resolve => { document.querySelector("[name=answer]").onload = resolve; sender.submit(); });
+    return read;
+}"""
+
+
+def test_another_page_starts_nothing_reads_nothing_and_frames_nothing(page: Any, tmp_path: Path) -> None:
+    foreign = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path)))
+    threading.Thread(target=foreign.serve_forever, daemon=True).start()
+    with contextlib.closing(foreign.socket), echo_ui(page, tmp_path) as (_, address):
+        for site in ("evil.example", "localhost"):
+            page.goto(f"http://{site}:{foreign.server_port}/")
+            assert page.evaluate(ATTACK, [address, SCENARIO]) == ""
+            assert not page.frame("framed").locator("#root").count()
+        page.goto(address.replace("localhost", "rebound.example"))
+        page.get_by_text("This page has another name").wait_for()
+        page.goto(address)
+        found = page.evaluate("fetch('stats/requests').then(answer => answer.json())")
+        assert (found["state"], found["stats"][-1]["num_requests"]) == ("ready", 0)
 
 
 def draw_and_compare(page: Any, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 
+from tests.load.test_page_guard import statuses
 from tests.processes import Child, children_of, command_line
 
 pytestmark = pytest.mark.process
@@ -23,15 +24,15 @@ FIELDS = {"initiators": 1, "threads": 2, "dialog_ratio": 150, "payload_bytes": 1
 class Page:
     def __init__(self, port, pid):
         self.pid = pid
-        self._url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{port}"
 
     def get(self, path):
-        with urllib.request.urlopen(self._url + path, timeout=120) as response:
+        with urllib.request.urlopen(self.url + path, timeout=120) as response:
             return response.read().decode()
 
     def post(self, path, **fields):
         data = urllib.parse.urlencode(fields).encode()
-        with urllib.request.urlopen(self._url + path, data=data, timeout=60) as response:
+        with urllib.request.urlopen(self.url + path, data=data, timeout=60) as response:
             return json.loads(response.read())
 
     def start(self, **fields):
@@ -93,6 +94,14 @@ def test_the_start_form_has_the_scenarios_fields_in_order(page):
         in html
     )
     assert "scenario-status" in html
+
+
+def test_another_page_cannot_start_stop_reset_or_read(page):
+    for path in ("/swarm", "/stop", "/stats/reset", "/user"):
+        assert statuses(page.url + path, FIELDS) == {403}
+    for path in ("/", "/logs", "/stats/requests", "/stats/report", "/looks", "/looks/queues.csv", "/scenario"):
+        assert statuses(page.url + path) == {403}
+    assert page.stats()["state"] == "ready"
 
 
 def test_a_wrong_field_shows_in_the_form_and_nothing_starts(page):
@@ -204,3 +213,20 @@ print(app.test_client().get("/stats/requests").get_json())
 def test_the_page_never_sees_stopping_after_which_locusts_page_would_ask_no_more():
     done = subprocess.run([sys.executable, "-c", STOPPING], capture_output=True, text=True, check=True, timeout=100)
     assert done.stdout.splitlines()[-1] == "{'state': 'running', 'user_count': 2}"
+
+
+LOGIN = """
+from locust.env import Environment
+from harness.load.looks_page import add_to_locust
+
+web_ui = Environment().create_web_ui("127.0.0.1", 0, web_login=True, delayed_start=True)
+web_ui.app.secret_key = "of a test"
+web_ui.login_manager.user_loader(lambda name: None)
+add_to_locust(web_ui)
+print([web_ui.app.test_client().get(path).location for path in ("/looks", "/looks/waits.csv")])
+"""
+
+
+def test_the_looks_are_behind_locusts_login_where_a_locustfile_has_one():
+    done = subprocess.run([sys.executable, "-c", LOGIN], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.splitlines()[-1] == "['/login?next=%2Flooks', '/login?next=%2Flooks%2Fwaits.csv']"
