@@ -71,7 +71,7 @@ class _Guard:
     def _refusal(self, request: Request) -> Response | None:
         if not self._hosts.fullmatch(request.headers.get("Host", "")):
             return Response("This page has another name: open it as 127.0.0.1 or localhost, with its port.\n", 403)
-        if is_foreign(request):
+        if _is_foreign(request):
             return Response("Another web page asked for this, so nothing was done: open the address itself.\n", 403)
         given = request.authorization
         if self._token and not compare_digest(((given and given.password) or "").encode(), self._token.encode()):
@@ -80,7 +80,7 @@ class _Guard:
         return None
 
 
-def is_foreign(request: Request) -> bool:
+def _is_foreign(request: Request) -> bool:
     """Whether a browser says that another page caused a request, and not by a link that somebody followed."""
     headers = request.headers
     if "Origin" in headers and headers["Origin"].partition("://")[2] != headers["Host"]:
