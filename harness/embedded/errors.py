@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.embedded import module_errors, value_errors
+from harness.embedded import module_errors, table_errors, value_errors
 
 # Our own numbers, outside SQL Server's range
 UNSUPPORTED = 50001  # this server does not support the syntax
@@ -17,6 +17,7 @@ DEFECT = 50002  # a bug of this server
 
 _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     **module_errors.SYNTAX_ERRORS,
+    **table_errors.SYNTAX_ERRORS,
     **value_errors.SYNTAX_ERRORS,
     102: "Incorrect syntax near '%s'.",
     103: "The %s that starts with '%s' is too long. Maximum length is %s.",
@@ -69,6 +70,7 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
 
 _TEXTS: dict[int, str] = {
     **module_errors.TEXTS,
+    **table_errors.TEXTS,
     **value_errors.TEXTS,
     116: "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS.",
     205: (
@@ -90,7 +92,6 @@ _TEXTS: dict[int, str] = {
     297: "The user does not have permission to perform this action.",
     300: "%s permission was denied on object '%s', database '%s'.",
     313: "An insufficient number of arguments were supplied for the procedure or function %s.",
-    515: "Cannot insert the value NULL into column '%s', table '%s'; column does not allow nulls. %s fails.",
     544: "Cannot insert explicit value for identity column in table '%s' when IDENTITY_INSERT is set to OFF.",
     574: "%s statement cannot be used inside a user transaction.",
     628: "Cannot issue SAVE TRANSACTION when there is no active transaction.",
@@ -123,19 +124,8 @@ _TEXTS: dict[int, str] = {
     2560: "Parameter %s is incorrect for this DBCC statement.",
     2571: "User '%s' does not have permission to run DBCC %s.",
     2583: "An incorrect number of parameters was given to the DBCC statement.",
-    2627: (
-        "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'. The duplicate key value is %s."
-    ),
-    2705: "Column names in each table must be unique. Column name '%s' in table '%s' is specified more than once.",
     2714: "There is already an object named '%s' in the database.",
     2732: "Error number %s is invalid. The number must be from %s through %s and it cannot be 50000.",
-    2744: "Multiple identity columns specified for table '%s'. Only one identity column per table is allowed.",
-    2749: (
-        "Identity column '%s' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale "
-        "of 0, unencrypted, and constrained to be nonnullable."
-    ),
-    2752: "Identity column '%s' contains invalid SEED.",
-    2753: "Identity column '%s' contains invalid INCREMENT.",
     2754: (
         "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using the WITH "
         "LOG option."

@@ -99,6 +99,7 @@ TEXTS: dict[int, str] = {
     9810: "The datepart %s is not supported by date function %s for data type %s.",
     9812: "The timezone provided to builtin function %s is invalid.",
     8102: "Cannot update identity column '%s'.",
+    6335: "XML datatype instance has too many levels of nested nodes. Maximum allowed depth is %s levels.",
     6354: "Target string size is too small to represent the XML instance",
     6355: "Conversion of one or more characters from XML to target collation impossible",
     6359: (

@@ -208,6 +208,9 @@ def test_the_rows_of_a_union_and_of_values_have_one_type(side):
         (f"SELECT 1 AS {'a' * 129}", 103),
         (f"DECLARE @{'a' * 129} int", 103),
         (f"CREATE QUEUE {'a' * 129}", 103),
+        *[(f"{statement} []", 1038) for statement in ("CREATE DATABASE", "CREATE QUEUE", "SELECT 1 AS", "USE")],
+        ('SELECT * FROM ""', 1038),
+        ("SELECT 1 AS ''", 1038),
     ],
 )
 def test_what_generated_batches_found(side, statement, number):

@@ -23,14 +23,14 @@ def test_a_new_database_has_a_data_file_and_a_log_file(side):
 
 
 def test_added_and_modified_files_survive_a_crash(side):
-    side.run("ALTER DATABASE db MODIFY FILE (NAME = N'db', SIZE = 16MB, FILEGROWTH = 10%);")
-    side.run("ALTER DATABASE db ADD FILE (NAME = more, FILENAME = '/tmp/more.ndf', SIZE = 64KB);")
-    side.run("ALTER DATABASE db ADD LOG FILE (NAME = [more log], FILENAME = '/tmp/more.ldf', SIZE = 1GB);")
+    side.run("USE tempdb; ALTER DATABASE tempdb MODIFY FILE (NAME = N'tempdev', SIZE = 16MB, FILEGROWTH = 10%);")
+    side.run("ALTER DATABASE tempdb ADD FILE (NAME = more, FILENAME = '/tmp/more.ndf', SIZE = 64KB);")
+    side.run("ALTER DATABASE tempdb ADD LOG FILE (NAME = [more log], FILENAME = '/tmp/more.ldf', SIZE = 1GB);")
     files = side.rows(FILES)
-    assert files[0] == ("db", "ROWS", 2048, 10, True)
+    assert files[0] == ("tempdev", "ROWS", 2048, 10, True)
     assert [(name, size) for name, _, size, _, _ in files[2:]] == [("more", 8), ("more log", 131072)]
     side.crash()
-    side.run("USE db;")
+    side.run("USE tempdb;")
     assert side.rows(FILES) == files
 
 
@@ -40,7 +40,9 @@ def test_added_and_modified_files_survive_a_crash(side):
         ("ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 8MB);", 5039),
         ("ALTER DATABASE db MODIFY FILE (NAME = db);", 5038),
         ("ALTER DATABASE db MODIFY FILE (NAME = other, SIZE = 80MB);", 5041),
-        ("ALTER DATABASE db ADD FILE (NAME = DB, FILENAME = 'x');", 1828),
+        ("ALTER DATABASE tempdb ADD FILE (NAME = TEMPDEV, FILENAME = 'x');", 1828),
+        ("ALTER DATABASE db ADD FILE (NAME = x, FILENAME = 'x');", 50001),
+        ("ALTER DATABASE CURRENT ADD LOG FILE (NAME = x, FILENAME = 'x');", 50001),
         ("ALTER DATABASE db ADD FILE (NAME = x);", 102),
         ("BEGIN TRANSACTION; ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 80MB);", 226),
         ("EXEC sp_configure 'no such option', 1;", 15123),

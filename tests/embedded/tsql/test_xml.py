@@ -36,6 +36,7 @@ MISTAKES = [
     ("a\0b", 9420),
     ("<a>\ud800</a>", 9420),
     ("<!DOCTYPE a><a/>", 6359),
+    (129 * "<a>" + 129 * "</a>", 6335),
     ("<?xml version='1.0' encoding='utf-8'?><a/>", 9402),
 ]
 
@@ -44,6 +45,11 @@ MISTAKES = [
 def test_a_value_is_what_its_text_means(text, serialized):
     assert xml_values.from_text(text, is_unicode=True) == serialized
     assert xml_values.from_text(serialized, is_unicode=True) == serialized
+
+
+def test_elements_may_be_nested_to_128_levels():
+    value = 127 * "<a>" + "<a/>" + 127 * "</a>"
+    assert xml_values.from_text(value, is_unicode=True) == value
 
 
 @pytest.mark.parametrize(("text", "number"), MISTAKES)

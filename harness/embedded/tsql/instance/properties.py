@@ -3,7 +3,7 @@ extended properties.
 
 The options are those of sys.configurations that mean something here: sp_configure records a value, RECONFIGURE makes it
 effective, and so does a restart. Files have no effect: this server keeps everything in one file of its own. Nothing is
-stored in declared files and they never grow, so scripts that lay out files for SQL Server run unchanged.
+stored in declared files and they never grow. Only tempdb gets further ones.
 """
 
 from __future__ import annotations

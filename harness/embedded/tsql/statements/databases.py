@@ -272,6 +272,8 @@ def _change_files(tokens: Tokens) -> Change:
 
     def add(frame: Frame, tx: Transaction, database: Database) -> None:
         outside_transactions(frame, "ALTER DATABASE")
+        if database.name != "tempdb":  # whoever adds a file elsewhere wants rows to lie in it, and none would
+            raise UnsupportedSyntax("ALTER DATABASE ADD FILE, except for tempdb", 0)
         for file in files:
             frame.instance.files.add(tx, database, File(0, kind, **file))
 

@@ -21,6 +21,7 @@ from harness.embedded.runtime import turns
 _DECLARATION = re.compile(r"""\s*<\?xml\s[^>]*?(?:encoding\s*=\s*["']([^"'>]*)["'][^>]*?)?\?>""")
 _DECLARATION_START = re.compile(r"\s*<\?xml\s")
 DECLARATION_MAX = 1000  # characters; a longer one is not well-formed here
+DEPTH_MAX = 128  # elements in each other
 PIECE = 1000  # characters that are parsed before others may go on
 _WRAPPER = "<x>", "</x>"  # around a fragment, which expat does not parse
 _WITHIN_WRAPPER = 2  # entries of `_Reader._keeps_space`
@@ -141,6 +142,8 @@ class _Reader:
 
     def _start(self, name: str, attributes: list[str]) -> None:
         keeps = self._keeps_space[-1]
+        if len(self._keeps_space) >= _WITHIN_WRAPPER + DEPTH_MAX:
+            raise SqlServerError(6335, DEPTH_MAX)
         if len(self._keeps_space) >= _WITHIN_WRAPPER:
             pairs = list(zip(attributes[::2], attributes[1::2], strict=True))
             values = (f' {key}="{value.translate(_ENTITIES_OF_ATTRIBUTES)}"' for key, value in pairs)

@@ -369,7 +369,9 @@ def _parse(method: Callable[[SqlglotParser], exp.Expr | None], taken: list[Token
 
 
 def _refuse_foreign(taken: list[Token]) -> None:
-    """Raise 102 for what sqlglot takes and T-SQL does not."""
+    """Raise an error for what sqlglot takes and T-SQL does not: 1038 for an empty name, else 102."""
+    if unnamed := [token for token in taken if token.token_type is TokenType.IDENTIFIER and not token.text]:
+        raise SqlServerError(1038, line=unnamed[0].line)
     before = ""
     for token, after in pairwise(taken):
         word = token.text.upper()

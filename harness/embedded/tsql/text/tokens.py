@@ -289,6 +289,8 @@ class Tokens:
         if token.token_type != TokenType.IDENTIFIER and not (token.text[0].isalpha() or token.text[0] in "_#"):
             self.position -= 1
             self.fail()
+        if not token.text:
+            raise SqlServerError(1038, line=token.line)
         return prefix + str(token.text)
 
     def object_name(self) -> tuple[str, ...]:

@@ -165,7 +165,10 @@ def _column(name: str, fragment: Fragment) -> Column:
 def _output_name(item: exp.Expr) -> str:
     if isinstance(item, exp.Alias):
         alias = str(item.alias)
-        if len(alias) > NAME_LENGTH_MAX:  # an alias in quotation marks, which is no name for the tokenizer
+        # An alias in quotation marks is no name for the tokenizer.
+        if not alias:
+            raise SqlServerError(1038)
+        if len(alias) > NAME_LENGTH_MAX:
             raise SqlServerError(103, "identifier", alias[:NAME_LENGTH_MAX], NAME_LENGTH_MAX)
         return alias
     return str(item.name) if isinstance(item, exp.Column) else ""

@@ -1,0 +1,24 @@
+"""Texts of errors about tables, their columns and keys. `errors.CATALOGUE` has them with all the others."""
+
+SYNTAX_ERRORS: dict[int, str] = {  # severity 15
+    1038: (
+        "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a name. For "
+        'other statements, look for empty alias names. Aliases defined as "" or [] are not allowed. Change the alias '
+        "to a valid name."
+    ),
+}
+
+TEXTS: dict[int, str] = {
+    515: "Cannot insert the value NULL into column '%s', table '%s'; column does not allow nulls. %s fails.",
+    2627: (
+        "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'. The duplicate key value is %s."
+    ),
+    2705: "Column names in each table must be unique. Column name '%s' in table '%s' is specified more than once.",
+    2744: "Multiple identity columns specified for table '%s'. Only one identity column per table is allowed.",
+    2749: (
+        "Identity column '%s' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale "
+        "of 0, unencrypted, and constrained to be nonnullable."
+    ),
+    2752: "Identity column '%s' contains invalid SEED.",
+    2753: "Identity column '%s' contains invalid INCREMENT.",
+}
