@@ -14,12 +14,26 @@ import click
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from harness.safe_text import visible
 
 _REMEMBERED_CELLS = 40
 
 
-def to_standard_error(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+class SafeConsole(Console):
+    """Prints text as it is: no markup, and nothing that a terminal would obey. Styles are for `styled`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
+def styled(text: str, style: str) -> Text:
+    """Return the text for `SafeConsole`, in a style."""
+    return Text(visible(text), style=style)
 
 
 class TimeLeft(Protocol):
@@ -120,15 +134,15 @@ class Reporter:
 class Notes(Reporter):
     """Shows only notes: for a single cell."""
 
-    def __init__(self, console: Console | None = None, *, ask: bool = True) -> None:
-        self._console = console or Console()
+    def __init__(self, console: SafeConsole | None = None, *, ask: bool = True) -> None:
+        self._console = console or SafeConsole()
         self._ask = ask
         self._total = 0
         self._unit, self._every = "cell", 1
         self._left: TimeLeft = TimeLeftByCells()
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(text, soft_wrap=True)
 
     def confirm(self, question: str) -> bool:
         return not (self._ask and sys.stdin.isatty()) or click.confirm(question)
@@ -164,7 +178,7 @@ class Lines(Notes):
 class Bar(Notes):
     """Shows cell k of n, the phase, messages per second and time left; failures stay on the screen above the bar."""
 
-    def __init__(self, console: Console | None = None, *, ask: bool = True) -> None:
+    def __init__(self, console: SafeConsole | None = None, *, ask: bool = True) -> None:
         super().__init__(console, ask=ask)
         self._progress = Progress(
             TextColumn("{task.fields[unit]}"),
@@ -187,7 +201,7 @@ class Bar(Notes):
         self._live.start()
 
     def phase(self, what: str) -> None:
-        self._update(phase=what)
+        self._update(phase=visible(what))
 
     def rate(self, messages_per_s: float) -> None:
         self._update(rate=f"{messages_per_s:,.0f} messages/s")
@@ -212,7 +226,7 @@ def on_console(*, ask: bool = True, stderr: bool = False) -> Iterator[Reporter]:
 
     `stderr` leaves standard output to what a command prints, for a command that is over after it.
     """
-    console = Console(stderr=stderr)
+    console = SafeConsole(stderr=stderr)
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
     reporter = Bar(console, ask=ask) if is_terminal else Lines(console, ask=ask)
     try:

@@ -14,10 +14,9 @@ from harness.failures import nearest
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
-    from rich.console import Console
 
     from harness.figures.comparison import Comparison
-    from harness.reporting import Reporter
+    from harness.reporting import Reporter, SafeConsole
     from harness.summary import Summary
     from harness.sweep.matrix_run import Outcome
 
@@ -249,7 +248,7 @@ class Run:
         threshold: float = THRESHOLD,
         must_tell: bool = False,
         despite_differences: bool = False,
-        console: Console | None = None,
+        console: SafeConsole | None = None,
         progress: bool | Reporter = False,
     ) -> Comparison:
         """Compare `other` (b) with this run (a): ratios of b to a with verdicts, written with figures to `output`.
@@ -260,9 +259,8 @@ class Run:
         ResultsError if the runs have no common cell, or differ in lab, hardware or settings without
         `despite_differences`.
         """
-        from rich.console import Console
-
         from harness.figures import comparison
+        from harness.reporting import SafeConsole
 
         other = other if isinstance(other, Run) else Run(other)
         return comparison.compare(
@@ -272,7 +270,7 @@ class Run:
             threshold=threshold,
             must_tell=must_tell,
             despite_differences=despite_differences,
-            console=console or Console(quiet=True),
+            console=console or SafeConsole(quiet=True),
             progress=reporter_for(progress),
         )
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
-from rich.console import Console
 from rich.text import Text
 
 from harness.lab import drivers, embedded_instances
 from harness.lab.instances import Instance
+from harness.reporting import SafeConsole
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM, START_TIMEOUT_MS, fill, open_tab, serving, start
 
 FOLDER = Path(__file__).parent.parent / ".github"
@@ -109,7 +109,7 @@ def picture_terminal(browser: Any, to: Path) -> None:
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
     ):
         break_activation(lab.target)
-        console = Console(record=True, file=nowhere, width=COLUMNS)
+        console = SafeConsole(record=True, file=nowhere, width=COLUMNS)
         console.print(Text.from_ansi(answer(lab.target)))
     svg = console.export_svg(title="embedded Service Broker, not SQL Server")
     page = browser.new_page(viewport={"width": 1000, "height": 1000})

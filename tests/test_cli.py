@@ -15,12 +15,12 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from harness import cli, workload_file
 from harness.cli import conventions, first_run
 from harness.cli.outcomes import Failure, one_line_errors
 from harness.lab import user_servers
+from harness.reporting import SafeConsole
 
 COMMANDS = [
     "matrix",
@@ -424,7 +424,7 @@ def test_the_first_run_ends_with_the_cells_that_do_not_count() -> None:
 def test_ids_of_cells_stay_whole_in_a_narrow_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(conventions, "console", lambda: Console(width=80))
+    monkeypatch.setattr(conventions, "console", lambda: SafeConsole(width=80))
     ids = ["i1-t50-r150-p8192-v2008", "i1-t50-r150-p100-v2005"]
     conventions.print_rows(
         [["cell", "processed/s", "95 % interval", "call p50, ms", "p95, ms", "state"]]

@@ -6,11 +6,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from harness import records
 from harness.matrix import Cell, Visit
+from harness.safe_text import visible
+from tests.unsafe import NAME, unsafe_in
 
 VISIT = Visit(Cell.parse("i1-t2-r150-p100-v2008"))
 CALLS = {
@@ -40,6 +44,15 @@ def test_rows_are_read_as_they_were_written(tmp_path, kind, columns, rows):
     read = table.to_pydict()
     assert {name: read[name] for name in given} == given
     assert read["cell_id"] == [VISIT.cell.id] * rows and read["attempt"] == [2] * rows
+
+
+def test_a_table_has_texts_as_they_are_and_its_csv_shows_them_without_control_characters(tmp_path):
+    parquet, text = records.write_table(
+        pa.table({"wait": [NAME, None, "é", NAME], "ms": [1, 2, 3, 4]}), tmp_path, "waits"
+    )
+    assert pq.read_table(parquet)["wait"].to_pylist() == [NAME, None, "é", NAME]
+    assert unsafe_in(text.read_text(encoding="utf-8"), besides="\n") == []
+    assert pd.read_csv(text)["wait"].to_list()[2:] == ["é", visible(NAME)]
 
 
 def test_an_unknown_number_is_not_a_number(tmp_path):

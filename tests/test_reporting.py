@@ -3,9 +3,8 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console
 
-from harness.reporting import Bar, Lines, TimeLeftByCells, TimeLeftByWork, duration
+from harness.reporting import Bar, Lines, SafeConsole, TimeLeftByCells, TimeLeftByWork, duration
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def test_the_time_left_of_cells_that_differ_follows_from_the_work_done_since_the
 
 def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
     output = io.StringIO()
-    lines = Lines(Console(file=output, width=40))
+    lines = Lines(SafeConsole(file=output, width=40))
     lines.begin(total=3, done=1)
     lines.phase("a: settle")
     lines.rate(100)
@@ -60,7 +59,7 @@ def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
 
 def test_a_line_without_more_to_say_ends_with_the_time_left() -> None:
     output = io.StringIO()
-    lines = Lines(Console(file=output))
+    lines = Lines(SafeConsole(file=output))
     lines.begin(total=2, done=0, unit="figure")
     lines.cell_done(1, "gain-map", "completed", "")
     lines.cell_done(2, "waits", "left out", "no waits were recorded")
@@ -72,7 +71,7 @@ def test_a_line_without_more_to_say_ends_with_the_time_left() -> None:
 
 def test_a_bar_that_counts_other_units_afterwards_keeps_the_first_ones_above() -> None:
     output = io.StringIO()
-    bar = Bar(Console(file=output, width=120, force_terminal=True))
+    bar = Bar(SafeConsole(file=output, width=120, force_terminal=True))
     bar.begin(total=2, done=0, unit="run")
     bar.phase("measure")
     bar.cell_done(2, "a", "completed", "")
@@ -86,7 +85,7 @@ def test_a_bar_that_counts_other_units_afterwards_keeps_the_first_ones_above() -
 
 def test_a_bar_that_has_ended_is_not_drawn_again_with_the_next_one() -> None:
     output = io.StringIO()
-    bar = Bar(Console(file=output, width=120, force_terminal=True))
+    bar = Bar(SafeConsole(file=output, width=120, force_terminal=True))
     bar.begin(total=2, done=0, unit="run")
     bar.phase("measure")
     bar.end()
@@ -99,7 +98,7 @@ def test_a_bar_that_has_ended_is_not_drawn_again_with_the_next_one() -> None:
 
 def test_the_bar_shows_cell_phase_rate_and_keeps_failures_on_the_screen() -> None:
     output = io.StringIO()
-    bar = Bar(Console(file=output, width=120, force_terminal=True))
+    bar = Bar(SafeConsole(file=output, width=120, force_terminal=True))
     bar.begin(total=528, done=2)
     bar.phase("i1-t5-r150-p100-v2008: measure")
     bar.rate(1234.5)

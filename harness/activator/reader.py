@@ -27,6 +27,7 @@ from harness.failures import MachineFailure
 from harness.lab import drivers, interruption
 from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import error_text
+from harness.terminal import to_standard_error
 
 if TYPE_CHECKING:
     import pyodbc
@@ -116,7 +117,7 @@ class Reader:
         if len(messages) > 1:
             self._singly = len(messages)
             return
-        click.echo(f"a message was rolled back: {error_text(error)}", err=True)
+        to_standard_error(f"a message was rolled back: {error_text(error)}")
         time.sleep(self._pause_s)
         self._pause_s = min(_PAUSE_MAX_S, 2 * self._pause_s)
 
@@ -160,7 +161,7 @@ def main(queue: str, top: int, timeout_ms: int, driver: Any, port: int, **login:
 
 
 def _end_with(message: str) -> NoReturn:
-    click.echo(f"reader: {message}", err=True)
+    to_standard_error(f"reader: {message}")
     sys.exit(_MACHINE_FAILURE)
 
 

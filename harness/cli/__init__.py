@@ -25,6 +25,7 @@ import click
 
 from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
+from harness.terminal import to_standard_error
 
 # The module of each command, in the order of use.
 _MODULES = {
@@ -84,17 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = harness.main(arguments, prog_name="harness", standalone_mode=False)
     except Failure as failure:
-        click.echo(f"harness: {failure.message}", err=True)
+        to_standard_error(f"harness: {failure.message}")
         sys.exit(failure.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(USAGE)
     except click.ClickException as error:
         message = " ".join(error.format_message().split())
-        click.echo(f"harness: {message[:1].lower()}{message[1:]}", err=True)
+        to_standard_error(f"harness: {message[:1].lower()}{message[1:]}")
         sys.exit(USAGE)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("harness: interrupted", err=True)
+        to_standard_error("harness: interrupted")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,7 +15,7 @@ from harness import workload_file
 from harness.cli.outcomes import CELLS_FAILED, PATH, Failure
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from harness.reporting import SafeConsole
 
 Function = Callable[..., Any]
 LAB_OPTIONS = ("lab", "lab_file", "dialog_security", "endpoint_encryption", "driver")
@@ -159,15 +159,11 @@ class Percent(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-def to_standard_error(text: str) -> None:
-    click.echo(text, err=True)
-
-
-def console() -> Console:
+def console() -> SafeConsole:
     """Standard output, wide enough for a table of sentences also where it is no terminal."""
-    from rich.console import Console
+    from harness.reporting import SafeConsole
 
-    found = Console(highlight=False)
+    found = SafeConsole()
     if not found.is_terminal:
         found.width = max(found.width, 140)
     return found

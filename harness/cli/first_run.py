@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import harness
-from harness.cli.outcomes import CELLS_FAILED, Failure, say
+from harness.cli.outcomes import CELLS_FAILED, Failure
 from harness.records import State
+from harness.terminal import say
 
 if TYPE_CHECKING:
     from harness.lab.drivers import Kind

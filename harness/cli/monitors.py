@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conventions import console, settings_options
-from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors, say
+from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors
+from harness.terminal import say
 
 if TYPE_CHECKING:
     from harness.lab.instances import Instance

@@ -35,10 +35,6 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
 
 
-def say(text: str) -> None:
-    click.echo(text)
-
-
 _REMEDIES = {
     errno.ENOSPC: "the disk is full: free some space, then continue the run with --resume",
     errno.EDQUOT: "the disk quota is used up: free some space, then continue the run with --resume",

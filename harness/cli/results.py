@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.conventions import Percent, console, print_rows, to_standard_error
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors, say
+from harness.cli.conventions import Percent, console, print_rows
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors
+from harness.terminal import say, to_standard_error
 
 if TYPE_CHECKING:
     from harness.reporting import Reporter
@@ -166,7 +167,8 @@ def claims(results: str, markdown: bool) -> None:
         with reporting.on_console(stderr=True) as reporter:
             table = run.claims(progress=reporter)
         if markdown:
-            say("\n".join(judging.markdown(table)))
+            for line in judging.markdown(table):
+                say(line)
             return
         for sentence in run.origin():
             say(sentence)
@@ -179,7 +181,8 @@ def _print_claims(rows: Sequence[Any]) -> None:
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table
-    from rich.text import Text
+
+    from harness.reporting import styled
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("claim, and what the run says", ratio=1, min_width=24)
@@ -188,9 +191,8 @@ def _print_claims(rows: Sequence[Any]) -> None:
     table.add_column("provenance", max_width=12)
     table.add_column("verdict", min_width=12)
     for each in rows:
-        claim = Group(Text(each.statement), Padding(Text(each.explanation, style="dim"), (0, 0, 0, 2)))
-        verdict = Text(each.verdict, style=_STYLES[each.verdict])
-        table.add_row(claim, Text(each.wording), Text(each.number), Text(each.provenance), verdict)
+        claim = Group(each.statement, Padding(styled(each.explanation, "dim"), (0, 0, 0, 2)))
+        table.add_row(claim, each.wording, each.number, each.provenance, styled(each.verdict, _STYLES[each.verdict]))
     console().print(table)
 
 

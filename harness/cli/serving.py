@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 
-from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors, say
+from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.embedded.versions import NEWEST, PRODUCTS
+from harness.terminal import say
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")

@@ -15,8 +15,9 @@ import click
 
 import harness
 from harness.cli.conventions import MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors, say
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.cli.results import draw_and_show
+from harness.terminal import say
 from harness.units import counted
 
 if TYPE_CHECKING:

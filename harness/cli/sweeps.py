@@ -22,8 +22,9 @@ from harness.cli.conventions import (
     require_all_completed,
     settings_options,
 )
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors, say
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.cli.results import draw_and_show, show
+from harness.terminal import say
 
 if TYPE_CHECKING:
     from harness.load_model import Arrivals

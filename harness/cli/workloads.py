@@ -12,7 +12,8 @@ import click
 
 import harness
 from harness import workload_file
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors, say
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors
+from harness.terminal import say
 
 _TEMPLATE = "fan-in"
 _GUIDE = "README.md"  # that of a workload of the package is about that workload

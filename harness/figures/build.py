@@ -10,6 +10,7 @@ from typing import Any
 
 from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.text import Text
 
 from harness import claims
 from harness.claims.judgement import over_blocks
@@ -42,6 +43,7 @@ from harness.figures.reduced_run import (
 from harness.figures.sharing import Drawn, Shared
 from harness.records import ResultsError, read_manifest
 from harness.reporting import Reporter
+from harness.safe_text import visible, visible_lines
 from harness.units import counted
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
@@ -216,6 +218,8 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
 
     It grows by their height.
     """
+    _make_visible(figure)
+    head, foot = visible(head), [visible(line) for line in foot]
     width, height = figure.get_size_inches()
     room = width - 2 * MARGIN_IN
     below_title = wrap(figure.subtitle, " ", SUBTITLE_POINTS, room)
@@ -242,6 +246,19 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
         engine.execute(figure)  # the names need room too
     # That layout is the last: saving would repeat it for each format.
     figure.set_layout_engine(None)
+
+
+def _make_visible(figure: Sheet) -> None:
+    """Show as escapes what text of servers must not contain, in each text of a figure and each name at an axis."""
+    figure.title, figure.subtitle = visible(figure.title), visible(figure.subtitle)
+    for formatter in (axis.get_major_formatter() for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        formatter.format_ticks = functools.partial(_visible_ticks, formatter.format_ticks)  # type: ignore[method-assign]
+    for text in figure.findobj(Text):
+        text.set_text(visible_lines(text.get_text()))
+
+
+def _visible_ticks(name: Callable[[Any], list[str]], places: Any) -> list[str]:
+    return [visible_lines(one) for one in name(places)]
 
 
 def wrap(text: str, separator: str, points: float, width_in: float) -> list[str]:

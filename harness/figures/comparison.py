@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from harness.claims.judgement import over_blocks
@@ -22,7 +21,7 @@ from harness.figures.ratios import RATE, Group, by_cell, by_version, common, gro
 from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.inference import BLOCKS_MIN, no_interval
 from harness.records import ResultsError, State
-from harness.reporting import Reporter
+from harness.reporting import Reporter, SafeConsole
 from harness.units import counted
 
 ROWS_PRINTED = 24
@@ -62,7 +61,7 @@ def compare(
     threshold: float = THRESHOLD,
     must_tell: bool = False,
     despite_differences: bool = False,
-    console: Console | None = None,
+    console: SafeConsole,
     progress: Reporter | None = None,
 ) -> Comparison:
     """Draw figures of `a` and `b` side by side, write and print the ratios (b divided by a) with their verdicts.
@@ -72,7 +71,6 @@ def compare(
     ResultsError if the runs are the same, have no common cell, or differ in lab, hardware or settings without
     `despite_differences`; with `must_tell` also if they have too few blocks for an interval.
     """
-    console = console or Console()
     runs = read(Path(a)), read(Path(b))
     if runs[0].manifest == runs[1].manifest:
         raise ResultsError(f"{a} and {b} are the same run: name two runs")
@@ -198,16 +196,16 @@ def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:
 
 
 def _print(
-    console: Console, runs: tuple[Run, Run], table: pd.DataFrame, whole: Sequence[Group], notes: Sequence[str]
+    console: SafeConsole, runs: tuple[Run, Run], table: pd.DataFrame, whole: Sequence[Group], notes: Sequence[str]
 ) -> None:
     for name, run in zip("ab", runs, strict=True):
         lab = f"{run.lab} lab{', a model' if run.is_model else ''}"
         blocks = run.cells.block.nunique()
         number = run.cells.cell_id.nunique()
         size = f"{counted(number, 'cell')}{f', {blocks} blocks' if blocks > 1 else ''}"
-        console.print(f"{name}: {run.run_id} ({lab}, {run.load}, {size})", highlight=False, markup=False)
+        console.print(f"{name}: {run.run_id} ({lab}, {run.load}, {size})")
     for note in notes:
-        console.print(f"! {note}", highlight=False, markup=False)
+        console.print(f"! {note}")
     if whole:
         console.print("", _verdicts(whole), sep="\n")
         console.print("", _quantities(whole), sep="\n")

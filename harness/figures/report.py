@@ -31,6 +31,7 @@ from harness.figures.headlines import (
 )
 from harness.figures.reduced_run import COUNTED, LAB_WORDS, Missing, Run, clocks, footer, listed, origin
 from harness.records import REPORT, ResultsError, written_whole
+from harness.safe_text import visible_lines
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -53,7 +54,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     # Of a run without a cell of the paper its claims say nothing, unless techniques were added to it.
     shown = judged if run.has_papers_cells or any(each.measured for each in judged) else []
     loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_visible)
     page = environment.get_template(REPORT).render(
         origin=origin(run.lab, run.load, run.versions),
         run_id=run.run_id,
@@ -88,6 +89,11 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
     return path
+
+
+def _visible(value: Any) -> Any:
+    """Return what the page shows of a value: of text, also where it is HTML already, nothing that a browser obeys."""
+    return type(value)(visible_lines(value)) if isinstance(value, str) else value
 
 
 def _headline_columns(run: Run) -> Columns:

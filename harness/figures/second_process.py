@@ -20,7 +20,7 @@ def main(results: Path, folder: Path) -> None:
     figures = drawings(run)
     for name, drawn in write_claimed(run, figures, folder, reversed(figures)):
         tell(folder, name, drawn)
-    print("done", flush=True)
+    print("done", flush=True)  # noqa: T201  to a pipe
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import os
 import re
 import socket
 
+from harness.safe_text import visible
+
 KNOCK_TIMEOUT_S = 5.0
 
 _LACKS_A_RIGHT = "the login lacks the right: grant it, or let the harness sign in with a login that has it"
@@ -111,7 +113,7 @@ def explain(text: str) -> str:
         before, text = text[: begin.start()], _ODBC_PREFIX.sub("", text[begin.end() - 1 :])
     first = text.split(";  [")[0]
     numbered = _ODBC_SUFFIX.sub(lambda match: f" (error {match[1]})" if int(match[1]) > 0 else "", first)
-    return before + _with_remedy(" ".join(numbered.split()))
+    return visible(before + _with_remedy(" ".join(numbered.split())))
 
 
 def is_lasting(text: str) -> bool:

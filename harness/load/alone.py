@@ -30,6 +30,7 @@ from harness.load.plan import CellPlan
 from harness.load.recorder import METHOD, CallFailed, NewCalls, Recorder
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
 from harness.load.ui import Feed, LabStage, looks_at
+from harness.safe_text import visible
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Alone:
         try:
             self._stage = self._opened()
         except (UsageFailure, MachineFailure) as error:
-            sys.exit(f"harness: {error}")
+            sys.exit(f"harness: {visible(str(error))}")
         signal.signal(signal.SIGINT, self._on_interrupt)
         options = environment.parsed_options
         if options.headless or options.autostart:

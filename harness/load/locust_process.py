@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.metadata
 import itertools
+import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,11 +18,24 @@ from gevent.fileobject import FileObjectPosix
 from locust import User, constant, task
 
 from harness.load.messages import Answer, Failed, Message, decode, encode
+from harness.safe_text import visible_lines
 
 Handlers = Mapping[type[Message], Callable[[Any], Answer | None]]
 JOIN = "harness-join"  # Locust's name of the message with which a worker introduces itself; its data is an Introduction
 REFUSE = "harness-refuse"  # the master's answer to one of another version; its data is the reason
 LINE = "harness-line"  # of the messages that carry a line of `messages`
+
+
+class VisibleRecord(logging.LogRecord):
+    """A record of a log, with errors of servers among the texts."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        if self.exc_info:
+            self.exc_text = visible_lines(logging.Formatter().formatException(self.exc_info))
+
+    def getMessage(self) -> str:
+        return visible_lines(super().getMessage())
 
 
 class Introduction(TypedDict):

@@ -21,6 +21,7 @@ with that variable.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -35,13 +36,14 @@ from locust import events, runners
 from locust.runners import LocalRunner, WorkerRunner
 
 from harness.load import own_options, sealed_sockets
-from harness.load.locust_process import TestClient  # noqa: F401  Locust looks for user classes here
+from harness.load.locust_process import TestClient, VisibleRecord  # noqa: F401  Locust looks for user classes here
 from harness.load.worker import Worker
 
 REPORT_EVERY_S = 1.0  # Locust's 3 are slow for a page that moves
 
 runners.WORKER_REPORT_INTERVAL = REPORT_EVERY_S
 sealed_sockets.install()
+logging.setLogRecordFactory(VisibleRecord)
 
 
 def on_init(environment: Any, runner: Any, **_: Any) -> None:

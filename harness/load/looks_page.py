@@ -20,8 +20,10 @@ from importlib.resources import files
 from typing import Any
 
 from flask import Flask, Response, jsonify, request
+from flask.json.provider import DefaultJSONProvider
 
 from harness.load.messages import Looked
+from harness.safe_text import visible_lines, visible_values
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +124,15 @@ def add_to_locust(web_ui: Any) -> LooksPage:
     return LooksPage(web_ui.app, web_ui.auth_required_if_enabled)
 
 
+class _VisibleJson(DefaultJSONProvider):
+    """What a page gets: its browser shows texts as they are."""
+
+    sort_keys = False  # series in the order of their charts
+
+    def dumps(self, obj: Any, **options: Any) -> str:
+        return super().dumps(visible_values(obj), **options)
+
+
 class LooksPage:
     """Keeps the looks of an hour, and serves them on a page, under a banner that says which lab it is."""
 
@@ -134,7 +145,7 @@ class LooksPage:
         self._numbers = itertools.count()
         self._runs: list[tuple[float, str]] = []  # when each has begun, and its name
         self._failing: set[str] = set()  # what was missing in the last look
-        app.json.sort_keys = False  # type: ignore[attr-defined]  # series in the order of their charts
+        app.json = _VisibleJson(app)
         app.after_request(partial(add_to_page, files("harness.load").joinpath("looks.html").read_text("utf-8")))
         app.add_url_rule("/looks", "looks", after_login(self._show))
         for tab in TABS:
@@ -170,7 +181,7 @@ class LooksPage:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(self._rows(tab))
         headers = {"Content-Disposition": f"attachment;filename={tab.key}.csv"}
-        return Response(text.getvalue(), mimetype="text/csv", headers=headers)
+        return Response(visible_lines(text.getvalue()), mimetype="text/csv", headers=headers)
 
     def _rows(self, tab: _Tab) -> Iterator[Sequence[Any]]:
         """A row for each look. A cell is empty where the look does not know the number."""

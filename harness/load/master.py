@@ -21,7 +21,17 @@ from locust.log import setup_logging
 from locust.runners import STATE_MISSING
 
 from harness.load import sealed_sockets
-from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, Pipe, TestClient, version
+from harness.load.locust_process import (
+    JOIN,
+    LINE,
+    REFUSE,
+    Handlers,
+    Introduction,
+    Pipe,
+    TestClient,
+    VisibleRecord,
+    version,
+)
 from harness.load.messages import Dismiss, Done, Joined, Listen, Listening, Refused, StartUsers, WorkerLost
 
 logger = logging.getLogger("harness.load.master")
@@ -181,6 +191,7 @@ def main() -> None:
     locust.events.init_command_line_parser.add_listener(add_options)  # type: ignore[no-untyped-call]
     # Locust's files of settings are those of other locustfiles, whose options this process does not have.
     options = argument_parser.get_parser(default_config_files=[]).parse_args()
+    logging.setLogRecordFactory(VisibleRecord)
     setup_logging("WARNING")  # type: ignore[no-untyped-call]
     runners.HEARTBEAT_LIVENESS = SILENCE_MAX_S
     pipe = Pipe()

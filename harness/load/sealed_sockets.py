@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from typing import Any, NoReturn
 
 import gevent
@@ -19,6 +18,7 @@ from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
 from harness.settings import TOKEN, SettingsError, load_token
+from harness.terminal import to_standard_error
 
 REFUSALS_MAX = 3  # in a row; a master that is being restarted may drop one
 
@@ -47,7 +47,7 @@ def install() -> None:
 
 def end(reason: str) -> NoReturn:
     """Ends a worker that cannot join, with one line."""
-    print(f"harness: {reason}", file=sys.stderr, flush=True)
+    to_standard_error(f"harness: {reason}")
     os._exit(2)
 
 

@@ -29,6 +29,7 @@ from harness.load.bodies import Compose, composer
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import SEND_MESSAGE
 from harness.message_bodies import Bodies
+from harness.safe_text import visible
 from harness.workload_file import Client
 
 # A pooled connection would hide the cost of connecting and the state of its session.
@@ -420,7 +421,7 @@ def clock_offset_ns() -> int:
 def error_text(error: Exception) -> str:
     """An ODBC error in one line; the driver's text has its SQL state."""
     text = str(error.args[1]) if isinstance(error, pyodbc.Error) and len(error.args) > 1 else str(error)
-    return " ".join(text.split())[:400]
+    return visible(" ".join(text.split())[:400])
 
 
 def _chunk() -> array[int]:

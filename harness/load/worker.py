@@ -10,7 +10,6 @@ import contextlib
 import math
 import os
 import socket
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -43,6 +42,7 @@ from harness.load.seats import Seats
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
 from harness.matrix import Cell, Visit
 from harness.records import calls_file
+from harness.terminal import to_standard_error
 from harness.units import counted
 
 # The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
@@ -143,7 +143,7 @@ class Worker:
         carry_out(message, number, self._handlers, self._tell)
 
     def _on_refusal(self, msg: Any, **_: Any) -> None:
-        print(f"harness: {msg.data}", file=sys.stderr, flush=True)
+        to_standard_error(f"harness: {msg.data}")
         self._environment.process_exit_code = 2
         gevent.spawn(self._runner.quit)
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.state import NOT_COMPLETE, RETAINED, Database, Queue, Server
 from harness.monitors.wording import time_text
+from harness.reporting import SafeConsole, styled
 from harness.units import counted
 
 WIDE = 130  # columns from which on a table has all that is known
@@ -38,7 +38,7 @@ def as_json(servers: Sequence[Server]) -> str:
     return json.dumps({"servers": shown})
 
 
-def view(server: Server, console: Console, servers: Sequence[Server], *, height: int | None = None) -> Group:
+def view(server: Server, console: SafeConsole, servers: Sequence[Server], *, height: int | None = None) -> Group:
     """Return the whole view for a console, or as much of it as fits a height in lines.
 
     The queues that are explained come first, then the deepest. `servers` are all that are looked at.
@@ -47,8 +47,8 @@ def view(server: Server, console: Console, servers: Sequence[Server], *, height:
     explained = {(one.database, one.what) for one in explanations}
     listed = [(database, queue) for database in server.databases for queue in database.queues]
     listed.sort(key=lambda row: ((row[0].name, row[1].full_name) not in explained, -(row[1].rows or 0)))
-    databases: list[RenderableType] = [Text(line) for line in _lines_of_databases(server.databases)]
-    problems: list[RenderableType] = [Text(problem, style="yellow") for problem in server.problems]
+    databases: list[RenderableType] = list(_lines_of_databases(server.databases))
+    problems: list[RenderableType] = [styled(problem, "yellow") for problem in server.problems]
     reasons = [_explained(one) for one in explanations]
     if height is None:
         table = _table_of(listed, len(listed), console, server)
@@ -68,18 +68,18 @@ def view(server: Server, console: Console, servers: Sequence[Server], *, height:
 
 
 def _table_of(
-    listed: Sequence[tuple[Database, Queue]], number: int, console: Console, server: Server
+    listed: Sequence[tuple[Database, Queue]], number: int, console: SafeConsole, server: Server
 ) -> list[RenderableType]:
     """Return a table of the first queues, and how many are left out."""
     if not listed:
-        return [Text("no queues of users that the login sees")]
-    parts: list[RenderableType] = [_table(listed[:number], console.width, server.knows_monitors), Text()]
+        return ["no queues of users that the login sees"]
+    parts: list[RenderableType] = [_table(listed[:number], console.width, server.knows_monitors), ""]
     if number < len(listed):
-        parts.append(Text(f"{counted(len(listed) - number, 'more queue')} with fewer messages", style="dim"))
+        parts.append(styled(f"{counted(len(listed) - number, 'more queue')} with fewer messages", "dim"))
     return parts
 
 
-def _fitting(console: Console, parts: Sequence[RenderableType], height: int, what: str) -> list[RenderableType]:
+def _fitting(console: SafeConsole, parts: Sequence[RenderableType], height: int, what: str) -> list[RenderableType]:
     """Return as many parts as fit a height, and in one more line how many do not."""
     fitting: list[RenderableType] = []
     for number, part in enumerate(parts):
@@ -87,19 +87,19 @@ def _fitting(console: Console, parts: Sequence[RenderableType], height: int, wha
         left = len(parts) - number
         if height < (1 if left > 1 else 0):
             more = "more " if fitting else ""
-            fitting.append(Text(f"{counted(left, more + what)}: --once shows all", style="dim"))
+            fitting.append(styled(f"{counted(left, more + what)}: --once shows all", "dim"))
             break
         fitting.append(part)
     return fitting
 
 
-def _lines(console: Console, *parts: RenderableType) -> int:
+def _lines(console: SafeConsole, *parts: RenderableType) -> int:
     return sum(len(console.render_lines(part)) for part in parts)
 
 
 def _explained(one: Explanation) -> RenderableType:
-    head = Text.assemble((f"{one.database}, {one.what}: ", "bold"), one.reason)
-    rest = Text(f"evidence: {one.evidence}\nremedy: {one.remedy}")
+    head = styled(f"{one.database}, {one.what}: ", "bold") + styled(one.reason, "not bold")
+    rest = Group(f"evidence: {one.evidence}", f"remedy: {one.remedy}")
     return Group(head, Padding(rest, (0, 0, 0, 2), expand=False))
 
 

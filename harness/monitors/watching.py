@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.rule import Rule
-from rich.text import Text
 
 from harness.failures import MachineFailure
 from harness.lab import interruption
 from harness.monitors import showing
 from harness.monitors.reading import LOOKS_SHARE, Reader
 from harness.monitors.state import Server
+from harness.reporting import SafeConsole, styled
 
 _SLICE_S = 0.1  # of a pause, after which a signal is noticed
 _PATIENCE_S = 2.0  # with a server that does not answer
@@ -69,7 +69,7 @@ class Watched:
 
 
 def watch(
-    readers: Sequence[Reader], console: Console, *, every_s: float, is_over: Callable[[], bool] = lambda: False
+    readers: Sequence[Reader], console: SafeConsole, *, every_s: float, is_over: Callable[[], bool] = lambda: False
 ) -> None:
     """Show servers until Ctrl-C, or until `is_over`. Raises MachineFailure or UsageFailure if the first look fails."""
     for reader in readers:
@@ -90,7 +90,7 @@ def watch(
         interruption.cancel([one.under_way for one in watched if one.under_way is not None])
 
 
-def frame(watched: Sequence[Watched], console: Console) -> tuple[RenderableType, float]:
+def frame(watched: Sequence[Watched], console: SafeConsole) -> tuple[RenderableType, float]:
     """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
     _await(watched)
     looks = [one.found() for one in watched]
@@ -102,7 +102,7 @@ def frame(watched: Sequence[Watched], console: Console) -> tuple[RenderableType,
             head = Rule(f"{look.name} {look.address}  {time.strftime('%H:%M:%S')}")
             one.shown = Group(head, showing.view(look, console, servers, height=height))
         else:
-            parts.append(Text(look, style="red"))
+            parts.append(styled(look, "red"))
         parts.append(one.shown)
     return Group(*parts), max((server.cost_s for server in servers), default=0.0)
 

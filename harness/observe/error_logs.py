@@ -10,6 +10,7 @@ from typing import Any
 from harness.failures import MachineFailure
 from harness.lab import scripts
 from harness.lab.instances import Instance, in_parallel
+from harness.safe_text import visible
 
 FOLDER = "error-logs"  # of a run
 QUERY_TIMEOUT_S = 30
@@ -63,4 +64,4 @@ def _rows(instance: Instance, file: str) -> list[dict[str, Any]]:
 
 def _line(row: dict[str, Any]) -> str:
     moment = row["LogDate"].isoformat(sep=" ", timespec="milliseconds")
-    return f"{moment} {row['ProcessInfo'] or '':<10} {' '.join(str(row['Text']).split())}"
+    return visible(f"{moment} {row['ProcessInfo'] or '':<10} {' '.join(str(row['Text']).split())}")

@@ -13,13 +13,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from harness.lab import drivers, embedded_instances
 from harness.lab.instances import Instance
 from harness.lab.processes import Child
 from harness.monitors import watching
 from harness.monitors.reading import Reader
+from harness.reporting import SafeConsole
 
 GOAL = 0.01
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -85,7 +84,7 @@ def main(size: Size = FULL) -> None:
         first_s = processor_time_s(pid) - before_s
         looks = itertools.count(-1)
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-            console = Console(file=nowhere, force_terminal=True, width=120, height=40)
+            console = SafeConsole(file=nowhere, force_terminal=True, width=120, height=40)
             before_s, begun = processor_time_s(pid), time.monotonic()
             watching.watch(
                 [reader],

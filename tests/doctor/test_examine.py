@@ -7,7 +7,6 @@ import re
 import time
 
 import pytest
-from rich.console import Console
 
 from harness import doctor, settings
 from harness.doctor import probe
@@ -16,7 +15,7 @@ from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
 from harness.lab.opening import open as open_lab
 from harness.matrix import all_cells
-from harness.reporting import Lines
+from harness.reporting import Lines, SafeConsole
 from tests.doctor.conftest import asked, ills
 
 pytestmark = pytest.mark.process
@@ -41,7 +40,7 @@ def left_over(lab: Lab) -> list[tuple[int, ...]]:
 
 def test_a_healthy_lab_has_no_errors_or_warnings_and_the_probe_leaves_nothing(lab):
     output = io.StringIO()
-    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, reporter=Lines(Console(file=output)))
+    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, reporter=Lines(SafeConsole(file=output)))
     assert ills(findings) == []
     checks = {finding.check for finding in findings}
     assert {"edition", "clock", "space", "probe", "handles", "commits"} <= checks

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from matplotlib import style
 from matplotlib.text import Text
-from rich.console import Console
 
 from harness import matrix_file, reduced_summary
 from harness.claims.judgement import Verdict
@@ -19,6 +18,7 @@ from harness.figures import comparison, one_axis, parts, report, results_table, 
 from harness.figures.build import STYLE, draw, drawings
 from harness.figures.reduced_run import Missing, footer, judge, origin, read
 from harness.matrix import Cell, all_cells
+from harness.reporting import SafeConsole
 from harness.whitepaper import CLAIMS
 from tests.figures.conftest import FIGURES
 from tests.noting import FigureReporter
@@ -117,7 +117,7 @@ def test_a_run_whose_messages_were_counted_says_so_and_leaves_out_what_nobody_kn
 @pytest.mark.usefixtures("unrendered")
 def test_runs_whose_messages_were_counted_are_compared_by_rates_and_calls(tmp_path):
     a, b = (counted_run(tmp_path / name) for name in "ab")
-    console = Console(width=200, record=True, quiet=False, file=io.StringIO())
+    console = SafeConsole(width=200, record=True, quiet=False, file=io.StringIO())
     compared = comparison.compare(a, b, console=console)
     text = console.export_text()
     assert "call p50" in text and "end to end" not in text
@@ -167,7 +167,7 @@ def test_a_comparison_draws_the_gain_and_the_shape_of_any_ratios(tmp_path):
     runs = [write_reduced(tmp_path / name, cells, blocks=3) for name in ("a", "b")]
     path = runs[1] / "manifest.json"
     path.write_text(path.read_text().replace('"run_id": "b"', '"run_id": "c"'))
-    files = {file.name for file in comparison.compare(*runs, console=Console(quiet=True)).files}
+    files = {file.name for file in comparison.compare(*runs, console=SafeConsole(quiet=True)).files}
     assert {"gain.png", "shape.png", "ratio-map.png"} <= files
     assert "Gain of using every 300th dialog" in (tmp_path / "compare-a-b" / "gain.svg").read_text()
 

@@ -3,6 +3,7 @@ import json
 import re
 import shutil
 from contextlib import suppress
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -25,6 +26,7 @@ from harness.reporting import Reporter
 from tests.figures.conftest import FIGURES, Drawn
 from tests.noting import FigureReporter
 from tests.results_fixture import write_reduced
+from tests.unsafe import NAME, unsafe_in
 
 pytestmark = pytest.mark.drawing
 
@@ -456,6 +458,19 @@ def test_figures_that_cannot_be_written_are_an_error_of_one_line(quick_run, tmp_
     (run / "figures").write_text("in the way")
     with pytest.raises(ResultsError, match="figures cannot be written"):
         draw(run)
+
+
+def test_names_of_servers_stand_in_figures_without_control_characters_and_are_no_formulas(quick_run, tmp_path):
+    run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    path = run / "reduced" / "waits.parquet"
+    waits = pd.read_parquet(path)
+    waits.assign(wait_type=waits.wait_type + NAME[:22]).to_parquet(path)
+    sheet = framed_one(run, "waits")
+    with style.context(STYLE):
+        frame(sheet, NAME, [NAME])
+        sheet.savefig(tmp_path / "waits.svg")
+    assert [bad for text in words(sheet) for bad in unsafe_in(text, besides="\n")] == []
+    assert any("$x$" in text for text in words(sheet)) and ElementTree.parse(tmp_path / "waits.svg")
 
 
 def test_a_model_is_called_a_model_above_and_below_every_figure(tmp_path):

@@ -4,7 +4,6 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from harness.cli import main
 from harness.figures import comparison
@@ -14,6 +13,7 @@ from harness.figures.ratios import QUANTITIES, by_cell, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, read
 from harness.matrix import all_cells
 from harness.records import ResultsError
+from harness.reporting import SafeConsole
 from tests.results_fixture import manifest, quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing
@@ -24,7 +24,7 @@ CELLS = quick_cells()
 
 @pytest.fixture
 def console():
-    return Console(file=io.StringIO(), width=100)
+    return SafeConsole(file=io.StringIO(), width=100)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
 
 @pytest.mark.usefixtures("undrawn")
 def test_no_number_and_no_verdict_is_cut_off_in_80_columns(tmp_path):
-    narrow = Console(file=io.StringIO(), width=80)
+    narrow = SafeConsole(file=io.StringIO(), width=80)
     a, b = (write_reduced(tmp_path / name, quick_cells(), factor=factor) for name, factor in (("a", 1.0), ("b", 0.5)))
     compare(a, b, tmp_path / "out", console=narrow)
     assert "…" not in narrow.file.getvalue() and "cannot tell" in narrow.file.getvalue()

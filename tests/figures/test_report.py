@@ -19,6 +19,7 @@ from harness.matrix import Cell, all_cells
 from harness.records import ResultsError
 from tests.figures.conftest import FIGURES
 from tests.results_fixture import quick_cells, write_reduced
+from tests.unsafe import NAME, unsafe_in
 
 pytestmark = pytest.mark.drawing
 
@@ -99,6 +100,15 @@ def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
     text = page(run).text
     assert "target, log: grows" in text and "target, log: is" not in text
     assert said(run, "Waits").sentences[-1] == "Before the run, target: a commit takes 300 us."
+
+
+def test_names_of_servers_stand_on_the_page_without_control_characters(tmp_path):
+    finding = {"severity": "warning", "instance": NAME, "check": NAME, "text": NAME}
+    run = write_reduced(tmp_path / "run", quick_cells(), machine={"processor": NAME, NAME: [NAME]})
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {"findings": {"2022": [finding]}, "run_id": NAME}))
+    html = page(run).text
+    assert unsafe_in(html, besides="\n") == [] and r"q\x1b" in html
 
 
 def test_the_manifest_is_shown_and_escaped(tmp_path):

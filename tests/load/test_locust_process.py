@@ -1,11 +1,14 @@
 """A Locust process's end of its pipes."""
 
+import logging
 import os
 
 import gevent
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.load.locust_process import Pipe
+from harness.load.locust_process import Pipe, VisibleRecord
 from harness.load.messages import (
     BeginScenario,
     Done,
@@ -14,6 +17,7 @@ from harness.load.messages import (
     Stop,
     encode,
 )
+from tests.unsafe import EVERY, unsafe_in
 
 
 @pytest.fixture
@@ -67,3 +71,12 @@ def test_a_failed_request_raises_the_reason(pipe, monkeypatch):
 def test_no_answer_in_time_is_a_timeout(pipe):
     with pytest.raises(gevent.Timeout):
         pipe.ask(BeginScenario(), timeout_s=0.01)
+
+
+@given(st.text(st.one_of(st.sampled_from(EVERY), st.characters())))
+def test_lines_of_locusts_logs_have_no_escape_sequences(text):
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        record = VisibleRecord("name", logging.ERROR, "path", 1, "failed: %s", (text,), (ValueError, error, None))
+    assert unsafe_in(logging.Formatter().format(record), besides="\n") == []

@@ -13,6 +13,7 @@ import pytest
 from harness.lab.instances import Instance
 from tests.commands import CommandResult, harness
 from tests.monitors.conftest import send
+from tests.unsafe import NAME, unsafe_in
 
 pytestmark = pytest.mark.process
 PASSWORD = "xY1-for-who-may-little"
@@ -83,6 +84,17 @@ def test_databases_that_the_login_may_not_use_are_named_in_one_line(
     assert re.search(
         r"not shown: [^;]*closed1, closed2[^;]*: the login may not use them; remedy: ", " ".join(done.out.split())
     )
+
+
+def test_a_queue_named_with_escape_sequences_is_shown_without_them(
+    ask: Callable[..., CommandResult], instance: Instance, place: str
+) -> None:
+    name = NAME.replace("\0", "")
+    quoted = name.replace("]", "]]")
+    with instance.connect("master") as connection:
+        connection.execute(f"CREATE DATABASE [{quoted}]; USE [{quoted}]; CREATE QUEUE [{quoted}] WITH STATUS = OFF;")
+    text = ask("--server", place, "--database", name).out
+    assert unsafe_in(text, besides="\n") == [] and r"q\x1b]0;title" in text
 
 
 def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandResult], place: str) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from harness.lab import scripts
 from harness.lab.instances import Instance
@@ -26,13 +25,14 @@ from harness.monitors.explaining import explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Server, Waiting
 from harness.monitors.watching import Watched
+from harness.reporting import SafeConsole
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
-def console(width: int, height: int = 40) -> Console:
-    return Console(width=width, height=height, file=io.StringIO(), force_terminal=True, color_system=None)
+def console(width: int, height: int = 40) -> SafeConsole:
+    return SafeConsole(width=width, height=height, file=io.StringIO(), force_terminal=True, color_system=None)
 
 
 def frame(watched: list[Watched], width: int = 120, height: int = 300) -> str:

@@ -210,7 +210,7 @@ class InstanceServer:
             administrators = listener(functools.partial(authenticator.admit, is_administrative=True))
             ready["admin_port"] = await self._listen(administrators, LOOPBACK, admin_port, "--admin-port")
         log.info("%s behaves like SQL Server %s, data in %s", self._name, self._version, self._data)
-        print(json.dumps(ready), flush=True)
+        print(json.dumps(ready), flush=True)  # noqa: T201  in ASCII
 
     def _opened_store(self, scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> FileStore:
         path = self._data / "broker.db"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.embedded.log_lines import one_line
 from harness.embedded.server import log as server_log
 from harness.embedded.server.log import LINE_MAX, RECORDS_MAX, WINDOW_S, FloodFilter, LineFormatter
+from harness.safe_text import one_line
 
 
 class Log:

@@ -10,10 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 
 from harness.cli import main
-from harness.reporting import Lines
+from harness.reporting import Lines, SafeConsole
 from harness.simulation import forks
 from harness.simulation.faults import fault_run, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
@@ -37,7 +36,7 @@ fault_run.many(None, range(1, 9), print)
 
 def announced(seeds: int | None, seed: str | None) -> tuple[list[str], fault_run.Summary]:
     output = io.StringIO()
-    summary = fault_run.simulate_faults(seeds, seed, Lines(Console(file=output)), hardware=None)
+    summary = fault_run.simulate_faults(seeds, seed, Lines(SafeConsole(file=output)), hardware=None)
     return output.getvalue().splitlines(), summary
 
 
