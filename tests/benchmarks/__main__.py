@@ -9,6 +9,7 @@ from tests.benchmarks import (
     broker,
     client,
     inference,
+    linked,
     monitors,
     observer,
     reduction,
@@ -35,6 +36,7 @@ BENCHMARKS = (
     reduction,
     simulation,
     attack,
+    linked,
 )
 
 

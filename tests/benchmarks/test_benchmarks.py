@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import observer, reduction, simulation, stall, sweep
+from tests.benchmarks import linked, observer, reduction, simulation, stall, sweep
 from tests.benchmarks.__main__ import BENCHMARKS
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ MEASURED = {
 }
 IN_WARM_JVM = (reduction, simulation)  # `test_spark_benchmarks.py` runs these
 ON_LAB = (sweep, observer, stall)
-OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark not in {*IN_WARM_JVM, *ON_LAB}]
+OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark not in {*IN_WARM_JVM, *ON_LAB, linked}]  # tests/linked/
 pytestmark = pytest.mark.process
 
 

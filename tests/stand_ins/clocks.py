@@ -14,11 +14,11 @@ IS_AVAILABLE = shutil.which("gcc") is not None
 class Clocks:
     """What is added to the clocks of each process with this `environment`; it sees a change at once."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "clocks"
+    def __init__(self, folder: Path, name: str = "clocks") -> None:
+        self._file = folder / f"{name}.clocks"
         self._wall_ns = self._suspended_ns = 0
         self._write()
-        library = folder / "clocks.so"
+        library = folder / f"{name}.so"
         source = Path(__file__).with_suffix(".c")
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
         self.environment = {"LD_PRELOAD": str(library), "CLOCKS": str(self._file)}

@@ -35,7 +35,7 @@ def moved(tmp_path):
 def connect(moved, tmp_path):
     """Opens connections to an instance with these clocks."""
     command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(tmp_path / "data"), "--throwaway"]
-    environment = {**os.environ, **moved.environment, "HARNESS_SA_PASSWORD": PASSWORD}
+    environment = {**os.environ, **moved.environment, "HARNESS_PASSWORD": PASSWORD}
     with contextlib.ExitStack() as opened:
         process = opened.enter_context(Child(command, env=environment, stdout=PIPE))
         text = drivers.choose("microsoft").connection_string(
