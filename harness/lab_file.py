@@ -41,15 +41,29 @@ _LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain"})
 
 
 def _identifier(text: str) -> str:
-    """Goes into T-SQL between brackets and apostrophes."""
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text):
         raise ValueError(f"{text!r} is not a plain identifier: letters, digits and _, not beginning with a digit")
     return text
 
 
+def _word(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a line break or another character that is not printed: remove it")
+    return text
+
+
+def _host(text: str) -> str:
+    if "\\" in text:
+        raise ValueError("a named instance is reached by its port: write host = ..., port = ...")
+    if not re.fullmatch(r"[\w.-]+|[0-9A-Fa-f:.]+(%\w+)?", text):
+        raise ValueError("neither a host's name nor an address: write sql1.example, or 10.0.0.1")
+    return text
+
+
 Port = Annotated[int, Field(ge=1, le=65535)]
 Identifier = Annotated[str, AfterValidator(_identifier)]
-Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=255)]
+Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=255), AfterValidator(_word)]
+Host = Annotated[Word, AfterValidator(_host)]
 
 
 class LoginKeys(BaseModel):
@@ -57,7 +71,7 @@ class LoginKeys(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    host: Word  # name or address under which this machine reaches it
+    host: Host  # name or address under which this machine reaches it
     port: Port = 1433
     authentication: Literal["sql", "integrated"] = "sql"  # integrated: Windows or Kerberos, as this process's user
     user: Word | None = None
@@ -69,7 +83,7 @@ class ServerKeys(LoginKeys):
     """The keys of `[target]` and `[[initiator]]`."""
 
     broker_port: Annotated[int, Field(ge=1024, le=32767)] = 4022  # LISTENER_PORT's range
-    broker_host: Word | None = None  # what the other instances call it; host by default
+    broker_host: Host | None = None  # what the other instances call it; host by default
     # <prefix>SSBTarget, <prefix>SSBInitiator1, ... by default; names of 128 characters have room for what follows
     database: Annotated[Identifier, Field(max_length=100)] | None = None
     existing_database: Annotated[Identifier, Field(max_length=128)] | None = None  # an application's, in its place
@@ -179,8 +193,6 @@ def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequ
         check_login(toml, table, server)
         if server.existing_database is None and not server.database.startswith(prefix):
             raise toml.error((*table, "database"), f"{server.database!r} does not begin with the prefix {prefix!r}")
-        if "\\" in server.host:
-            raise toml.error((*table, "host"), "a named instance is reached by its port: write host = ..., port = ...")
         same = places.setdefault((server.host.lower(), server.port), server)
         if same is not server:
             raise toml.error((*table, "host"), f"{server.host} port {server.port} is already the server of {same.role}")

@@ -68,7 +68,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from harness import message_bodies, toml_file
+from harness import message_bodies, script_text, toml_file
 from harness.failures import UsageFailure, nearest
 from harness.matrix import THREADS_MAX
 from harness.message_bodies import Bodies, Body
@@ -97,7 +97,6 @@ DEFAULT_PRIORITY = 5  # of a conversation to which no broker priority applies
 
 _PROCEDURE = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
-_USED_VARIABLE = re.compile(rf"\$\(({_VARIABLE.pattern})\)")
 # Names stand between brackets and between apostrophes in the lab's scripts, that of a queue as it is.
 _NAME = re.compile(r"[^]'\x00-\x1f]+")
 _QUEUE = re.compile(r"({part})\.({part})".format(part=r"[A-Za-z_]\w*|\[[^]['\x00-\x1f]+\]"))
@@ -153,12 +152,6 @@ def _passed(value: object) -> object:
         raise ValueError("a value is text, a number, true or false")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("not a number that SQL Server has")
-    return value
-
-
-def _value(value: str | int) -> str | int:
-    if "'" in str(value) or "\n" in str(value):
-        raise ValueError("a value of a variable has no apostrophe and no line break")
     return value
 
 
@@ -304,7 +297,7 @@ class _Document(_Part):
     names: Names = Names()
     body: Body = Body()
     accounting: Accounting = Accounting()
-    variables: Annotated[dict[str, Annotated[str | int, AfterValidator(_value)]], AfterValidator(_variables)] = {}
+    variables: Annotated[dict[str, str | int], AfterValidator(_variables)] = {}
 
 
 class Workload(_Document):
@@ -448,11 +441,16 @@ def _require_values(toml: TomlFile, client: Client, at: Key) -> None:
 
 
 def _require_used(toml: TomlFile, document: _Document, folder: Path, at: Key) -> None:
-    """Raise TomlError for a variable that no script uses: it would change nothing."""
+    """Raise TomlError for a variable that no script uses, which would change nothing, or that does not suit one."""
     scripts = (*document.both.scripts, *document.initiator.scripts, *document.target.scripts)
-    texts = [(folder / script).read_text(encoding="utf-8", errors="replace") for script in scripts]
-    used = dict.fromkeys(name for text in texts for name in _USED_VARIABLE.findall(text))
-    for name in document.variables:
+    texts = {script: (folder / script).read_text(encoding="utf-8", errors="replace") for script in scripts}
+    used = {name: "0" for text in texts.values() for name in script_text.VARIABLE.findall(text)}
+    for name, value in document.variables.items():
+        try:
+            for script, text in texts.items():
+                script_text.substitute(text, used | {name: str(value)}, origin=script)
+        except script_text.ScriptRefused as error:
+            raise toml.error((*at, "variables", name), str(error)) from None
         if name.lower() not in map(str.lower, used):
             others = [other for other in used if other.lower() not in map(str.lower, _LABS_VARIABLES)]
             text = f"no script uses $({name}){nearest(name, others) if others else ': remove it'}"

@@ -88,7 +88,21 @@ MISTAKES = [
     ),
     ("port = 14330", 'password = "geheim"', "line 11: initiator-1.password: passwords do not belong here: set one of"),
     ("port = 14330", 'PWD = "geheim"', "line 11: initiator-1.PWD: passwords do not belong here: set one of"),
-    ("sql2.example", "sql2\\\\INSTANCE", "line 9: initiator-1.host: a named instance is reached by its port"),
+    (
+        "sql2.example",
+        "sql2\\\\INSTANCE",
+        r"line 9: initiator-1.host: 'sql2\\INSTANCE': a named instance is reached by its port",
+    ),
+    (
+        "10.0.0.2",
+        "h'; CREATE LOGIN evil --",
+        r"""line 12: initiator-1.broker_host: "h'; CREATE LOGIN evil --": neither a""",
+    ),
+    (
+        'user = "harness"\nport',
+        'user = "h\\nx"\nport',
+        r"line 10: initiator-1.user: 'h\nx': a line break or another char",
+    ),
     ("10.0.0.2", "localhost", "line 12: initiator-1.broker_host: the other instances cannot reach localhost"),
     (
         "10.0.0.2",

@@ -200,7 +200,11 @@ MISTAKES = [
         "line 16: names.target_queue: .*129 characters",
     ),
     ("[variables]", '[names]\nqueue = "dbo.Orders"\n[variables]', "line 16: names.queue: unknown key"),
-    ("WorkMs = 5", 'WorkMs = "it\'s"', "line 16: variables.WorkMs.*: .*no apostrophe"),
+    (
+        "WorkMs = 5",
+        'WorkMs = "5; DROP TABLE t"',
+        r"line 16: variables.WorkMs: send\.sql, line 1: \$\(WorkMs\) is '5; DROP TABLE t': write a number or a name",
+    ),
 ]
 
 

@@ -13,6 +13,7 @@ from harness.failures import MachineFailure
 from harness.lab import drivers, error_remedies, interruption
 from harness.lab.drivers import Driver, OdbcError
 from harness.lab.error_remedies import error_text
+from harness.script_text import substitute
 
 if TYPE_CHECKING:
     import pyodbc
@@ -39,16 +40,16 @@ WAITFOR (
 ), TIMEOUT {ms};
 """
 _MISSING = """
-EXECUTE [{database}].sys.sp_executesql N'
+EXECUTE [$(Database)].sys.sp_executesql N'
 SELECT CASE
     WHEN HAS_PERMS_BY_NAME(DB_NAME(), N''DATABASE'', N''VIEW DEFINITION'') = 0 THEN N''''
-    WHEN NOT EXISTS (SELECT 1 FROM sys.service_queues AS q WHERE q.object_id = OBJECT_ID(N''{queue}'')) THEN N''queue''
+    WHEN NOT EXISTS (SELECT 1 FROM sys.service_queues AS q WHERE q.object_id = OBJECT_ID(N''$(Queue)'')) THEN N''queue''
     WHEN NOT EXISTS
     (
         SELECT 1
         FROM sys.event_notifications AS n
         JOIN sys.events AS e ON e.object_id = n.object_id AND e.type_desc = N''QUEUE_ACTIVATION''
-        WHERE n.parent_id = OBJECT_ID(N''{queue}'')
+        WHERE n.parent_id = OBJECT_ID(N''$(Queue)'')
     ) THEN N''notification''
     ELSE N''''
 END;';
@@ -103,9 +104,8 @@ class Notifications:
 
     def doubt(self, queue: WatchedQueue) -> str:
         """Return why no notification of a queue comes; "" where one may, or where the login may not see that."""
-        database = queue.database.replace("]", "]]")
         try:
-            [[missing]] = self._run(_MISSING.format(database=database, queue=queue.name))
+            [[missing]] = self._run(substitute(_MISSING, {"Database": queue.database, "Queue": queue.name}))
         except NotificationsLost as error:
             return f"{queue.full_name}: {error}"
         if missing == "queue":

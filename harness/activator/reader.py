@@ -27,6 +27,7 @@ from harness.failures import MachineFailure
 from harness.lab import drivers, interruption
 from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import error_text
+from harness.script_text import substitute
 from harness.terminal import to_standard_error
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ SET NOCOUNT ON;
 SET XACT_ABORT OFF;
 BEGIN TRANSACTION;
 WAITFOR (
-    RECEIVE TOP ({top}) conversation_handle, message_type_name, message_body
-    FROM {queue}
-), TIMEOUT {ms};
+    RECEIVE TOP ($(Top)) conversation_handle, message_type_name, message_body
+    FROM $(Queue)
+), TIMEOUT $(Ms);
 """
 _COUNT = "INSERT INTO dbo.receiveCount (messages, received_at, session_id) VALUES (?, SYSUTCDATETIME(), @@SPID);"
 _STORE = "INSERT INTO dbo.messageDrop (messageVal) VALUES (CAST(? AS varbinary(2000)));"
@@ -90,7 +91,8 @@ class Reader:
 
     def _receive(self, wait_ms: int) -> list[Any]:
         top = 1 if self._singly else self._top
-        return self._do(_RECEIVE.format(top=top, queue=self._queue, ms=wait_ms))
+        variables = {"Top": str(top), "Queue": self._queue, "Ms": str(wait_ms)}
+        return self._do(substitute(_RECEIVE, variables, origin="RECEIVE"))
 
     def _process(self, messages: list[Any]) -> None:
         self._do(_COUNT, len(messages))

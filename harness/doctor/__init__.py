@@ -28,9 +28,9 @@ from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, r
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.link import FileSizes, local_name
 from harness.lab.placement import DISK
-from harness.lab.scripts import ScriptError
 from harness.matrix import Cell
 from harness.reporting import Reporter
+from harness.script_text import ScriptError
 from harness.settings import Settings
 from harness.units import counted
 

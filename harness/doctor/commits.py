@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 from harness.doctor.facts import HOST, TRACE_FLAGS, Facts, Finding
 from harness.doctor.machine import ClockDifference
 from harness.lab import placement, scripts
-from harness.lab.scripts import ScriptError, is_refusal
+from harness.lab.scripts import is_refusal
+from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

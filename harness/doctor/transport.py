@@ -110,7 +110,7 @@ def check_endpoint(side: Facts, security: Security) -> Iterator[Finding]:
         remedy = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {instance.broker_port});"
         yield side.error("endpoint", text, remedy)
     address = "ALL" if not row["ip_address"] else f"({row['ip_address']})"
-    if address != instance.listener_ip:
+    if address != instance.listener_ip.replace("'", ""):  # ('::1')
         text = f"the endpoint {name} listens on {address} instead of {instance.listener_ip}"
         remedy = (
             f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"

@@ -36,6 +36,7 @@ from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Machine, Placement
 from harness.lab.processes import Child
 from harness.matrix import INITIATORS_MAX
+from harness.script_text import ScriptError
 from harness.units import counted
 
 VERSIONS = ("2017", "2019", "2022", "2025")
@@ -71,7 +72,7 @@ def running(
 ) -> Iterator[Lab]:
     """Run a target and `initiators` initiators, ready and without databases. Call it from the main thread.
 
-    Raises ComposeError, LabError, InstanceDied or scripts.ScriptError, and then stops what it started.
+    Raises ComposeError, LabError, InstanceDied or ScriptError, and then stops what it started.
     """
     services = _services(initiators)
     room = _make_room(version, services, tell)
@@ -323,7 +324,7 @@ def _why_not_ready(instance: Instance) -> str:
     try:
         with connections([instance], "master") as (connection,):
             [row] = scripts.rows(connection, "container/ready.sql", {})
-    except (LabError, scripts.ScriptError) as error:
+    except (LabError, ScriptError) as error:
         return str(error)
     count = int(row["databases_not_online"])
     return f"{counted(count, 'database')} not online yet" if count else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from harness.lab import scripts
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError, ProcedureFails, connections, in_parallel
-from harness.lab.scripts import ScriptError
+from harness.script_text import ScriptError
 from harness.units import counted
 from harness.workload_file import Client
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab
 from harness.lab.link import local_name
-from harness.lab.scripts import ScriptError
+from harness.script_text import ScriptError
 from harness.units import counted
 from harness.workload_file import DEFAULT_PRIORITY
 
@@ -112,8 +112,7 @@ def remove(
     while left:
         again: list[Thing] = []
         for thing in left:
-            name = thing.name.replace("'", "''")
-            variables = {"Class": thing.kind, "Name": name, "Exists": str(int(thing.key in there))}
+            variables = {"Class": thing.kind, "Name": thing.name, "Exists": str(int(thing.key in there))}
             try:
                 scripts.run(connection, "server/drop_object.sql", {"Database": instance.database, **variables})
             except ScriptError:

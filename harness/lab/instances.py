@@ -19,8 +19,8 @@ from harness.lab.error_remedies import error_text
 from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Placement
 from harness.lab.processes import Process, stop_all
-from harness.lab.scripts import ScriptError
 from harness.matrix import INITIATORS_MAX
+from harness.script_text import ScriptError
 from harness.workload_file import Names, Workload
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from harness.lab.existing_database import Thing
 from harness.lab.instances import Instance, LabError
 from harness.lab.link import local_name
 from harness.lab_file import LabFile, Server
+from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc
@@ -103,7 +104,7 @@ def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str
     if exists:
         try:
             [row] = scripts.rows(connection, "server/ownership.sql", database)
-        except scripts.ScriptError as error:
+        except ScriptError as error:
             raise LabError(f"{place(instance)}: cannot use the database {instance.database}: {error}") from None
         # Never drop a database with another mark.
         mark = row["mark"] if row["mark"] in (None, "made", "existing") else "prepared"
@@ -201,8 +202,7 @@ def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings,
     if holdings.mark != "prepared" and not instance.is_existing:
         rows.append(Thing("database", instance.database))
     for thing in rows:
-        name = thing.name.replace("'", "''")
-        scripts.run(connection, "server/record.sql", database | {"Class": thing.kind, "Name": name})
+        scripts.run(connection, "server/record.sql", database | {"Class": thing.kind, "Name": thing.name})
 
 
 def is_name_taken(error: BaseException) -> bool:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from harness.lab import client_procedure, pool_dialogs, queue_readers, scripts
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
-from harness.lab.scripts import ScriptError
+from harness.script_text import ScriptError
 from harness.workload_file import Receiving, Workload, WorkloadError
 
 if TYPE_CHECKING:

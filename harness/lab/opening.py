@@ -176,7 +176,7 @@ def open(
     Logs lie in `directory`, and so does the data of embedded instances while the lab is open; without one, in a
     temporary directory. `watch` may raise to end whatever waits for the lab (see `interruption`); `tell` gets a line
     for each long step. If opening fails, what it created is removed. Call it from the main thread. Raises LabError,
-    drivers.NoDriver or scripts.ScriptError.
+    drivers.NoDriver or ScriptError.
     """
     if version not in topology.versions:
         raise LabError(f"the {topology.kind} lab has no version {version!r}{nearest(version, topology.versions)}")

@@ -1,8 +1,4 @@
-"""Run files of `sql/` as sqlcmd does: `GO` ends a batch (`GO 5` repeats it), `$(Name)` is substituted.
-
-`GO` is on a line of its own, outside comments, strings and quoted names. `$(Name)` may be anywhere; its name is not
-case sensitive, and a variable without a value is an error. Errors name file, line and SQL Server's message.
-"""
+"""Run files of `sql/` as sqlcmd does (`harness.script_text`). Errors name file, line and SQL Server's message."""
 
 from __future__ import annotations
 
@@ -10,20 +6,19 @@ import contextlib
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.failures import MachineFailure
 from harness.lab import interruption
 from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import OF_STATEMENT, error_text, explain
 from harness.places import SQL_ROOT
+from harness.script_text import VARIABLE, Batch, ScriptError, ScriptRefused, split, substitute
 
 if TYPE_CHECKING:
     import pyodbc
 
-_GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _COMMENT_OR_STRING = re.compile(r"/\*.*?\*/|--[^\n]*|'(?:[^']|'')*'", re.DOTALL)
 _CREATE = re.compile(
     r"\bCREATE\s+(?:OR\s+ALTER\s+)?(?:UNIQUE\s+|(?:NON)?CLUSTERED\s+)*(?P<kind>MESSAGE\s+TYPE|\w+)"
@@ -33,86 +28,6 @@ _CREATE = re.compile(
     re.IGNORECASE,
 )
 _FULL = {"PROC": "PROCEDURE"}
-_VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
-
-
-class ScriptError(MachineFailure):
-    """A script failed. The message says which file, which line and why."""
-
-
-class ScriptRefused(ScriptError):
-    """A script failed for what it says: repeated at once, it failed the same way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Text that is sent to the server at once. `line` is its first line in the file, `count` how often it runs."""
-
-    text: str
-    line: int
-    count: int = 1
-
-
-def split(text: str) -> list[Batch]:
-    """Split a script into batches. Like sqlcmd, leave out batches of white space only."""
-    batches: list[Batch] = []
-    lines: list[str] = []
-    first = 1
-    state = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        go = _GO.fullmatch(line) if not state else None
-        if go is None:
-            lines.append(line)
-            state = _state_after(line, state)
-            continue
-        _add(batches, lines, first, int(go[1] or 1))
-        lines, first = [], number + 1
-    _add(batches, lines, first, 1)
-    return batches
-
-
-def _add(batches: list[Batch], lines: list[str], first: int, count: int) -> None:
-    if count and any(line.strip() for line in lines):
-        batches.append(Batch("\n".join(lines), first, count))
-
-
-def _state_after(line: str, state: str) -> str:
-    """Return what is open at the end of a line: "'" a string, '"' or "]" a quoted name, "*..." comments, "" nothing."""
-    place = 0
-    while place < len(line):
-        two = line[place : place + 2]
-        if state.startswith("*"):
-            if two == "*/":
-                state, place = state[:-1], place + 2
-            elif two == "/*":
-                state, place = state + "*", place + 2
-            else:
-                place += 1
-        elif state:
-            # A doubled closing quote closes and opens again at once, which is the same as staying inside.
-            state, place = ("" if line[place] == state else state), place + 1
-        elif two == "--":
-            return ""
-        elif two == "/*":
-            state, place = "*", place + 2
-        else:
-            state = {"'": "'", '"': '"', "[": "]"}.get(line[place], "")
-            place += 1
-    return state
-
-
-def substitute(text: str, variables: Mapping[str, str], *, origin: str = "script") -> str:
-    """Replace each `$(Name)` by its value. Raises ScriptError for a name without one."""
-    values = {name.lower(): value for name, value in variables.items()}
-
-    def value(match: re.Match[str]) -> str:
-        try:
-            return values[match[1].lower()]
-        except KeyError:
-            line = text.count("\n", 0, match.start()) + 1
-            raise ScriptError(f"{origin}, line {line}: the variable $({match[1]}) has no value") from None
-
-    return _VARIABLE.sub(value, text)
 
 
 def load(path: Path | str, variables: Mapping[str, str]) -> list[Batch]:
@@ -122,7 +37,10 @@ def load(path: Path | str, variables: Mapping[str, str]) -> list[Batch]:
 
 @functools.lru_cache(maxsize=256)  # files of sql/observe run many times a second
 def _load(path: str, variables: frozenset[tuple[str, str]]) -> list[Batch]:
-    return split(substitute(_text(path), dict(variables), origin=path))
+    return [
+        replace(batch, text=substitute(batch.text, dict(variables), origin=path, line=batch.line))
+        for batch in split(_text(path))
+    ]
 
 
 def created(path: Path | str) -> list[str]:
@@ -136,7 +54,7 @@ def created(path: Path | str) -> list[str]:
 def creations(path: Path | str, variables: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return kind and name of what the statements of a file create, and the table of an index or a trigger."""
     values = {name.lower(): value for name, value in variables.items()}
-    text = _VARIABLE.sub(lambda match: values.get(match[1].lower(), match[0]), _COMMENT_OR_STRING.sub(" ", _text(path)))
+    text = VARIABLE.sub(lambda match: values.get(match[1].lower(), match[0]), _COMMENT_OR_STRING.sub(" ", _text(path)))
     return [
         (_FULL.get(kind, kind), match["name"], match["on"] or "")
         for match in _CREATE.finditer(text)
@@ -288,6 +206,8 @@ def _text(path: Path | str) -> str:
         return file.read_text(encoding="utf-8")
     except OSError as error:
         raise ScriptError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ScriptError(f"{file}: not UTF-8") from None
 
 
 _IN_CATCH = ["error_number", "error_line", "error_procedure", "error_message"]

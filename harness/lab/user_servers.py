@@ -238,7 +238,7 @@ def _listener_ip(server: Server) -> str:
         address = ipaddress.ip_address(server.broker_host)
     except ValueError:
         return "(127.0.0.1)"
-    return f"({address})" if address.version == 4 else f"(''{address}'')"  # link/endpoint.sql writes it in a string
+    return f"({address})" if address.version == 4 else f"('{address}')"
 
 
 def _others(lab: Lab, instance: Instance) -> Sequence[Instance]:

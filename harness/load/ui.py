@@ -20,7 +20,6 @@ from harness import lab as lab_package
 from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
 from harness.lab.opening import Selection
-from harness.lab.scripts import ScriptError
 from harness.load.locust_clients import Elsewhere, LocustClients, WebPage
 from harness.load.messages import (
     READY,
@@ -40,6 +39,7 @@ from harness.load.plan import CellPlan, LoadError, Sending
 from harness.load_model import OpenLoop
 from harness.matrix import PAYLOADS_BYTES, Cell, Visit
 from harness.observe.looks import Looks
+from harness.script_text import ScriptError
 from harness.settings import RunSettings
 from harness.units import counted
 from harness.workload_file import PAPER, Workload, WorkloadError

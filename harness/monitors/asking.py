@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.lab import interruption, scripts
 from harness.lab.instances import Instance
-from harness.lab.scripts import ScriptError
 from harness.monitors.wording import quoted
+from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from harness import records
 from harness.lab import scripts
 from harness.lab.instances import Instance
+from harness.script_text import ScriptError
 
 _LOCATION = re.compile(r"\((\d+):(\d+):(\d+)\)")
 
@@ -49,7 +50,7 @@ def located(instance: Instance) -> list[DialogPage]:
 def _dialog_page(row: Mapping[str, Any]) -> DialogPage:
     found = _LOCATION.search(row["location"])
     if found is None:
-        raise scripts.ScriptError(
+        raise ScriptError(
             f"observe/dialog_page_locations.sql: unexpected location {row['location']!r} instead of (file:page:slot)"
         )
     file_id, page_id, slot = (int(part) for part in found.groups())

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance, ReconnectingConnection
-from harness.lab.scripts import ScriptError, is_broken, is_refusal
+from harness.lab.scripts import is_broken, is_refusal
+from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

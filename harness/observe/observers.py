@@ -24,10 +24,10 @@ from harness import records
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance, ReconnectingConnection
-from harness.lab.scripts import ScriptError
 from harness.observe import snapshots
 from harness.observe.latch_watch import RESOLVE_WITHIN_S, SAMPLE_TIMEOUT_S, LatchWatch, Watched
 from harness.observe.snapshots import Snapshot
+from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

@@ -18,6 +18,7 @@ from harness.lab.log_storage import LogStorage
 from harness.lab.scripts import is_refusal
 from harness.observe.latch_watch import local_name
 from harness.records import FIELDS
+from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc
@@ -103,7 +104,7 @@ def _rows(connection: pyodbc.Connection, what: str, file: str, refusals: dict[st
     """Read a file of sql/. If the instance refuses it, note why and return None."""
     try:
         return scripts.rows(connection, f"{file}.sql", {})
-    except scripts.ScriptError as error:
+    except ScriptError as error:
         if not is_refusal(error):
             raise
         refusals[what] = str(error)

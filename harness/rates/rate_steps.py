@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.lab.instances import LabError
-from harness.lab.scripts import ScriptError
 from harness.load_model import Arrivals, OpenLoop
 from harness.matrix import Cell, Visit
+from harness.script_text import ScriptError
 from harness.settings import Settings, SimulationSettings
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize

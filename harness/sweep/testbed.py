@@ -17,13 +17,13 @@ from harness.lab import dialog_pool, queue_readers
 from harness.lab.instances import Instance, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
-from harness.lab.scripts import ScriptError
 from harness.load.plan import LoadError
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.observe.event_sessions import EventSessions
 from harness.observe.queue_sizes import QueueSizes
 from harness.reporting import Reporter
+from harness.script_text import ScriptError
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured
 from harness.sweep.cell_failures import FINAL, NotReady

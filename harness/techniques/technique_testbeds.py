@@ -14,9 +14,9 @@ from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import Lab, LabError, connections
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
-from harness.lab.scripts import ScriptError
 from harness.load import plan
 from harness.load.plan import LoadError, Sending
+from harness.script_text import ScriptError
 from harness.settings import SimulationSettings
 from harness.simulation import forks, simulated_cell, simulated_lab
 from harness.simulation.forks import ForkDied

@@ -37,7 +37,7 @@ IF @major >= 15
 -- The version's own.
 IF @major >= 11
 BEGIN
-    SET @statement = N'ALTER DATABASE [$(Database)] SET COMPATIBILITY_LEVEL = ' + CAST(10 * @major AS nvarchar(3)) + N';';
+    SET @statement = N'ALTER DATABASE ' + QUOTENAME(N'$(Database)') + N' SET COMPATIBILITY_LEVEL = ' + CAST(10 * @major AS nvarchar(3)) + N';';
     EXECUTE (@statement);
 END;
 GO

@@ -19,7 +19,7 @@ WHILE @file_id <= 2
 BEGIN
     SET @wanted_mb = CASE WHEN @file_id = 1 THEN $(DataSizeMb) ELSE $(LogSizeMb) END;
     -- Sizes are in pages of 8 KB. MODIFY FILE refuses a size that is not larger than the current one.
-    SELECT @statement = N'ALTER DATABASE [$(Database)] MODIFY FILE (NAME = ' + QUOTENAME(name)
+    SELECT @statement = N'ALTER DATABASE ' + QUOTENAME(DB_NAME()) + N' MODIFY FILE (NAME = ' + QUOTENAME(name)
         + CASE WHEN size < @wanted_mb * 128 THEN N', SIZE = ' + CAST(@wanted_mb AS nvarchar(20)) + N'MB' ELSE N'' END
         + N', FILEGROWTH = 256MB);'
     FROM sys.database_files

@@ -5,7 +5,8 @@ Called by: the lab, on every instance, after endpoint_certificate.sql.
 Assumes:   an instance can have one endpoint of this kind. An existing one of this name is altered to these options and
            keeps its grants. Its creator owns it, so the right to create endpoints suffices.
 Variables: LocalName (name of this side in the lab), BrokerPort (TCP port; 5114 in the paper),
-           ListenerIp (ALL as in the paper, or one address in parentheses: (127.0.0.1), (''::1'')),
+           ListenerIp (ALL as in the paper, or one address in parentheses: (127.0.0.1), or ('::1') with
+           its apostrophes doubled in sqlcmd),
            EndpointEncryption (DISABLED as in the paper, or REQUIRED ALGORITHM AES),
            Prefix (begins the name of every object outside the lab's databases; may be empty)
 */

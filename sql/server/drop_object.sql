@@ -4,7 +4,7 @@ Called by: harness lab clean, and an opening that failed, on a user's own server
 Assumes:   the ledger lists it, and what depends on it was dropped.
            If it does not exist, only its row in the ledger is removed.
 Variables: Database (name of the side's database), Class (as DROP writes it: QUEUE, MESSAGE TYPE, ...),
-           Name (name of the object in brackets, with its schema if it has one; apostrophes doubled),
+           Name (name of the object in brackets, with its schema if it has one),
            Exists (1 or 0)
 */
 USE [$(Database)];

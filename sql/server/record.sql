@@ -5,7 +5,7 @@ Assumes:   ledger.sql has run.
 Variables: Database (name of the side's database),
            Class (database, endpoint, login, user, certificate or master key; the last three are master's; in capitals, as
            DROP writes it, of an object in this database),
-           Name (name of the object; apostrophes doubled)
+           Name (name of the object)
 */
 USE [$(Database)];
 GO

@@ -19,7 +19,7 @@ SELECT
     N'everything in it',
     COALESCE(HAS_PERMS_BY_NAME(N'$(Database)', N'DATABASE', N'CONTROL'), 0),
     1,
-    N'USE [$(Database)]; ALTER ROLE [db_owner] ADD MEMBER ' + QUOTENAME(SUSER_SNAME()) + N';'
+    N'USE ' + QUOTENAME(N'$(Database)') + N'; ALTER ROLE [db_owner] ADD MEMBER ' + QUOTENAME(SUSER_SNAME()) + N';'
 WHERE DB_ID(N'$(Database)') IS NOT NULL
 UNION ALL
 SELECT

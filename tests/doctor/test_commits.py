@@ -14,7 +14,7 @@ from harness.doctor.machine import ClockDifference
 from harness.lab import scripts
 from harness.lab.instances import connections
 from harness.lab.log_storage import Flushing
-from harness.lab.scripts import ScriptError
+from harness.script_text import ScriptError
 
 CLOCK = ClockDifference(0, 50_000)
 

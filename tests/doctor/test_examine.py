@@ -16,6 +16,7 @@ from harness.lab.opening import Topology
 from harness.lab.opening import open as open_lab
 from harness.matrix import all_cells
 from harness.reporting import Lines, SafeConsole
+from harness.script_text import ScriptError
 from tests.doctor.conftest import asked, ills
 
 pytestmark = pytest.mark.process
@@ -76,7 +77,7 @@ def test_leftovers_of_a_killed_probe_do_not_disturb_the_next(lab):
 
 def test_a_probe_that_cannot_be_created_is_a_warning(lab, monkeypatch):
     def refused(*_: object) -> None:
-        raise scripts.ScriptError("CREATE QUEUE permission denied (error 262)")
+        raise ScriptError("CREATE QUEUE permission denied (error 262)")
 
     monkeypatch.setattr(probe, "_install", refused)
     findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)

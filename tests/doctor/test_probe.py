@@ -8,6 +8,7 @@ from harness.doctor import probe
 from harness.doctor.probe import SILENT, remedy_for
 from harness.lab import scripts
 from harness.lab.instances import Lab, connections
+from harness.script_text import ScriptError
 from tests.doctor.conftest import asked, ills
 from tests.doctor.test_broken import BREAKAGES, mend, run_on
 from tests.doctor.test_examine import left_over
@@ -79,13 +80,13 @@ def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
 @pytest.mark.process
 def test_the_probe_is_removed_even_if_it_could_not_be_installed(lab, monkeypatch):
     monkeypatch.setattr(probe, "_ask", failing)
-    with pytest.raises(scripts.ScriptError):
+    with pytest.raises(ScriptError):
         probe.there_and_back(lab, asked(lab))
     assert left_over(lab) == [(0,) * 7] * 3
 
 
 def failing(*_: object) -> None:
-    raise scripts.ScriptError("the script does not run")
+    raise ScriptError("the script does not run")
 
 
 @pytest.mark.process

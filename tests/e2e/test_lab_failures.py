@@ -18,7 +18,7 @@ import pytest
 from harness.lab import drivers, instances, link, scripts
 from harness.lab.drivers import Secret
 from harness.lab.error_remedies import REMEDIES
-from harness.lab.scripts import ScriptError
+from harness.script_text import ScriptError
 from harness.sweep.journal import Entry, read
 from tests.commands import CommandResult
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all

@@ -3,57 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
-from harness.lab.scripts import Batch, ScriptError
+from harness.script_text import ScriptError
 from harness.simulation import parameters, simulated_lab
-
-SPLIT_CASES = [
-    ("", []),
-    ("GO\n\nGO", []),
-    ("SELECT 1;", [Batch("SELECT 1;", 1)]),
-    ("SELECT 1;\nGO\nSELECT 2;\ngo\n", [Batch("SELECT 1;", 1), Batch("SELECT 2;", 3)]),
-    ("EXEC p;\nGO 3", [Batch("EXEC p;", 1, 3)]),
-    ("EXEC p;\nGO 0", []),
-    ("EXEC p;\n  GO  -- the end", [Batch("EXEC p;", 1)]),
-    ("SELECT 'a\nGO\nb';", [Batch("SELECT 'a\nGO\nb';", 1)]),
-    ("SELECT 'it''s\nGO\n';", [Batch("SELECT 'it''s\nGO\n';", 1)]),
-    ("/* x\nGO\n/* nested */\nGO\n*/ SELECT 1;", [Batch("/* x\nGO\n/* nested */\nGO\n*/ SELECT 1;", 1)]),
-    ("-- don't\nGO\nSELECT 1;", [Batch("-- don't", 1), Batch("SELECT 1;", 3)]),
-    ("SELECT [a'b];\nGO\nSELECT 2;", [Batch("SELECT [a'b];", 1), Batch("SELECT 2;", 3)]),
-    ("SELECT 1 AS GOAL;\nGOTO x;\nGO", [Batch("SELECT 1 AS GOAL;\nGOTO x;", 1)]),
-]
-
-
-@pytest.mark.parametrize("text, expected", SPLIT_CASES)
-def test_a_script_is_split_where_sqlcmd_splits_it(text: str, expected: list[Batch]) -> None:
-    assert scripts.split(text) == expected
-
-
-@given(st.lists(st.from_regex(r"[A-Za-z0-9 ;=]{1,20}", fullmatch=True).filter(str.strip), max_size=6))
-def test_batches_joined_by_go_are_split_into_the_same_batches(statements: list[str]) -> None:
-    statements = [text for text in statements if scripts.split(text) == [Batch(text, 1)]]
-    assert [batch.text for batch in scripts.split("\nGO\n".join(statements))] == statements
-
-
-@given(st.text(alphabet="'\"[]-/*GO \n$()aA1", max_size=60))
-def test_the_splitter_loses_nothing_but_the_lines_with_go(text: str) -> None:
-    lines = text.splitlines()
-    for batch in scripts.split(text):
-        kept = batch.text.split("\n")
-        assert kept == lines[batch.line - 1 : batch.line - 1 + len(kept)]
-
-
-def test_variables_are_substituted_without_regard_to_case() -> None:
-    assert scripts.substitute("USE [$(DATABASE)];", {"Database": "SSBTarget"}) == "USE [SSBTarget];"
-
-
-def test_a_variable_without_a_value_is_named_with_its_line() -> None:
-    with pytest.raises(ScriptError, match=r"link/route\.sql, line 2: the variable \$\(Host\) has no value"):
-        scripts.substitute("a\n$(Host)", {}, origin="link/route.sql")
 
 
 def test_a_missing_script_is_named() -> None:
@@ -135,7 +89,7 @@ def test_sql_that_is_refused_names_its_line_in_the_file(tmp_path: Path, text: st
     lab = simulated_lab.open(parameters.read("paper"), version="2022", initiators=1, seed=1)
     with lab.target.connect("master") as connection:
         with pytest.raises(ScriptError) as raised:
-            scripts.run(connection, path, {"Value": "it''s"})
+            scripts.run(connection, path, {"Value": "it's"})
         assert scripts.scalar(connection, "SELECT @@TRANCOUNT;") == 0
     if line:
         assert str(raised.value).startswith(f"{path}, line {line}: "), raised.value

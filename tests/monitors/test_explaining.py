@@ -15,9 +15,11 @@ import pytest
 
 from harness.lab.instances import Instance
 from harness.monitors import state
+from harness.monitors.asking import Asker
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Server
+from harness.monitors.wording import quoted
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180), pytest.mark.usefixtures("at_once")]
@@ -470,6 +472,19 @@ def test_an_error_of_a_procedure_that_was_replaced_is_no_reason_any_more(
         found = find("Replaced")
     assert "error log" not in found.evidence
     connection.execute("RECEIVE * FROM dbo.Replaced;")
+
+
+def test_the_name_of_a_queue_runs_nothing(instance: Instance, database: str, connection: pyodbc.Connection) -> None:
+    name = "q'); CREATE LOGIN somebody WITH PASSWORD = N'Str0ng, but not ours'; --]"
+    full_name = f"[dbo].{quoted(name)}"
+    connection.execute(f"CREATE QUEUE {full_name};")
+    questions = ["monitors/messages", "monitors/procedure", "observe/activation_errors"]
+    asker = Asker(instance)
+    answers = asker.ask(database, questions, {"Queue": full_name, "Limit": "9", "Database": database})
+    assert (list(answers), list(asker.refusals())) == (questions, [])
+    assert connection.execute("SELECT SUSER_ID(N'somebody');").fetchval() is None
+    asker.close()
+    connection.execute(f"DROP QUEUE {full_name};")
 
 
 def test_a_queue_whose_monitor_has_gone_is_explained_by_its_new_definition_alone(

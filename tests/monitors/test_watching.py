@@ -18,7 +18,6 @@ import pytest
 
 from harness.lab import scripts
 from harness.lab.instances import Instance
-from harness.lab.scripts import ScriptError
 from harness.monitors import showing, watching
 from harness.monitors.asking import Asker, LockTimeout, NoDatabase
 from harness.monitors.explaining import explain
@@ -26,6 +25,7 @@ from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Server, Waiting
 from harness.monitors.watching import Watched
 from harness.reporting import SafeConsole
+from harness.script_text import ScriptError
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

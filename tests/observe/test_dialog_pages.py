@@ -8,9 +8,9 @@ import pytest
 
 from harness.lab import scripts
 from harness.lab.instances import LabError
-from harness.lab.scripts import ScriptError
 from harness.observe import dialog_pages
 from harness.observe.dialog_pages import DialogPage, Spread
+from harness.script_text import ScriptError
 
 ROWS_PER_PAGE = 144
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harness.lab import scripts
-from harness.lab.scripts import ScriptError
 from harness.observe.snapshots import PAGE_BYTES, Snapshot, at_odds, changes, pages_read, snapshot
 from harness.records import FIELDS, columns
+from harness.script_text import ScriptError
 
 CONNECTION: Any = SimpleNamespace()
 INDEX = ("object_id", "schema_name", "object_name", "queue_schema_name", "queue_name", *FIELDS["index_waits"][2:])

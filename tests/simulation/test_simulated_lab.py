@@ -10,6 +10,7 @@ import pyodbc
 import pytest
 
 from harness.lab import scripts
+from harness.script_text import ScriptError
 from harness.simulation.parameters import read
 from harness.simulation.simulated_lab import SimulatedInstance
 from harness.simulation.world import World
@@ -60,7 +61,7 @@ def test_an_error_after_a_result_is_raised_by_nextset(connection: Any) -> None:
 
 
 def test_errors_have_the_drivers_texts(connection: Any) -> None:
-    with pytest.raises(scripts.ScriptError, match=r"Invalid object name 'dbo.nothing'\. \(error 208\)") as raised:
+    with pytest.raises(ScriptError, match=r"Invalid object name 'dbo.nothing'\. \(error 208\)") as raised:
         scripts.scalar(connection, "SELECT 1 FROM dbo.nothing;")
     cause = raised.value.__cause__
     assert isinstance(cause, pyodbc.ProgrammingError)
