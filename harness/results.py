@@ -143,9 +143,9 @@ class Run:
     def _files(self, name: str) -> list[Path]:
         from harness.records import SCHEMAS, ResultsError
 
-        path = self.folder / "reduced" / f"{name}.parquet"
-        if path.exists():
-            return [path]
+        tables = {path.stem: path for path in (self.folder / "reduced").glob("*.parquet")}
+        if name in tables:
+            return [tables[name]]
         from harness import reductions
         from harness.reductions import raw_files
 
@@ -154,7 +154,7 @@ class Run:
             return list(raw_files.read(self.folder).files[kinds[name]])
         if name in reductions.TABLES:
             raise ResultsError(f"{self.folder} has no reduced/{name}.parquet: run `harness reduce {self.folder}` first")
-        valid = sorted({*reductions.TABLES, *(found.stem for found in path.parent.glob("*.parquet"))})
+        valid = sorted({*reductions.TABLES, *tables})
         raise ResultsError(f"{self.folder} has no table {name!r}{nearest(name, [*valid, *kinds])}")
 
     def summary(self) -> Summary:

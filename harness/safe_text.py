@@ -4,11 +4,12 @@ A name or a message may hold what a terminal obeys, what forges a line, or what 
 it. Such characters are shown as escapes, once in each way out of the harness and not at each value: `terminal` and
 `reporting.SafeConsole` for what commands print, `load.safe_log` for the logs of Locust's processes, `embedded.server`'s
 logs for a server's, `figures.build` for figures, `figures.report` for a report, `load.looks_page` for what pages get,
-`records.write_table` for CSV, and `support_bundle` for its texts.
+`records.write_table` for CSV, `sweep.run_folder` and `sweep.journal` for their files, `support_bundle` for its texts.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,7 @@ _UNSAFE_IN_LINES = re.compile(_UNSAFE.pattern.replace("\x00-\x1f", "\x00-\x09\x0
 
 
 def visible(text: str) -> str:
-    """Return the text on one line, with escapes such as `\\x1b` and `\\n` for what is not to be obeyed."""
+    """Return the text on one line, with escapes such as `\\u001b` and `\\n` for what is not to be obeyed."""
     return _UNSAFE.sub(_escape, text)
 
 
@@ -44,4 +45,4 @@ def one_line(text: str, length_max: int) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
+    return json.dumps(match[0])[1:-1]  # so that JSON stays JSON

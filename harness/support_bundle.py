@@ -1,7 +1,8 @@
 """One zip file of a run to attach to a question: findings, error logs, tables, versions and settings, without a secret.
 
-It has texts alone. Each is cleaned of the passwords and tokens that this process knows, and of whatever looks like one.
-Raw records, figures and the longest tables stay out. Names of servers, logins and databases stay in.
+It has texts alone. Each is cleaned of the passwords and tokens that this process knows, of whatever looks like one, and
+of control characters. Raw records, figures and the longest tables stay out. Names of servers, logins and databases stay
+in. A run with a link is refused (`run_folder.require_run`), as is one by every other command.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from harness.lab import compose
 from harness.observe.error_logs import FOLDER as ERROR_LOGS
 from harness.observe.queue_sizes import NAME as QUEUE_SIZES
 from harness.records import ResultsError
+from harness.safe_text import visible_lines
 from harness.sweep import journal
 
 NAME = "support-bundle.zip"
@@ -44,24 +46,25 @@ def write(run: Path) -> Path:
         with records.written_whole(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
             bundle.writestr("findings.txt", cleaned(_findings(records.read_manifest(run)), secrets))
             for part in _parts(run):
-                bundle.writestr(str(part.relative_to(run)), cleaned(_text(part), secrets))
+                if part.is_file():
+                    bundle.writestr(str(part.relative_to(run)), cleaned(_text(part), secrets))
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror or error}") from None
     return path
 
 
 def cleaned(text: str, secrets: list[str]) -> str:
-    """Return the text without these secrets and without what looks like one."""
+    """Return the text without these secrets, without what looks like one, and without control characters."""
     for secret in secrets:
         text = text.replace(secret, REMOVED).replace(json.dumps(secret)[1:-1], REMOVED)
-    return _LOOKS_SECRET.sub(rf"\1\2{REMOVED}", text)
+    return visible_lines(_LOOKS_SECRET.sub(rf"\1\2{REMOVED}", text))
 
 
 def _parts(run: Path) -> Iterator[Path]:
     """The texts of a run, and of the runs of its techniques, that exist."""
     yield from (path for name in (records.MANIFEST, journal.NAME, QUEUE_SIZES) for path in sorted(run.rglob(name)))
     yield from sorted((run / ERROR_LOGS).glob("*.log"))
-    yield from (path for path in sorted((run / "lab").rglob("*.log")) if path.is_file())
+    yield from sorted((run / "lab").rglob("*.log"))
     yield from (path for path in sorted((run / "reduced").glob("*.csv")) if path.stem not in LONG_TABLES)
 
 

@@ -67,7 +67,9 @@ def test_the_progress_of_a_run_has_no_escape_sequences_but_its_own() -> None:
     bar.cell_done(1, "cell", "failed", NAME)
     bar.end()
     assert (
-        "\x1b]0;" not in printed(shown) and "\x9b" not in printed(shown) and r"\x1b]0;title\x07[/red]" in printed(shown)
+        "\x1b]0;" not in printed(shown)
+        and "\x9b" not in printed(shown)
+        and r"\u001b]0;title\u0007[/red]" in printed(shown)
     )
 
 

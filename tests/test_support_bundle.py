@@ -12,6 +12,7 @@ import pytest
 from harness import support_bundle
 from harness.records import ResultsError
 from harness.results import Run
+from tests.unsafe import NAME, unsafe_in
 
 SECRET = "S3cr3t!of-the-lab"
 FINDING = {"severity": "warning", "instance": "target", "check": "log", "text": "it is full", "remedy": "shrink it"}
@@ -85,6 +86,19 @@ def test_secrets_of_the_environment_are_removed_also_as_json_writes_them(
 )
 def test_what_looks_like_a_secret_is_removed(text: str, clean: str) -> None:
     assert support_bundle.cleaned(text, []) == clean
+
+
+def test_texts_have_no_control_characters_and_json_stays_json(run: Path) -> None:
+    (run / "manifest.json").write_text(json.dumps({"name": NAME}, ensure_ascii=False))
+    (run / "error-logs" / "2022-target.log").write_text(NAME)
+    found = packed(run)
+    assert unsafe_in(found, besides="\n") == [] and json.loads(found["manifest.json"]) == {"name": NAME}
+
+
+def test_what_is_no_file_is_left_out(run: Path) -> None:
+    os.mkfifo(run / "error-logs" / "2025-target.log")
+    (run / "reduced" / "gain.csv").mkdir()
+    assert {"error-logs/2025-target.log", "reduced/gain.csv"}.isdisjoint(packed(run))
 
 
 def test_of_a_long_log_the_end_is_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

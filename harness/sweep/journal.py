@@ -13,6 +13,7 @@ from typing import Literal
 
 from harness.lab import interruption
 from harness.reporting import Reporter
+from harness.safe_text import visible
 
 NAME = "journal.jsonl"
 
@@ -46,7 +47,7 @@ class Journal:
             os.truncate(path, length)  # a crash tore the last line
 
     def append(self, entry: Entry) -> None:
-        line = json.dumps(asdict(entry), ensure_ascii=False).encode() + b"\n"
+        line = visible(json.dumps(asdict(entry), ensure_ascii=False)).encode() + b"\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             length = os.fstat(descriptor).st_size

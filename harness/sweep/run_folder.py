@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ from harness.lab.drivers import Driver
 from harness.lab.placement import scaling_governor
 from harness.places import CHECKOUT, PACKAGE, SQL_ROOT
 from harness.records import MANIFEST
+from harness.safe_text import visible_lines
 from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
@@ -133,13 +135,21 @@ def named(folder: Path | str) -> Path:
 
 
 def require_run(folder: Path) -> Path:
-    """The folder, if it is a run's; else raises NoRun."""
+    """The folder, if it is a run's; else raises NoRun. A run has no links: one of somebody else's would let files of
+    this machine be read, packed or overwritten."""
     if (folder / MANIFEST).is_file():
+        if link := _link_in(folder):
+            raise NoRun(f"{link} is a link, and a run has none: put a copy of what it names in its place, or remove it")
         return folder
     others = sorted(path.parent.name for path in folder.parent.glob(f"*/{MANIFEST}"))
     hint = nearest(folder.name, others[-5:]) if others else ""
     what = f"has no {MANIFEST}" if folder.is_dir() else "does not exist"
     raise NoRun(f"{folder} is not a result folder: it {what}{hint}")
+
+
+def _link_in(folder: Path) -> str | None:
+    paths = (os.path.join(parent, name) for parent, *names in os.walk(folder) for name in itertools.chain(*names))
+    return next(filter(os.path.islink, paths), None)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -150,7 +160,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Writes the manifest whole or not at all."""
     with records.written_whole(folder / MANIFEST) as file:
-        file.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = visible_lines(json.dumps(manifest, indent=2, ensure_ascii=False))
+        file.write_text(f"{text}\n", encoding="utf-8")
 
 
 def now() -> str:

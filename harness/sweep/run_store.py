@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
 
 from harness.failures import MachineFailure
 from harness.records import MANIFEST
@@ -83,6 +83,9 @@ def copied(store: FileSystem, path: str, name: str) -> Iterator[Path]:
             found = store.get_file_info([f"{path}/{part}" for part in _READ])
             if found[0].type != FileType.File:
                 raise NoRun(f"{name} is not a result folder: it has no {MANIFEST}")
+            raw = store.get_file_info(FileSelector(f"{path}/raw", allow_not_found=True, recursive=True))
+            if leaving := [info.path for info in raw if ".." in PurePosixPath(info.path).parts]:
+                raise StoreFailure(f"{name} cannot be read: {leaving[0]} leaves the run's folder: remove it")
             folder.mkdir()
             for info in found:
                 if info.type != FileType.NotFound:

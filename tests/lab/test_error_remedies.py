@@ -37,7 +37,7 @@ EXPLAINED = [
         "[HYT00] [FreeTDS][SQL Server]Timeout expired (0) (SQLExecDirectW)",
         "Timeout expired: no answer in time: check that it is SQL Server, that it is healthy and that nothing blocks it",
     ),
-    (f"[42S02] {MICROSOFT}[SQL Server]Invalid name '\x1b[2J'. (208) (SQLx)", r"Invalid name '\x1b[2J'. (error 208)"),
+    (f"[42S02] {MICROSOFT}[SQL Server]Invalid name '\x1b[2J'. (208) (SQLx)", r"Invalid name '\u001b[2J'. (error 208)"),
 ]
 
 

@@ -21,4 +21,4 @@ def test_a_page_and_its_csv_get_names_without_control_characters(path: str) -> N
     page.add(Looked(1.0, {"target_waits": {NAME: 1.0}}, {NAME: NAME}, [NAME]))
     answer = app.test_client().get(path)
     shown: Any = answer.get_json() if answer.is_json else answer.text
-    assert unsafe_in(shown, besides="\n") == [] and r"q\x1b" in answer.text.replace("\\\\", "\\")
+    assert unsafe_in(shown, besides="\n") == [] and r"q\u001b" in answer.text.replace("\\\\", "\\")

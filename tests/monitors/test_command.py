@@ -94,7 +94,7 @@ def test_a_queue_named_with_escape_sequences_is_shown_without_them(
     with instance.connect("master") as connection:
         connection.execute(f"CREATE DATABASE [{quoted}]; USE [{quoted}]; CREATE QUEUE [{quoted}] WITH STATUS = OFF;")
     text = ask("--server", place, "--database", name).out
-    assert unsafe_in(text, besides="\n") == [] and r"q\x1b]0;title" in text
+    assert unsafe_in(text, besides="\n") == [] and r"q\u001b]0;title" in text
 
 
 def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandResult], place: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.sweep.journal import Entry, Journal, read
+from tests.unsafe import NAME, unsafe_in
 
 
 def entry(cell: str, attempt: int = 1, outcome: str = "completed", run: int = 1) -> Entry:
@@ -17,8 +19,9 @@ def entry(cell: str, attempt: int = 1, outcome: str = "completed", run: int = 1)
 
 def test_entries_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    journal.append(entry("a", outcome="failed"))
+    journal.append(dataclasses.replace(entry("a", outcome="failed"), reason=NAME))
     journal.append(entry("a", attempt=2, run=2))
+    assert unsafe_in(journal.path.read_text(), besides="\n") == []
     again = Journal(tmp_path / "journal.jsonl")
     assert again.entries == journal.entries
     assert again.completed() == {("a", 1)}

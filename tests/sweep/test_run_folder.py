@@ -9,6 +9,8 @@ from harness import settings as settings_module
 from harness.lab.drivers import Driver
 from harness.settings import Settings
 from harness.sweep import run_folder
+from tests.commands import harness
+from tests.unsafe import NAME, unsafe_in
 
 DRIVER = Driver("microsoft", "/somewhere/libmsodbcsql-18.so", "wheel")
 
@@ -18,11 +20,38 @@ def new(**options: object) -> dict[str, object]:
 
 
 def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    written = new(measure="2s", results=tmp_path)
+    written = new(measure="2s", results=tmp_path) | {"instances": [{"name": NAME}]}
     run_folder.write_manifest(tmp_path, written)
     assert run_folder.read_manifest(tmp_path) == written
+    assert unsafe_in((tmp_path / "manifest.json").read_text(), besides="\n") == []
     assert written["settings"]["measure"] == 2.0  # type: ignore[index]
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+COMMANDS = ("reduce", "figures", "report", "claims", "support-bundle", "compare", "queue-course")
+COMMANDS += ("matrix --resume", "simulate --resume", "techniques --add-to")
+
+
+@pytest.mark.parametrize(
+    "command, place",
+    [
+        *((command, "figures/waits.svg") for command in COMMANDS),
+        *(("support-bundle", place) for place in ("error-logs/2022-target.log", "reduced", "support-bundle.zip.tmp")),
+    ],
+)
+def test_a_run_with_a_link_is_refused_and_nothing_behind_it_is_read_or_written(
+    tmp_path: Path, command: str, place: str
+) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    outside.write_text("of somebody")
+    run.mkdir()
+    run_folder.write_manifest(run, new())
+    (run / place).parent.mkdir(exist_ok=True)
+    (run / place).symlink_to(outside)
+    more = {"compare": ["run"], "queue-course": ["i1-t1-r1-p100-v2008"]}.get(command, [])
+    done = harness(tmp_path, *command.split(), "run", *more)
+    assert (done.code, done.line.partition(", and")[0]) == (2, f"run/{place} is a link"), done.line
+    assert outside.read_text() == "of somebody" and not (run / "support-bundle.zip").exists()
 
 
 def test_a_run_may_continue_under_the_same_circumstances_in_another_folder() -> None:

@@ -4,8 +4,18 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
-from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
+from pyarrow.fs import (
+    FileInfo,
+    FileSelector,
+    FileSystem,
+    FileSystemHandler,
+    FileType,
+    LocalFileSystem,
+    PyFileSystem,
+    SubTreeFileSystem,
+)
 
 from harness import reductions
 from harness.matrix import Cell
@@ -68,6 +78,34 @@ def test_what_fails_in_between_writes_nothing_back(bucket: Path, store: FileSyst
 def test_a_path_without_a_run_is_named(store: FileSystem) -> None:
     with pytest.raises(NoRun, match=f"^{NAME} is not a result folder: it has no manifest.json$"):
         copied(store, "runs", NAME).__enter__()
+
+
+def test_an_object_whose_name_leaves_the_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bucket(FileSystemHandler):
+        """Names of objects are any text."""
+
+        objects = ("runs/x/manifest.json", "runs/x/raw/calls/../../../../evil")
+
+        get_type_name = delete_dir = delete_dir_contents = delete_root_dir_contents = create_dir = None
+        delete_file = move = copy_file = open_append_stream = open_output_stream = normalize_path = None
+
+        def get_file_info(self, paths: list[str]) -> list[FileInfo]:
+            return [FileInfo(path, self._type(path)) for path in paths]
+
+        def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+            return self.get_file_info([name for name in self.objects if name.startswith(selector.base_dir)])
+
+        def _type(self, path: str) -> FileType:
+            is_folder = any(name.startswith(f"{path}/") for name in self.objects)
+            return FileType.Directory if is_folder else FileType.File if path in self.objects else FileType.NotFound
+
+        def open_input_stream(self, path: str) -> pa.BufferReader:
+            return pa.BufferReader(b"{}")
+
+        open_input_file = open_input_stream
+
+    with pytest.raises(StoreFailure, match=r"raw/calls/\.\./.*evil leaves the run's folder"):
+        copied(PyFileSystem(Bucket()), "runs/x", NAME).__enter__()
 
 
 def test_a_store_that_cannot_be_written_is_one_line(bucket: Path, store: FileSystem) -> None:

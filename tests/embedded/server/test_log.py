@@ -46,7 +46,7 @@ def test_a_value_from_a_client_forges_no_line_and_is_cut(log):
     forged = "x\r\n2026-01-01 00:00:00,000 INFO server: login of 'sa' accepted\x1b[2K\u2028" + "y" * 100_000
     log.logger.warning("login of %s refused", forged)
     [line] = log.lines
-    assert r"x\r\n2026" in line and r"\x1b" in line and len(line) < LINE_MAX + 200
+    assert r"x\r\n2026" in line and r"\u001b" in line and len(line) < LINE_MAX + 200
 
 
 def test_the_lines_of_a_traceback_are_indented_and_bounded(log):
