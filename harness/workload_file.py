@@ -59,6 +59,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date, time
@@ -388,11 +389,11 @@ def read(name: str) -> Workload:
         )
     if document.target.tables == "heap" and document.accounting.by == "count":
         raise toml.error(("target", "tables"), "where messages are counted, the lab has no such tables: leave it out")
+    digests = _digests(toml, document)
     message_bodies.read(toml, document.body)
     if document.body.template and document.accounting.by == "header":
         raise toml.error(("body", "template"), 'text has no header: write by = "count" in a table [accounting]')
     folder = path.parent.relative_to(SQL_ROOT) if name in PRESETS else path.parent.absolute()
-    digests = _digests(toml, document)
     _require_used(toml, document, path.parent, ())
     return Workload(name=path.absolute().parent.name, folder=folder, digests=digests, **dict(document))
 
@@ -458,6 +459,10 @@ def _require_used(toml: TomlFile, document: _Document, folder: Path, at: Key) ->
 
 
 def _digests(toml: TomlFile, document: _Document) -> dict[str, str]:
+    """The digest of each file that a workload names. Raises TomlError for one that is missing or not in its folder."""
+    folder = toml.path.parent.resolve()
+    if folder.parent == FOLDER.resolve():  # workloads of the package share files
+        folder = folder.parent
     files: list[tuple[Key, str]] = [*document.body.files]
     for table in ("both", "initiator", "target"):
         scripts = getattr(document, table).scripts
@@ -465,7 +470,12 @@ def _digests(toml: TomlFile, document: _Document) -> dict[str, str]:
     found = {}
     for key, file in files:
         try:
-            found[file] = hashlib.sha256((toml.path.parent / file).read_bytes()).hexdigest()[:16]
+            place = Path(os.path.realpath(toml.path.parent / file))
+            if Path(file).is_absolute() or not place.is_relative_to(folder):
+                raise toml.error(key, f"{file} is outside of the workload's folder: copy it into that")
+            found[file] = hashlib.sha256(place.read_bytes()).hexdigest()[:16]
         except OSError as error:
             raise toml.error(key, f"{file}: {error.strerror}") from None
+        except ValueError as error:  # a zero in it
+            raise toml.error(key, f"{file!r}: {error}") from None
     return found

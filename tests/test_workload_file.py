@@ -88,6 +88,24 @@ def test_changed_samples_make_another_workload(folder: Path) -> None:
     assert workload_file.read(str(folder)) != before
 
 
+@pytest.mark.parametrize("key", ["scripts", "template", "samples"])
+@pytest.mark.parametrize("named", ["/etc/passwd.json", "../other.json", "link.json", "a/link.json"])
+def test_a_workload_names_files_of_its_folder_alone(folder: Path, key: str, named: str) -> None:
+    (folder.parent / "other.json").write_text("[]")
+    (folder / "link.json").symlink_to(folder.parent / "other.json")
+    (folder / "a").symlink_to(folder)
+    text = {
+        "scripts": GOOD.replace("send.sql", named),
+        "template": f'{GOOD}[body]\ntemplate = "{named}"\n',
+        "samples": f'{GOOD}[body]\nsize = {{samples = "{named}"}}\n',
+    }
+    (folder / "workload.toml").write_text(text[key])
+    with pytest.raises(
+        UsageFailure, match=rf"^workload\.toml, line \d+: .*: {named} is outside of the workload's folder"
+    ):
+        workload_file.read(str(folder))
+
+
 def test_messages_are_matched_by_their_header_unless_the_file_says_that_they_are_counted(folder: Path) -> None:
     assert not workload_file.read(str(folder)).is_counted
     (folder / "workload.toml").write_text(f'{GOOD}\n[accounting]\nby = "count"\n')
