@@ -24,7 +24,7 @@ from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.store import Write
+from harness.embedded.store.group_commit import Write
 
 
 class Batch:
@@ -311,7 +311,10 @@ class Acceptance:
             endpoint.outgoing.routing_version = -1
             batch.transaction().store_endpoint(endpoint)
         if endpoint.state is DISCONNECTED_OUTBOUND and last.message_type_name in system_objects.ENDS:
-            self._delivery.close(batch.transaction(), endpoint)
+            tx = batch.transaction()
+            tx.writes.append(batch.lazy.pop())  # if the commit fails, the far side must acknowledge this end again
+            tx.on_rollback(partial(self._transmitter.add_again, endpoint, last))
+            self._delivery.close(tx, endpoint)
 
     def _error(self, batch: Batch, frame: ErrorFrame) -> None:
         endpoint = self._conversations.get((frame.conversation_id, not frame.from_initiator))

@@ -20,7 +20,7 @@ from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import ErrorFrame, MessageFrame, body_bytes
 from harness.embedded.broker.router import Router
 from harness.embedded.runtime.tasks import SECOND, Timer, Waiting
-from harness.embedded.store import Write
+from harness.embedded.store.group_commit import Write
 
 # Rusanu, 2005-12-20: "4, 8, 16, 32 seconds, then every 64 seconds".
 RETRY_DELAYS_NS = tuple(seconds * SECOND for seconds in (4, 8, 16, 32, 64))
@@ -152,6 +152,12 @@ class Transmitter:
             if len(rows) > outgoing.in_flight:
                 self._dispatchers.wake(endpoint)
         return last
+
+    def add_again(self, endpoint: ConversationEndpoint, row: TransmissionRow) -> None:
+        """Puts the last row back whose removal was not stored, to be sent again."""
+        endpoint.outgoing.add(row)
+        endpoint.outgoing.in_flight = 1
+        self._plan_retry(endpoint)
 
     # Retry
 
