@@ -20,7 +20,7 @@ SCRIPTS = sorted(SQL.rglob("*.sql"))
 LINES_MAX = 500
 
 # Time and entropy are injected into the embedded broker; only these know the real ones.
-KNOW_REAL_TIME = ("runtime/realtime.py", "embedded/store.py", "server/")
+KNOW_REAL_TIME = ("runtime/realtime.py", "embedded/store/file_store.py", "server/")
 REAL_TIME_MODULES = {"asyncio", "random", "threading", "time"}
 REAL_TIME_CALLS = {"now", "today", "utcnow", "uuid1", "uuid4"}
 

@@ -57,17 +57,24 @@ from harness.terminal import say
 )
 @click.option("--with-parent", is_flag=True, help="End when standard input ends.")
 @click.option("--throwaway", is_flag=True, help="The data is deleted afterwards: hash passwords at little cost.")
-def serve(**options: Any) -> None:
+@click.option("--verify", type=PATH, metavar="DIR", help="Only check the data in a folder.")
+def serve(verify: Path | None, **options: Any) -> None:
     """Run one instance of the embedded Service Broker: a small server that SQL Server's drivers connect to.
 
     HARNESS_PASSWORD in the environment is the password of the login sa. When the server is ready it prints its
     address as one line of JSON.
 
     \b
-    Example:
+    Examples:
       HARNESS_PASSWORD=secret harness serve --port 1433 --data /tmp/broker
+      harness serve --verify /tmp/broker
     """
     with one_line_errors():
+        if verify is not None:
+            from harness.embedded.server import data_folder
+
+            say(data_folder.verify(verify))
+            return
         _refuse_compiled_sqlglot()
         from harness.embedded.server import serve as server
 

@@ -255,7 +255,7 @@ _TEXTS: dict[int, str] = {
         "Internal error: An expression services limit has been reached. Please look for potentially complex "
         "expressions in your query, and try to simplify them."
     ),
-    9002: "The transaction log for database '%s' is full due to 'LOG_BACKUP'.",
+    9002: "The transaction log for database '%s' is full due to 'NOTHING'.",
     9610: "The service '%s' in the FROM SERVICE clause must match the service '%s' referenced by %s = '%s'.",
     9614: (
         "The queue '%s' cannot be activated because the activation stored procedure is either not specified or is "

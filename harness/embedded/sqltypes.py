@@ -78,12 +78,17 @@ class ResultSink:
 
     __slots__ = ()
 
+    held: Any = None  # the end of a statement, which has not left
+
     def columns(self, columns: Sequence[Column]) -> None: ...
 
     def rows(self, rows: Sequence[Sequence[Any]]) -> None: ...
 
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
         """The end of a statement; `row_count` None: not counted (NOCOUNT)."""
+
+    def withdraw_done(self, before: object) -> None:
+        """The commit of the statement failed: its `done`, if it had one, is not sent. `before` is what `held` was."""
 
     def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         """PRINT, RAISERROR and errors; up to severity 10 it is information, above that an error."""

@@ -10,18 +10,24 @@ import hashlib
 import itertools
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Any
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.platform import WaitStatistics
-from harness.embedded.runtime.tasks import SECOND, TaskState, Waiting
+from harness.embedded.runtime.tasks import SECOND, Scheduler, Signal, TaskState, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.store import Key, MemoryStore, Value
+from harness.embedded.store.file_store import FileStore
+from harness.embedded.store.group_commit import Store
+from harness.embedded.store.memory_store import MemoryStore
+from harness.embedded.store.row_file import IDENTITY_BYTES, DamagedStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
 from harness.embedded.tsql.requests import ClientSession, install_activation
 from harness.embedded.tsql.storage.tables import database_of
 from harness.simulation.computer import Computer, Cores
+from harness.simulation.dice import Dice
+from harness.simulation.faulty_disk import FaultyDisk
 from harness.simulation.network import Network
 from harness.simulation.parameters import Parameters
 
@@ -61,7 +67,8 @@ class World:
         self.network.change_costs(parameters.network)
         for server in self.servers.values():
             server.computer.change_costs(parameters)
-            server.store.record_overhead_bytes = parameters.log.record_overhead_bytes
+            if isinstance(server.store, MemoryStore):
+                server.store.record_overhead_bytes = parameters.log.record_overhead_bytes
 
     def reseed(self, seed: int) -> None:
         """Use other entropy from now on, for forks of a world that was built with one seed."""
@@ -114,6 +121,24 @@ def derived_seed(seed: int, *names: object) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
+class VirtualBackground:
+    """The background of a store: work is done at once, and known to the loop when it has taken its time."""
+
+    def __init__(self, scheduler: Scheduler, flush_ns: Callable[[int], int]) -> None:
+        self._scheduler = scheduler
+        self._flush_ns = flush_ns
+
+    def run(self, size_bytes: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        result = work()
+        due_ns = self._scheduler.clock.now_ns + self._flush_ns(size_bytes)
+        self._scheduler.call_at(due_ns, lambda: done(result))
+
+    def run_long(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.run(0, work, done)
+
+    def close(self) -> None: ...
+
+
 class Server:
     """A computer with an instance. `start` and `crash` alternate; the rows on disk survive a crash."""
 
@@ -123,7 +148,9 @@ class Server:
         self.version = version
         self.starts = 0
         self.is_running = False
-        self._rows: dict[tuple[str, Key], Value] = {}  # on disk at the last start
+        self.disk = FaultyDisk(Dice(world.entropy(name, "disk")))
+        self.has_lost_disk = False  # it has failed, which ends a process: `crash` comes
+        self.disk_lost = Signal()
 
     def start(self) -> None:
         """Start the instance, empty or from what was on disk."""
@@ -138,16 +165,12 @@ class Server:
         self.computer = Computer(
             self.scheduler, self.waits, device_entropy, self.world.parameters, cores_of_all=self.world.cores
         )
-        log = self.world.parameters.log
-        self.store = MemoryStore(
-            self.scheduler,
-            rows=self._rows,
-            flush_ns=self.computer.log.duration_ns,
-            flushes_in_flight=log.flushes_in_flight,
-            record_overhead_bytes=log.record_overhead_bytes,
-            is_recoverable=self.world.is_recoverable,
-            owner_of=database_of,
-        )
+        try:
+            self.store = self._store()
+        except (OSError, DamagedStore):
+            self.world.driver.forget(self.scheduler)
+            raise
+        self.has_lost_disk = False
         transport = self.world.network.transport(self.name, self.scheduler)
         self.engine = Engine(
             name=self.name,
@@ -166,12 +189,36 @@ class Server:
         self._spids = itertools.count(FIRST_SPID)
         self.is_running = True
 
+    def _store(self) -> Store:
+        log, flush_ns = self.world.parameters.log, self.computer.log.duration_ns
+        if self.world.is_recoverable:
+            return FileStore(
+                self.disk,
+                scheduler=self.scheduler,
+                background=VirtualBackground(self.scheduler, flush_ns),
+                lost=self._on_lost_disk,
+                identity=self.name.encode().ljust(IDENTITY_BYTES),
+                may_be_new=self.starts == 1,
+                owner_of=database_of,
+            )
+        return MemoryStore(
+            self.scheduler,
+            flush_ns=flush_ns,
+            flushes_in_flight=log.flushes_in_flight,
+            record_overhead_bytes=log.record_overhead_bytes,
+            is_recoverable=False,
+            owner_of=database_of,
+        )
+
+    def _on_lost_disk(self, error: Exception) -> None:
+        self.has_lost_disk = True
+        self.disk_lost.notify_all()
+
     def crash(self) -> None:
         """Kill the instance: it loses what is not on disk, its connections break, and frames to it are lost."""
         assert self.is_running, f"{self.name} does not run"
         self.is_running = False
         self.world.network.down(self.name)
-        self._rows = self.store.rows
         self.world.driver.forget(self.scheduler)
 
     @property

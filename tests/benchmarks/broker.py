@@ -27,7 +27,8 @@ from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, Syste
 from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
 from harness.embedded.server.broker_handshake import Protection
 from harness.embedded.server.cryptography import ServerKeys
-from harness.embedded.store import FileStore
+from harness.embedded.store.disk import FolderDisk
+from harness.embedded.store.file_store import FileStore, Threads
 
 BODY = bytes(100)
 DIALOG_RATIO = 150
@@ -98,7 +99,11 @@ class Side:
         self.port = port
         self.scheduler = Scheduler(SystemClock(), _report)
         RealTimeDriver(self.scheduler, wire.loop)
-        store = FileStore(folder / f"{port}.db", scheduler=self.scheduler, call_soon=wire.loop.call_soon_threadsafe)
+        (data := folder / str(port)).mkdir()
+        background = Threads(wire.loop.call_soon_threadsafe)
+        store = FileStore(
+            FolderDisk(data), scheduler=self.scheduler, background=background, lost=_lost, identity=os.urandom(16)
+        )
         self.engine = wire.engines[port] = Engine(
             name=str(port),
             version="2008",
@@ -196,6 +201,10 @@ class Side:
                 )
             yield from tx.commit()
             count -= len(rows)
+
+
+def _lost(error: Exception) -> None:
+    raise SystemExit(f"the data folder failed: {error}")
 
 
 def _report(task: Task, error: BaseException) -> None:

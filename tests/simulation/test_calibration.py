@@ -283,7 +283,7 @@ def test_fitted_values_are_printed_and_written_to_a_copy_of_the_file(
     written = parameters.read("x.toml")
     assert written.free == parameters.read("paper").free
     values = ", ".join(f"{name} {written.value(name):g}" for name in written.free)
-    assert re.search(r"\nevaluation 2 of 72: \w+ [\d.]+, .* completed, \d+ s left\n", said)
+    assert re.search(r"\nevaluation 2 of 72: \w+ [\d.]+, .* completed, [\d min]+ s left\n", said)
     assert f"\nfitted: {values}\n" in said
     assert written.with_values({name: parameters.read("paper").value(name) for name in written.free}).log == (
         parameters.read("paper").log

@@ -12,7 +12,7 @@ import pytest
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Delay
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock
-from harness.embedded.store import MemoryStore
+from harness.embedded.store.memory_store import MemoryStore
 from harness.simulation import parameters
 from harness.simulation.computer import QUANTUM_NS, Computer, Cores, LogDevice
 from harness.simulation.parameters import LogParameters

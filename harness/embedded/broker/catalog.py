@@ -24,7 +24,7 @@ from harness.embedded.broker.definitions import (
 )
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import Queue
-from harness.embedded.store import Value
+from harness.embedded.store.group_commit import Value
 
 DEFAULT_PRIORITY = 5
 

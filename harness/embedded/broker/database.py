@@ -21,7 +21,7 @@ from harness.embedded.broker.queues import NOT_YET_COMPLETE, ConversationGroup, 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy
-from harness.embedded.store import Value
+from harness.embedded.store.group_commit import Value
 
 # sys.sysdesend: 54 bytes a row and 2 for its slot, 8096 usable bytes a page.
 ROWS_PER_PAGE = 144

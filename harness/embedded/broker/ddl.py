@@ -14,7 +14,7 @@ from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.definitions import Certificate, Priority, RemoteServiceBinding, Route, User
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.store import Value
+from harness.embedded.store.group_commit import Value
 
 Name = TypeVar("Name")
 Thing = TypeVar("Thing")

@@ -28,7 +28,7 @@ from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
 from harness.embedded.runtime.tasks import Entropy, Scheduler
-from harness.embedded.store import Store
+from harness.embedded.store.group_commit import Store
 
 # database_id and name; whether the broker is enabled after setup
 SYSTEM_DATABASES = ((1, "master", False), (2, "tempdb", True), (4, "msdb", True))

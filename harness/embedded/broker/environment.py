@@ -11,7 +11,7 @@ from typing import NamedTuple
 from harness.embedded.broker.keys import Keys
 from harness.embedded.runtime.platform import Platform, WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
-from harness.embedded.store import Store
+from harness.embedded.store.group_commit import Store
 from harness.safe_text import one_line
 
 ERROR_LOG_ENTRIES_MAX = 1000

@@ -19,7 +19,7 @@ from harness.embedded.broker.definitions import DialogTerms, EventNotification, 
 from harness.embedded.broker.frames import MessageFrame
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.runtime.tasks import Signal
-from harness.embedded.store import Store, Write
+from harness.embedded.store.group_commit import Store, Write
 
 RETAINED_RECEIVED, READY, NOT_YET_COMPLETE, RETAINED_SENT = 0, 1, 2, 3  # a row's status
 

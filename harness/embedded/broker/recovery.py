@@ -42,7 +42,7 @@ from harness.embedded.broker.environment import ErrorLog
 from harness.embedded.broker.frames import Guid, Moment
 from harness.embedded.broker.queues import STORED, ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.transactions import Transactions
-from harness.embedded.store import ASIDE, Key, Store, Value, Write
+from harness.embedded.store.group_commit import ASIDE, Key, Store, Value, Write
 
 _Rows = list[tuple[Any, Any]]
 

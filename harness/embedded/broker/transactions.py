@@ -13,47 +13,68 @@ from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.locks import ExclusiveLock
-from harness.embedded.runtime.tasks import Cancelled, Waiting
-from harness.embedded.store import Flush, Key, StoreFull, Value, Write
+from harness.embedded.runtime.tasks import SECOND, Cancelled, Delay, Waiting
+from harness.embedded.store.group_commit import Flush, Key, StoreFull, Value, Write
 
 # A savepoint: the numbers of writes, undo actions, commit actions, sent messages and arrived rows.
 Mark = tuple[int, int, int, int, int]
+
+
+FULL = 9002
+FULL_RETRY_NS = SECOND  # of the broker's own statements, while the disk is full
 
 
 class Transactions:
     """Begins transactions and holds what their ends need."""
 
     def __init__(self, environment: Environment) -> None:
-        self.instance = environment.instance  # its name, for error texts
+        self.instance = environment.instance  # its name
         self.store = environment.store
         self.scheduler = environment.scheduler
         self.waits = environment.waits
-        self._error_log = environment.error_log
+        self.error_log = environment.error_log
         self.prepare: Callable[[Transaction], None] = lambda tx: None  # decides where sent messages go
         self.rolled_back: Callable[[Sequence[Queue]], None] = lambda queues: None  # counts towards poison detection
         # A defect in undoing or publishing a change. The rest is still done: locks must not stay for ever.
         self.defect: Callable[[Exception], None] = raise_again
+        self.is_full = False  # the disk, for the last commit
         self._begun = 0
 
-    def begin(self) -> Transaction:
+    def begin(self, database: str = "master") -> Transaction:
+        """Begins a transaction. `database` is the name that an error text has."""
         self._begun += 1
-        return Transaction(self, self._begun)
+        return Transaction(self, self._begun, database)
 
     def spawn(self, name: str, statement: Callable[[Transaction], Waiting[None]], complaint: str = "") -> None:
         """Starts a task that runs a statement of the broker's own in its own transaction.
 
-        Errors go to the error log, after `complaint`."""
+        Errors go to the error log, after `complaint`. While the disk is full the statement is run again and again: a
+        timer or an end of a dialog would be lost."""
         self.scheduler.spawn(self._run(statement, complaint), name)
 
     def _run(self, statement: Callable[[Transaction], Waiting[None]], complaint: str) -> Waiting[None]:
-        tx = self.begin()
-        try:
-            yield from statement(tx)
-            yield from tx.commit()
-        except SqlServerError as error:
-            if tx.active:
-                tx.rollback()
-            self._error_log.write(complaint + error.text)
+        while True:
+            tx = self.begin()
+            try:
+                yield from statement(tx)
+                yield from tx.commit()
+            except SqlServerError as error:
+                if tx.active:
+                    tx.rollback()
+                if error.number != FULL:
+                    self.error_log.write(complaint + error.text)
+                    return
+                yield Delay(FULL_RETRY_NS)
+            else:
+                return
+
+    def full(self, database: str, reason: StoreFull) -> SqlServerError:
+        """Makes the error of a commit for which the disk has no room; the first one goes to the error log."""
+        error = SqlServerError(FULL, database)
+        if not self.is_full:
+            self.is_full = True
+            self.error_log.write(f"{error.text} The operating system says: {reason}.")
+        return error
 
 
 def raise_again(defect: Exception) -> None:
@@ -77,6 +98,7 @@ class Transaction:
         "active",
         "arrived",
         "committed",
+        "database",
         "id",
         "lock_timeout_ns",
         "locks",
@@ -86,9 +108,10 @@ class Transaction:
         "writes",
     )
 
-    def __init__(self, of: Transactions, identifier: int) -> None:
+    def __init__(self, of: Transactions, identifier: int, database: str) -> None:
         self._of = of
         self.id = identifier
+        self.database = database
         self.active = True
         self.committed = False
         self.writes: list[Write] = []
@@ -177,9 +200,10 @@ class Transaction:
                 raise
             except StoreFull as error:
                 self._roll_back()
-                raise SqlServerError(9002, of.instance) from error
+                raise of.full(self.database, error) from error
             finally:
                 waits.end(task, clock.now_ns)
+            of.is_full = False
         self._committed()
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -28,7 +27,6 @@ from harness.embedded.broker.keys import CertificateText, Dialog, KeyPair, OwnKe
 from harness.embedded.runtime.tasks import SECOND
 from harness.embedded.server import passwords
 
-FILE = "service_master_key"
 KEY_BYTES = 32
 NONCE_BYTES = 12
 _COUNT_BYTES = 5  # of a dialog's nonce
@@ -65,21 +63,6 @@ class ServerKeys:
         # Shared secrets. A signature and a key agreement take a thousand times as long as what follows for a dialog.
         self._offered: dict[tuple[bytes, bytes, bytes], tuple[KeyExchange, bytes]] = {}
         self._accepted: dict[tuple[KeyExchange, bytes], bytes] = {}
-
-    @staticmethod
-    def of_folder(folder: Path, cost: passwords.Cost = passwords.LASTING) -> ServerKeys:
-        """The keys of the server with this data folder; the first call makes the file."""
-        path = folder / FILE
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return ServerKeys(path.read_bytes(), cost)
-        key = os.urandom(KEY_BYTES)
-        with os.fdopen(file, "wb") as out:
-            out.write(key)
-            out.flush()
-            os.fsync(out.fileno())
-        return ServerKeys(key, cost)
 
     def new_master_key(self) -> bytes:
         return protect(self._service_master_key, os.urandom(KEY_BYTES))
@@ -252,7 +235,7 @@ def reveal(key: bytes, protected: bytes) -> bytes:
     try:
         return AESGCM(key).decrypt(protected[:NONCE_BYTES], protected[NONCE_BYTES:], None)
     except InvalidTag:
-        raise ValueError(f"a key cannot be decrypted: {FILE} in the data folder belongs to other data") from None
+        raise ValueError("a key cannot be decrypted: the service master key belongs to other data") from None
 
 
 def _dialog_keys(secret: bytes, dialog: Dialog) -> bytes:

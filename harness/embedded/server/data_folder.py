@@ -1,20 +1,35 @@
-"""The data folder of an instance: in use by one process at a time, and readable by its owner alone.
+"""The data folder of an instance: in use by one process at a time, readable by its owner alone, and checked at a start.
 
 Everything in it is a secret: rows of tables, bodies of messages, hashes of passwords, keys. `claim` therefore lets
 the process make no file that others may read, and takes such files of an earlier version away from them.
+
+`broker.data`, `broker.mark` and `service_master_key` belong together. A new folder gets them in this order, so a start
+that was ended in between is told from a folder that has lost a file. A key that is lost is replaced, and the error log
+says so: what it protected can be had again with the passwords of the databases' master keys. All other
+damage is refused.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
 import os
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from harness.failures import MachineFailure
+from harness.embedded.runtime.tasks import Scheduler
+from harness.embedded.store.disk import FolderDisk
+from harness.embedded.store.file_store import FileStore, Threads
+from harness.embedded.store.row_file import IDENTITY_BYTES, DamagedStore, UnreadableStore, checked
+from harness.failures import MachineFailure, UsageFailure
 
-OURS = ("broker.db*", "lock", "ERRORLOG*", "service_master_key")  # what an instance keeps in its folder
+KEY = "service_master_key"
+KEY_BYTES = 32
+_CHECK_BYTES = 8  # behind the key
+OURS = ("broker.*", "lock", "ERRORLOG*", f"{KEY}*")  # what an instance keeps in its folder
 
 
 class CannotServe(MachineFailure):
@@ -32,9 +47,7 @@ def claim(folder: Path) -> IO[str]:
         _make_private(folder)
         lock = (folder / "lock").open("a+", encoding="ascii")
     except OSError as error:
-        raise CannotServe(
-            f"the data folder {folder} cannot be used ({error.strerror}): choose another (--data)"
-        ) from None
+        raise _unusable(folder, error) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -50,6 +63,10 @@ def claim(folder: Path) -> IO[str]:
     return lock
 
 
+def _unusable(folder: Path, error: OSError) -> CannotServe:
+    return CannotServe(f"the data folder {folder} cannot be used ({error.strerror}): choose another (--data)")
+
+
 def _make_private(folder: Path) -> None:
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & stat.S_ISVTX:
@@ -60,3 +77,87 @@ def _make_private(folder: Path) -> None:
     for pattern in OURS:
         for path in folder.glob(pattern):
             path.chmod(0o600)
+
+
+def opened(
+    folder: Path,
+    *,
+    scheduler: Scheduler,
+    call_soon: Callable[[Callable[[], None]], object],
+    lost: Callable[[Exception], None],
+    owner_of: Callable[[str], int],
+) -> tuple[FileStore, bytes, bool]:
+    """Open the store of a folder. Return it, the service master key, and whether the data was there without the key.
+    A folder without data or without key gets them."""
+    disk = FolderDisk(folder)
+    with _refused(folder):
+        key = _master_key(disk)
+        store = FileStore(
+            disk,
+            scheduler=scheduler,
+            background=Threads(call_soon),
+            lost=lost,
+            identity=os.urandom(IDENTITY_BYTES),
+            may_be_new=key is None,
+            owner_of=owner_of,
+        )
+        if key is not None:
+            return store, key, False
+        key = os.urandom(KEY_BYTES)
+        file = disk.create(f"{KEY}.new")
+        file.write(0, key + _check_of(key))
+        file.sync()
+        file.close()
+        disk.rename(f"{KEY}.new", KEY)
+        return store, key, not store.is_new
+
+
+def verify(folder: Path) -> str:
+    """Read all that an instance has stored in a folder, and return one line about it; CannotServe if it is damaged."""
+    if not folder.is_dir():
+        raise UsageFailure(f"{folder} is no folder: name the data folder of an instance")
+    disk = FolderDisk(folder)
+    with claim(folder), _refused(folder):
+        key = _master_key(disk)
+        found = checked(disk)
+        if found is None:
+            if key is not None:
+                raise DamagedStore(f"all files but {KEY} are missing")
+            return f"{folder} holds no data"
+        rows, mark = found
+        count = sum(1 for _ in rows.rows())
+        line = f"{folder} is whole: {count:,} rows, {rows.number:,} commits, {mark.number:,} of them marked"
+        return line if key is not None else f"{line}; but {KEY} is missing, so a start makes another"
+
+
+def _master_key(disk: FolderDisk) -> bytes | None:
+    if (file := disk.open(KEY)) is None:
+        return None
+    content = file.read(0, KEY_BYTES + _CHECK_BYTES + 1)
+    file.close()
+    key, check = content[:KEY_BYTES], content[KEY_BYTES:]
+    if check != _check_of(key):
+        raise DamagedStore(f"{KEY} does not match its checksum")
+    return key
+
+
+def _check_of(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()[:_CHECK_BYTES]
+
+
+@contextlib.contextmanager
+def _refused(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except DamagedStore as error:
+        raise CannotServe(
+            f"the data folder {folder} is damaged: {error}. Nothing was changed in it: put a copy of the whole "
+            "folder in its place, or delete it to begin anew"
+        ) from None
+    except UnreadableStore as error:
+        raise CannotServe(
+            f"the data folder {folder} cannot be read: {error}. Delete it or choose another (--data), "
+            "or serve it with the version that made it"
+        ) from None
+    except OSError as error:
+        raise _unusable(folder, error) from None

@@ -6,6 +6,7 @@ so on. Here a file that has grown long is renamed too, so that a procedure that 
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,7 +30,8 @@ class ErrorLogFile:
             self._cycle()
         moment = datetime.fromtimestamp(entry.utc_ns / SECOND, UTC)
         line = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 10_000:02} {entry.process_info:<11} {entry.text}\n"
-        self._file.write(line.encode("utf-8", "backslashreplace"))
+        with contextlib.suppress(OSError):  # a full disk: the instance goes on without the line
+            self._file.write(line.encode("utf-8", "backslashreplace"))
 
     def _cycle(self) -> None:
         """Rename ERRORLOG to ERRORLOG.1, and so on; the oldest is lost."""

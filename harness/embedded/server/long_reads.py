@@ -28,10 +28,9 @@ from typing import Any, NoReturn
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.runtime import turns
-from harness.embedded.runtime.tasks import MILLISECOND, Delay, Scheduler, Signal
+from harness.embedded.runtime.tasks import Signal
 from harness.embedded.runtime.turns import Turn
 from harness.embedded.server.parent import die_with_parent
-from harness.embedded.store import FileStore
 from harness.embedded.tsql.storage.reads import Pieces, Query, Reads, ReadTooLong, Rows
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
@@ -53,10 +52,8 @@ _now_ns = time.thread_time_ns
 class LongReads(Reads):
     """Reads queries at once or, if they take long, in forks."""
 
-    def __init__(self, sqlite: Sqlite, store: FileStore, scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, sqlite: Sqlite, loop: asyncio.AbstractEventLoop) -> None:
         self._sqlite = sqlite
-        self._store = store
-        self._scheduler = scheduler
         self._loop = loop
         self._deadline_ns = 0  # of the query that is read now
         self._looks = 0  # at the time, while it is read
@@ -137,12 +134,7 @@ class LongReads(Reads):
             turn.wait(self._ended.wait())
         self._forks[login] += 1
         try:
-            while not self._store.in_sqlite.acquire(blocking=False):
-                turn.wait(Delay(MILLISECOND))
-            try:
-                fork = _Fork(read, self._loop, turn)
-            finally:
-                self._store.in_sqlite.release()
+            fork = _Fork(read, self._loop, turn)
             try:
                 yield fork
             finally:
@@ -164,9 +156,8 @@ class _Fork:
         os.set_blocking(self._pipe, False)
         blocked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # of a fork where there are threads: see `FileStore.in_sqlite`
+            # Of a fork where there are threads: the store's hold no lock that the fork needs.
+            warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if self._pid == 0:
             _serve(read, end)

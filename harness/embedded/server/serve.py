@@ -27,6 +27,7 @@ from pathlib import Path
 import uvloop
 
 from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.environment import ErrorLog
 from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task
@@ -44,7 +45,6 @@ from harness.embedded.server.parent import die_with_parent
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.tds_listener import Admit, TdsListener
 from harness.embedded.server.turns import OTHERS_SHARE_OF_ACTIVATED, Account, Turns
-from harness.embedded.store import FileStore, UnreadableStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
 from harness.embedded.tsql.requests import install_activation
@@ -56,7 +56,11 @@ log = logging.getLogger(__name__)
 
 PASSWORD_VARIABLE = "HARNESS_PASSWORD"
 OLD_PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
-OK, INTERNAL_ERROR = 0, 70
+OK, DISK_FAILED, INTERNAL_ERROR = 0, 3, 70
+LOST_KEY = (
+    f"The file {data_folder.KEY} was missing, and another was made. Open the master key of each database with its "
+    "password (OPEN MASTER KEY), then execute ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY."
+)
 LOOPBACK = "127.0.0.1"
 # Messages and rows live long and form no cycles. With Python's own thresholds (700, 10, 10) a collection stops a
 # process with 100,000 rows for 200 ms at a time; with these, for less than 30.
@@ -123,6 +127,7 @@ class InstanceServer:
         self._platform = platform
         self._cost = cost
         self._listeners: list[TdsListener] = []
+        self._error_log: ErrorLog
         self._exit_code = OK
 
     async def serve(self, host: str, port: int, *, admin_port: int | None, with_parent: bool) -> int:
@@ -143,7 +148,14 @@ class InstanceServer:
     async def _start(self, loop: asyncio.AbstractEventLoop, host: str, port: int, admin_port: int | None) -> None:
         scheduler = Scheduler(SystemClock(), self._on_task_error)
         driver = self._driver = RealTimeDriver(scheduler, loop)
-        store = self._store = self._opened_store(scheduler, loop)
+        store, key, has_lost_key = data_folder.opened(
+            self._data,
+            scheduler=scheduler,
+            call_soon=loop.call_soon_threadsafe,
+            lost=self._on_lost_store,
+            owner_of=database_of,
+        )
+        self._store = store
         waits = WaitStatistics()
         turns = Turns(loop, waits)
         peers = Account()
@@ -162,19 +174,22 @@ class InstanceServer:
             transport=transport,
             platform=self._platform(scheduler, waits),
             waits=waits,
-            keys=ServerKeys.of_folder(self._data, self._cost),
+            keys=ServerKeys(key, self._cost),
             hash_password=functools.partial(passwords.hashed, cost=self._cost),
         )
         engine.error_log.written = ErrorLogFile(self._data).append
+        self._error_log = engine.error_log
         transport.broker = engine
         engine.link.connections = transport.connections
         share = OTHERS_SHARE_OF_ACTIVATED
         install_activation(engine, lambda activated: turns.run(activated, Account(others_share=share)))
         engine.recover()
+        if has_lost_key:
+            engine.error_log.write(LOST_KEY)
         instance = Instance.of(engine)
         instance.usage = _usage
         instance.defects.report = DefectLog().report
-        instance.sqlite.reads = LongReads(instance.sqlite, store, scheduler, loop)
+        instance.sqlite.reads = LongReads(instance.sqlite, loop)
         if engine.rows_set_aside:
             log.error("%d rows of %s cannot be read and are set aside:", engine.rows_set_aside, self._data)
             for line in engine.error_log.lines:
@@ -212,16 +227,6 @@ class InstanceServer:
         log.info("%s behaves like SQL Server %s, data in %s", self._name, self._version, self._data)
         print(json.dumps(ready), flush=True)  # noqa: T201  in ASCII
 
-    def _opened_store(self, scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> FileStore:
-        path = self._data / "broker.db"
-        try:
-            return FileStore(path, scheduler=scheduler, call_soon=loop.call_soon_threadsafe, owner_of=database_of)
-        except UnreadableStore as error:
-            raise CannotServe(
-                f"the data folder {self._data} cannot be read: {error}. Delete it or choose another (--data), "
-                "or serve it with the version that made it"
-            ) from None
-
     async def _listen(self, listener: TdsListener, host: str, port: int, option: str) -> int:
         try:
             bound = await listener.listen(host, port)
@@ -244,6 +249,13 @@ class InstanceServer:
     def _on_task_error(self, task: Task, error: BaseException) -> None:
         log.critical("the task %s died", task.name, exc_info=error)
         self._end_after_bug()
+
+    def _on_lost_store(self, error: Exception) -> None:
+        """End the process at once, from whatever thread: no client may be told anything of the commits under way."""
+        text = f"The data folder failed: {error}. The instance ends; its next start reads what is stored."
+        self._error_log.write(text)
+        log.critical("%s", text)
+        os._exit(DISK_FAILED)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")

@@ -224,7 +224,7 @@ _ROW = int(TokenType.ROW)
 class Response(ResultSink):
     """Follows the rules above; `send` takes whole packets."""
 
-    __slots__ = ("_failed", "_flow", "_forms", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
+    __slots__ = ("_failed", "_flow", "_forms", "_is_call", "_packets", "_payload", "_send", "_server", "held")
 
     def __init__(
         self,
@@ -241,7 +241,7 @@ class Response(ResultSink):
         self._server = server
         self._is_call = is_call
         self._payload = ByteWriter()
-        self._held: Done | None = None  # rule 1
+        self.held: Done | None = None  # rule 1
         self._failed = False  # rule 4
         self._forms: tuple[TypeForm, ...] = ()  # of the open result set
 
@@ -289,9 +289,13 @@ class Response(ResultSink):
             return
         self._release_held()
         command = DoneCommand.SELECT if self._forms else DoneCommand.NONE
-        self._held = self._statement_done(in_procedure, command, row_count)
+        self.held = self._statement_done(in_procedure, command, row_count)
         if len(self._payload) >= STREAM_AT:
             self._stream()
+
+    def withdraw_done(self, before: object) -> None:
+        if self.held is not before:
+            self.held = None
 
     def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         self._release_held()
@@ -311,7 +315,7 @@ class Response(ResultSink):
         else:
             ReturnStatus(value).encode(self._payload)
         if not self._is_call:
-            self._held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
+            self.held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
             if len(self._payload) >= STREAM_AT:
                 self._stream()
 
@@ -342,17 +346,17 @@ class Response(ResultSink):
         """End one call of a request; another may follow."""
         self._close_statement()
         self._release_held()
-        self._held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
+        self.held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
 
     def finish(self) -> None:
         """End the response and send the rest of it."""
-        if self._is_call and self._held is None and not self._failed and not self._forms:
+        if self._is_call and self.held is None and not self._failed and not self._forms:
             self._payload += _CALL_DONE
         else:
             self._close_statement()
-            if self._is_call and (self._held is None or self._held.token is not TokenType.DONEPROC):
+            if self._is_call and (self.held is None or self.held.token is not TokenType.DONEPROC):
                 self.end_call()
-            last = self._held or Done(TokenType.DONE, self._take_failure())
+            last = self.held or Done(TokenType.DONE, self._take_failure())
             last.encode(self._payload)
         self._send(self._packets.finish(self._payload))
 
@@ -384,7 +388,7 @@ class Response(ResultSink):
         """End a result set or an error that has no DONE yet."""
         if self._forms or self._failed:
             self._release_held()
-            self._held = self._statement_done(self._is_call, DoneCommand.NONE, None)
+            self.held = self._statement_done(self._is_call, DoneCommand.NONE, None)
 
     def _statement_done(self, in_procedure: bool, command: DoneCommand, row_count: int | None) -> Done:
         token = TokenType.DONEINPROC if in_procedure else TokenType.DONE
@@ -399,7 +403,7 @@ class Response(ResultSink):
         return DoneStatus.ERROR if failed else DoneStatus.FINAL
 
     def _release_held(self) -> None:
-        held = self._held
+        held = self.held
         if held is not None:
-            self._held = None
+            self.held = None
             Done(held.token, held.status | DoneStatus.MORE, held.command, held.row_count).encode(self._payload)

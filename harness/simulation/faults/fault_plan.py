@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TypeVar
 
 from harness.embedded.broker.transmission import WINDOW
-from harness.embedded.runtime.tasks import SECOND, Entropy
 from harness.embedded.runtime.virtual import SeededEntropy
+from harness.simulation.dice import Dice
+from harness.simulation.faulty_disk import Damage, DiskFault
 from harness.simulation.world import derived_seed
 
 INITIATORS_MAX = 2
@@ -18,8 +18,6 @@ THREADS_MAX = 3  # for each initiator
 FAULTS_MAX = 6
 LOAD_S = 10.0  # how long the clients send if nothing delays them
 TARGET = "target"
-
-Item = TypeVar("Item")
 
 
 class Kind(StrEnum):
@@ -33,6 +31,9 @@ class Kind(StrEnum):
     SLOW_LOG = "slow log"
     POISON = "poison message"
     FAILING = "activation procedure fails"
+    DISK = "disk fails"
+    FULL = "disk full"
+    DAMAGED = "disk damaged"
 
 
 class Failure(StrEnum):
@@ -59,9 +60,15 @@ class Fault:
     strength: float = 0.0  # factor, probability or seconds, depending on the kind
     failure: Failure | None = None
     aim: Aim | None = None
+    disk: DiskFault | Damage | None = None
+
+    @property
+    def needs_operator(self) -> bool:
+        """Whether it may roll the activated procedure back so often that its queue is disabled."""
+        return self.kind in {Kind.POISON, Kind.FAILING} or (self.kind is Kind.FULL and self.where == TARGET)
 
     def __str__(self) -> str:
-        how = "".join(f" {one.value}" for one in (self.failure, self.aim) if one)
+        how = "".join(f" {one.value}" for one in (self.failure, self.aim, self.disk) if one)
         strength = f", {self.strength:.3g}" if self.strength else ""
         duration = f" for {self.duration_s:.3f} s" if self.duration_s else ""
         return f"{self.kind.value}{how}: {self.where}{strength}{duration}"
@@ -109,29 +116,6 @@ class Plan:
         return lines
 
 
-class Dice:
-    """Random choices for one purpose; each purpose has its own dice, so that none changes the others."""
-
-    def __init__(self, entropy: Entropy) -> None:
-        self._entropy = entropy
-
-    def between(self, low: float, high: float) -> float:
-        return low + (high - low) * (int.from_bytes(self._entropy.random_bytes(8), "big") >> 11) / 2**53
-
-    def integer(self, low: int, high: int) -> int:
-        """Both ends included."""
-        return low + int.from_bytes(self._entropy.random_bytes(8), "big") % (high - low + 1)
-
-    def one_of(self, items: Sequence[Item]) -> Item:
-        return items[self.integer(0, len(items) - 1)]
-
-    def happens(self, probability: float) -> bool:
-        return self.between(0, 1) < probability
-
-    def duration_ns(self, low_s: float, high_s: float) -> int:
-        return int(self.between(low_s, high_s) * SECOND)
-
-
 def make(seed: int) -> Plan:
     """Make the plan of a seed."""
     dice = Dice(SeededEntropy(derived_seed(seed, "plan")))
@@ -150,7 +134,7 @@ def make(seed: int) -> Plan:
         fault = _FAULTS[kind](dice, places)
         # An instance may be killed several times; of other kinds there is one at each place.
         faults.setdefault((kind, fault.where, fault.at_s if kind is Kind.KILLED else 0.0), fault)
-    needs_witness = any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in faults.values())
+    needs_witness = any(fault.needs_operator for fault in faults.values())
     receiver = Receiver(
         is_the_labs=not needs_witness and dice.happens(0.25),
         top=dice.one_of((1, 3, 10_000)),
@@ -215,6 +199,21 @@ def _failing(dice: Dice, places: list[str]) -> Fault:
     return Fault(Kind.FAILING, _moment(dice), dice.between(0.5, 20), TARGET, failure=failure)
 
 
+def _disk(dice: Dice, places: list[str]) -> Fault:
+    fault = dice.one_of((DiskFault.SHORT_WRITE, DiskFault.FAILING_WRITE, DiskFault.FAILING_SYNC, DiskFault.POWER))
+    where, after_s = dice.one_of([TARGET, *places]), dice.one_of((0.001, 0.5, 8.0))
+    return Fault(Kind.DISK, _moment(dice), after_s, where, disk=fault)
+
+
+def _full(dice: Dice, places: list[str]) -> Fault:
+    return Fault(Kind.FULL, _moment(dice), dice.between(0.05, 5), dice.one_of([TARGET, *places]))
+
+
+def _damaged(dice: Dice, places: list[str]) -> Fault:
+    where, damage = dice.one_of([TARGET, *places]), dice.one_of(tuple(Damage))
+    return Fault(Kind.DAMAGED, _moment(dice), dice.one_of((0.001, 0.5)), where, dice.between(0, 1), disk=damage)
+
+
 def _moment(dice: Dice) -> float:
     return dice.between(0.0, LOAD_S)
 
@@ -225,4 +224,7 @@ _FAULTS: dict[Kind, Callable[[Dice, list[str]], Fault]] = {
     Kind.SLOW_LOG: _slow_log,
     Kind.POISON: _poison,
     Kind.FAILING: _failing,
+    Kind.DISK: _disk,
+    Kind.FULL: _full,
+    Kind.DAMAGED: _damaged,
 }

@@ -21,9 +21,10 @@ from harness.lab.instances import Instance
 from harness.load import payload
 from harness.load import plan as load_plan
 from harness.simulation import simulated_lab
+from harness.simulation.dice import Dice
 from harness.simulation.faults import checkers, receive_procedures
 from harness.simulation.faults.checkers import Call, CallOutcome, Evidence, Message, Reading, Sent, Stored
-from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Dice, Kind, Plan, PlannedClient
+from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Kind, Plan, PlannedClient
 from harness.simulation.faults.injector import ClientConnection, Injector, InstanceConnections
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab
@@ -153,7 +154,8 @@ class ScenarioRun:
         world, plan = self._world, self._plan
         tasks = [self._scheduler.spawn(self._client(client), f"client {client.thread}") for client in plan.clients]
         tasks += [self._scheduler.spawn(self._injector.inject(fault), fault.kind.value) for fault in plan.faults]
-        if any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in plan.faults):
+        self.evidence.was_full = any(fault.kind is Kind.FULL for fault in plan.faults)
+        if any(fault.needs_operator for fault in plan.faults):
             self._scheduler.spawn(self._injector.operate(lambda: self._is_over), "operator")
         world.run_until(lambda: all(task.state is TaskState.DONE for task in tasks), limit_s=FAULTS_LIMIT_S)
         self.evidence.left += [f"{task.name} has not ended" for task in tasks if task.state is not TaskState.DONE]

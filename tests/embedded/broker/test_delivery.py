@@ -285,12 +285,30 @@ def test_a_message_that_did_not_reach_the_disk_leaves_the_way_to_a_local_queue_f
     assert here.engine.counters.enqueued_transmission == 0 and bodies(here.receive(queue="dbo.other")) == [b"1"]
 
 
-def test_a_timer_whose_message_does_not_reach_the_disk_is_logged(world, here):
+def test_a_timer_whose_message_does_not_reach_the_disk_comes_when_there_is_room_again(world, here):
     handle = here.begin()
     here.run(here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 1)))
     here.store.is_full = True
+    world.run_for(5)
+    [line] = here.engine.error_log.lines
+    assert here.receive() == [] and "'master' is full" in line and "The operating system says: " in line
+    here.store.is_full = False
     world.run_for(2)
-    assert here.receive() == [] and "full" in here.engine.error_log.lines[-1]
+    assert kinds(here.receive()) == ["DialogTimer"]
+
+
+def test_an_end_whose_acknowledgement_does_not_reach_the_disk_is_acknowledged_again(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    world.run_for(1)
+    initiator.end(handle)
+    initiator.store.is_full = True  # from after its commit on
+    world.run_for(3)
+    assert initiator.endpoint(handle).state.value == "DO" and len(initiator.db.transmission_queue) == 1
+    initiator.crash()
+    world.run_for(10)
+    assert handle not in initiator.db.endpoints and not initiator.db.transmission_queue
 
 
 def test_a_timer_waits_for_the_lock_of_its_conversation(world, here):

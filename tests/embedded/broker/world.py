@@ -18,7 +18,8 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import MILLISECOND, Task, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.store import Key, MemoryStore, Value
+from harness.embedded.store.group_commit import Key, Value
+from harness.embedded.store.memory_store import MemoryStore
 from tests.latching import LatchingPlatform
 
 LATENCY_NS = 1 * MILLISECOND

@@ -7,13 +7,13 @@ import os
 import pytest
 
 from harness.embedded.broker.keys import CertificateText, Protection
-from harness.embedded.server.cryptography import KEY_BYTES, ServerKeys
+from harness.embedded.server.cryptography import ServerKeys
 
 TEXT = CertificateText("subject", 0, 2_000_000_000_000_000_000)
 
 
 def test_a_master_key_is_had_again_with_its_password_after_the_key_of_the_server_is_lost():
-    before, after = (ServerKeys(os.urandom(KEY_BYTES)) for _ in range(2))
+    before, after = (ServerKeys(os.urandom(32)) for _ in range(2))
     master_key = before.new_master_key()
     locked = before.lock_master_key(master_key, "Master!1")
     blob, private_key = before.new_certificate(TEXT, Protection(master_key))
@@ -23,13 +23,3 @@ def test_a_master_key_is_had_again_with_its_password_after_the_key_of_the_server
         after.unlock_master_key(locked, "wrong")
     again = after.unlock_master_key(locked, "Master!1")
     after.verify(blob, after.sign(private_key, again, b"data"), b"data")
-
-
-def test_the_key_of_a_server_is_a_file_of_its_owner_alone(tmp_path):
-    before = os.umask(0)
-    try:
-        ServerKeys.of_folder(tmp_path)
-    finally:
-        os.umask(before)
-    [path] = tmp_path.iterdir()
-    assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_bytes()) == KEY_BYTES

@@ -10,7 +10,7 @@ from harness.embedded.broker import ddl_principals
 from harness.embedded.broker.frames import AcknowledgementFrame, ErrorFrame, MessageFrame
 from harness.embedded.broker.keys import CertificateText, Protection
 from harness.embedded.errors import SqlServerError
-from harness.embedded.server.cryptography import FILE, ServerKeys
+from harness.embedded.server.cryptography import ServerKeys
 from tests.embedded.broker.frame_fuzzer import FrameFuzzer
 from tests.embedded.broker.world import LATENCY_NS, World, bodies, handle_of, kinds
 
@@ -222,7 +222,7 @@ def test_without_the_key_of_the_server_an_encrypted_dialog_waits_and_says_why(wo
     initiator.send(handle, b"0")
     world.run_for(1)
     assert len(initiator.db.transmission_queue) == 1
-    assert f"{FILE} in the data folder belongs to other data" in initiator.db.transmission_status(handle)
+    assert "the service master key belongs to other data" in initiator.db.transmission_status(handle)
 
 
 def test_a_certificate_is_one_of_x509_with_the_dates_and_the_subject_that_were_asked_for(world, pair):
@@ -244,14 +244,13 @@ def test_what_is_no_certificate_is_15297(world, pair, options):
     assert refusal.value.number == 15297
 
 
-def test_the_key_of_the_server_is_a_file_of_its_owner_and_stays_the_same(tmp_path):
-    one, again = ServerKeys.of_folder(tmp_path), ServerKeys.of_folder(tmp_path)
-    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+def test_what_a_key_of_a_server_protects_another_cannot_open():
+    one = keys()
     master_key = one.new_master_key()
     text = CertificateText("x", 0, 10**18)
     pair = one.new_certificate(text, Protection(master_key))
-    again.verify(pair.blob, again.sign(pair.private_key, master_key, b"data"), b"data")
-    with pytest.raises(ValueError, match=FILE):
+    one.verify(pair.blob, one.sign(pair.private_key, master_key, b"data"), b"data")
+    with pytest.raises(ValueError, match="service master key"):
         keys().sign(pair.private_key, master_key, b"data")
 
 

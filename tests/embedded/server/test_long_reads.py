@@ -1,7 +1,6 @@
 """What makes a query a long one, which a fork reads."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -21,9 +20,7 @@ from harness.embedded.tsql.storage.sqlite import Sqlite
 def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[LongReads]:
     monkeypatch.setattr(turns, "current", SimpleNamespace())
     loop = asyncio.new_event_loop()
-    store: Any = SimpleNamespace(in_sqlite=threading.Lock())
-    scheduler: Any = SimpleNamespace()
-    yield LongReads(Sqlite(), store, scheduler, loop)
+    yield LongReads(Sqlite(), loop)
     loop.close()
 
 

@@ -1,11 +1,9 @@
 """`harness serve`: its refusals to start, its line when ready, and its end."""
 
-import contextlib
 import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +14,9 @@ import pyodbc
 import pytest
 
 from harness.embedded.server import authentication
+from harness.embedded.store import row_file
+from harness.embedded.store.disk import FolderDisk
+from harness.embedded.store.row_file import RowFile
 from harness.lab import drivers
 
 pytestmark = pytest.mark.process
@@ -161,11 +162,11 @@ def modes(folder: Path) -> dict[str, int]:
 def test_the_data_folder_is_the_owners_alone_before_anything_is_in_it(serve, tmp_path):
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
-    (data / "broker.db").touch(mode=0o644)  # as an earlier version left it
+    (data / "ERRORLOG").touch(mode=0o644)  # as an earlier version left it
     process = serve(umask=0)
     ready(process)
     found = modes(data)
-    assert {"broker.db", "broker.db-wal", "lock", "ERRORLOG"} <= set(found)
+    assert {"broker.data", "broker.mark", "service_master_key", "lock", "ERRORLOG", "ERRORLOG.1"} <= set(found)
     assert set(found.values()) == {0o600} and data.stat().st_mode & 0o777 == 0o700
 
 
@@ -178,15 +179,14 @@ def test_a_folder_that_others_share_is_refused(serve, tmp_path):
     assert shared.stat().st_mode & 0o7777 == 0o1777
 
 
-@pytest.mark.parametrize("content", ["an older version's", "no store at all"])
-def test_data_of_another_layout_is_one_line_that_says_what_to_do(serve, tmp_path, content):
+@pytest.mark.parametrize("name", ["broker.db", "broker.data"])
+def test_data_of_another_layout_is_one_line_that_says_what_to_do(serve, tmp_path, name):
     data = tmp_path / "data"
     data.mkdir()
-    if content.startswith("no"):
-        (data / "broker.db").write_bytes(b"something else" * 1000)
-    else:
-        with contextlib.closing(sqlite3.connect(data / "broker.db")) as connection:
-            connection.execute("CREATE TABLE row (object TEXT, key BLOB, value BLOB)")
+    with pytest.MonkeyPatch.context() as patch:  # an instance of another version
+        patch.setattr(row_file, "LAYOUT", row_file.LAYOUT + 1)
+        RowFile.create(FolderDisk(data), bytes(16), 1, ()).adopt(FolderDisk(data))
+    (data / "broker.data").rename(data / name)
     message = refusal(serve())
     assert str(data) in message and "--data" in message and "cannot be read" in message
 

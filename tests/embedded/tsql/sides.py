@@ -11,7 +11,7 @@ from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, Parameter, ResultSink, SqlType
-from harness.embedded.store import MemoryStore
+from harness.embedded.store.memory_store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.requests import ClientSession, install_activation
 from harness.embedded.tsql.storage.tables import database_of

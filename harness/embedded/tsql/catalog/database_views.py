@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.embedded.broker.database import Database
 from harness.embedded.runtime.tasks import MILLISECOND
-from harness.embedded.store import Account
+from harness.embedded.store.group_commit import Account
 from harness.embedded.tsql.catalog.security_views import owner_sid
 from harness.embedded.tsql.catalog.view import Context, TableFunction, View
 from harness.embedded.tsql.catalog.visibility import Sees, everybody, on_server

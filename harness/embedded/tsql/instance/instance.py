@@ -14,7 +14,7 @@ from harness.embedded.broker.recovery import Asides
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
-from harness.embedded.store import Key, Value
+from harness.embedded.store.group_commit import Key, Value
 from harness.embedded.tsql.instance.application_locks import ApplicationLocks
 from harness.embedded.tsql.instance.defects import Defects
 from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger

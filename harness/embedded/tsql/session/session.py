@@ -176,7 +176,7 @@ class Session:
     # -- transactions ------------------------------------------------------------------------------------------------
 
     def new_transaction(self) -> Transaction:
-        tx = self.engine.transactions.begin()
+        tx = self.engine.transactions.begin(self.database.name)
         if (timeout_ms := self.options.lock_timeout_ms) >= 0:
             tx.lock_timeout_ns = timeout_ms * 1_000_000
         return tx

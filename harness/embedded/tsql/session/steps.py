@@ -214,16 +214,16 @@ def waiting_work(
         is_own = tx is None
         if tx is None:
             tx = session.new_transaction()
-        mark = tx.mark()
+        mark, held = tx.mark(), frame.sink.held
         try:
             rest = work(frame, tx)
         except BaseException as error:
             undo(tx, mark, error, is_own=is_own)
             raise
-        return finish(frame, tx, mark, rest, is_own=is_own) if is_own or rest is not None else None
+        return finish(frame, tx, mark, rest, held, is_own=is_own) if is_own or rest is not None else None
 
     def finish(
-        frame: Frame, tx: Transaction, mark: Mark, rest: Waiting[Result] | None, *, is_own: bool
+        frame: Frame, tx: Transaction, mark: Mark, rest: Waiting[Result] | None, held: object, *, is_own: bool
     ) -> Waiting[None]:
         try:
             if rest is not None:
@@ -234,7 +234,11 @@ def waiting_work(
             undo(tx, mark, error, is_own=is_own)
             raise
         if is_own:
-            yield from tx.commit()
+            try:
+                yield from tx.commit()
+            except SqlServerError:
+                frame.sink.withdraw_done(held)
+                raise
 
     def undo(tx: Transaction, mark: Mark, error: BaseException, *, is_own: bool) -> None:
         if is_own and tx.active:

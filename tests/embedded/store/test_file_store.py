@@ -8,14 +8,20 @@ from functools import partial
 
 import pytest
 
-from harness.embedded import store as store_module
 from harness.embedded.broker import ddl_databases, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import MILLISECOND, Scheduler
-from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
-from harness.embedded.store import FileStore, MemoryStore, StoreFull
+from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
+from harness.embedded.store import file_store
+from harness.embedded.store.disk import FolderDisk
+from harness.embedded.store.file_store import FileStore, Threads
+from harness.embedded.store.group_commit import StoreFull
+from harness.embedded.store.memory_store import MemoryStore
+from harness.embedded.store.row_file import DATA, MARK
+from harness.simulation.dice import Dice
+from harness.simulation.faulty_disk import FaultyDisk
 
 pytestmark = pytest.mark.process
 
@@ -32,7 +38,10 @@ class RealTime:
         RealTimeDriver(self.scheduler, loop)
 
     def store(self, path, **options):
-        return FileStore(path, scheduler=self.scheduler, call_soon=self.loop.call_soon_threadsafe, **options)
+        path.mkdir(exist_ok=True)
+        background = Threads(self.loop.call_soon_threadsafe)
+        options = {"lost": self.errors.append, "disk": FolderDisk(path), "identity": bytes(16)} | options
+        return FileStore(scheduler=self.scheduler, background=background, **options)
 
     async def run(self, generator):
         future = self.loop.create_future()
@@ -53,7 +62,7 @@ def in_real_time(test):
     def run(tmp_path):
         async def body():
             time = RealTime(asyncio.get_running_loop())
-            await test(time, tmp_path / "instance.db")
+            await test(time, tmp_path / "data")
             assert not time.errors
 
         asyncio.run(body())
@@ -71,9 +80,10 @@ def contents(time, path):
 
 
 def copy(path, to):
-    """Copies the files that a crash at this moment would leave."""
-    shutil.copy(path, to)
-    shutil.copy(f"{path}-wal", f"{to}-wal")
+    """Copies the files that a crash at this moment would leave; a loss of power can leave an older mark."""
+    to.mkdir()
+    for name in (MARK, DATA):
+        shutil.copy(path / name, to / name)
     return to
 
 
@@ -92,7 +102,7 @@ async def test_rows_are_loaded_as_they_were_stored(time, path):
     store.close()
     del rows["t", 1]
     rows["t", "name"] = ("other",)
-    assert contents(time, path) == rows and not path.with_name("instance.db-wal").exists()
+    assert contents(time, path) == rows
 
 
 @in_real_time
@@ -126,7 +136,7 @@ async def test_a_commit_is_never_on_disk_before_earlier_lazy_writes(time, path):
     await time.run(store.submit([("t", 1, ("old",))]).wait())
     store.commit_lazily([("t", 1, None), ("t", 2, ("lazy",))])
     await time.run(store.submit([("t", 3, ("commit",))]).wait())
-    left = contents(time, copy(path, path.with_name("copy.db")))
+    left = contents(time, copy(path, path.with_name("copy")))
     assert left == {("t", 2): ("lazy",), ("t", 3): ("commit",)}
     store.commit_lazily([("t", 4, ("last",))])
     store.close()
@@ -134,31 +144,32 @@ async def test_a_commit_is_never_on_disk_before_earlier_lazy_writes(time, path):
 
 
 @in_real_time
-async def test_the_log_does_not_grow_without_end(time, path):
-    limit, store_module.CHECKPOINT_BYTES = store_module.CHECKPOINT_BYTES, 200_000
-    try:
+async def test_commits_that_have_grown_are_written_anew_as_rows(time, path):
+    largest = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_store, "GROWN_BYTES", 200_000)
         store = time.store(path)
-        largest = 0
         for number in range(100):
-            await time.run(store.submit([("t", number % 10, (bytes(20_000),))]).wait())
-            largest = max(largest, path.with_name("instance.db-wal").stat().st_size)
+            await time.run(store.submit([("t", number % 10, (number, bytes(20_000)))]).wait())
+            largest = max(largest, (path / "broker.data").stat().st_size)
+        crashed = copy(path, path.with_name("copy"))
         store.close()
-    finally:
-        store_module.CHECKPOINT_BYTES = limit
-    assert largest < 400_000 and len(contents(time, path)) == 10
+    left = {("t", number % 10): (number, bytes(20_000)) for number in range(90, 100)}
+    assert largest < 1_000_000 and contents(time, crashed) == left == contents(time, path)
 
 
 @in_real_time
 async def test_a_full_disk_fails_the_commit_and_leaves_the_store_as_it_was(time, path):
-    store = time.store(path)
+    disk = FaultyDisk(Dice(SeededEntropy(1)))
+    store = time.store(path, disk=disk)
     await time.run(store.submit([("t", 1, ("before",))]).wait())
-    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-    store._connection.execute(f"PRAGMA max_page_count = {pages + 3}")  # SQLITE_FULL, as from a disk without space
+    disk.is_full = True
     store.commit_lazily([("t", 1, ("lazy",))])
     flush = store.submit([("t", 2, (bytes(100_000),)), ("t", 4, ("too much",))])  # shares the flush of the lazy write
     with pytest.raises(StoreFull):
         await time.run(flush.wait())
     assert {key: row for _, key, row in store.load()} == {1: ("before",)}
+    disk.is_full = False
     await time.run(store.submit([("t", 3, ("small",))]).wait())
     assert {key: row for _, key, row in store.load()} == {1: ("lazy",), 3: ("small",)}
     store.close()
@@ -167,7 +178,7 @@ async def test_a_full_disk_fails_the_commit_and_leaves_the_store_as_it_was(time,
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from tests.embedded.test_store import RealTime
+from tests.embedded.store.test_file_store import RealTime
 async def main():
     time = RealTime(asyncio.get_running_loop())
     store = time.store(Path(sys.argv[1]))
@@ -183,7 +194,7 @@ asyncio.run(main())
 
 
 def test_every_confirmed_commit_survives_the_kill_of_its_process(tmp_path):
-    path = tmp_path / "instance.db"
+    path = tmp_path / "data"
     for _ in range(3):
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
         lines = [writer.stdout.readline() for _ in range(200)]
@@ -226,7 +237,7 @@ async def test_an_engine_recovers_from_any_moment_with_every_committed_message_e
     async def photographer():
         for number in range(12):
             await asyncio.sleep(0.002)
-            to = copy(path, path.with_name(f"moment{number}.db"))
+            to = copy(path, path.with_name(f"moment{number}"))
             moments.append((to, set(committed), set(received)))
 
     await asyncio.gather(photographer(), time.run(receiver()), *(time.run(sender(number)) for number in range(8)))
