@@ -60,8 +60,8 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     job, and the results folder must be the same folder everywhere.
 
     With --faults every seed is a small scenario: instances are killed and recovered; links are cut, slow down,
-    duplicate and reorder; logs slow down; messages are poison; activation fails. Every message whose commit a client
-    saw must arrive once, in order, with one reader per conversation group, and all queues must drain.
+    duplicate and reorder; disks fail; logs slow down; messages are poison; activation fails. Every message whose commit
+    a client saw must arrive once, in order, with one reader per conversation group, and all queues must drain.
 
     \b
     Examples:

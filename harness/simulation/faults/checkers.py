@@ -87,6 +87,7 @@ class Evidence:
     stored: list[Stored] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
+    was_full: bool = False  # a disk, for a while
     reconnections: int = 0  # greatest number: after kills and ends of cuts, frames on the wire are sent again
     noted: list[str] = field(default_factory=list)  # errors in the target's error table without a message
     left: list[str] = field(default_factory=list)  # what had not drained in time
@@ -172,9 +173,9 @@ def no_endless_retry(evidence: Evidence) -> Iterator[str]:
 
 
 def all_are_served(evidence: Evidence) -> Iterator[str]:
-    """No SEND is refused, since none of these faults is a reason."""
+    """No SEND is refused, but by a full disk: no other fault is a reason."""
     for call in evidence.calls:
-        if call.outcome is CallOutcome.REFUSED:
+        if call.outcome is CallOutcome.REFUSED and not (evidence.was_full and call.error.startswith("error 9002")):
             yield f"{call.message} was refused at {_at(call.at_ns)}: {call.error}"
 
 

@@ -14,15 +14,19 @@ from typing import Any, NamedTuple
 
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Signal, Waiting
 from harness.embedded.sqltypes import ResultSink
+from harness.embedded.store.row_file import DATA, MARK, DamagedStore
 from harness.embedded.tsql.requests import ClientSession
 from harness.simulation.faults import receive_procedures
 from harness.simulation.faults.checkers import CallOutcome
 from harness.simulation.faults.fault_plan import TARGET, Aim, Fault, Kind, Plan
+from harness.simulation.faulty_disk import Damage, DiskFault
 from harness.simulation.network import LinkFaults
 from harness.simulation.world import Server, World
 
 OPERATOR_INTERVAL_NS = 2 * SECOND
 AGAIN_NS = 100 * MILLISECOND
+DATA_SHARE = 0.7  # of damage hits the data; the rest hits the mark
+DISK_MAX_NS = 10 * SECOND  # for the next write
 AIMING_MAX_NS = 3 * SECOND  # then the instance is killed in any case
 # Greatest delay of the second of two frames, unless the link also reorders with a greater one.
 DUPLICATE_LATER_NS = 100 * MILLISECOND
@@ -178,12 +182,62 @@ class Injector:
         while not world.servers[fault.where].is_running:  # killed by another fault
             yield Delay(AGAIN_NS)
         self._note(f"{fault.where} is killed")
+        yield from self._crash(fault)
+        yield from self._start(fault.where)
+
+    def _crash(self, fault: Fault) -> Waiting[None]:
         self.disturbances += 1
-        world.servers[fault.where].crash()
+        self._world.servers[fault.where].crash()
         self._boards[fault.where].broken()
         yield Delay(int(fault.duration_s * SECOND))
-        world.servers[fault.where].start()
-        self.started(fault.where)
+
+    def _start(self, name: str) -> Waiting[None]:
+        while True:
+            try:
+                self._world.servers[name].start()
+            except OSError as error:
+                self._note(f"{name} cannot start: {error.strerror}")
+                yield Delay(AGAIN_NS)
+            else:
+                self.started(name)
+                return
+
+    def _disk(self, fault: Fault) -> Waiting[None]:
+        server = self._world.servers[fault.where]
+        assert isinstance(fault.disk, DiskFault)
+        server.disk.fault = fault.disk
+        yield server.disk_lost.wait(DISK_MAX_NS)
+        server.disk.fault = None
+        if server.is_running and server.has_lost_disk:
+            self._note(f"{fault.where} ends, because its disk has failed")
+            yield from self._crash(fault)
+            yield from self._start(fault.where)
+
+    def _fill(self, fault: Fault) -> Waiting[None]:
+        disk = self._world.servers[fault.where].disk
+        disk.is_full = True
+        yield Delay(int(fault.duration_s * SECOND))
+        disk.is_full = False
+
+    def _damage(self, fault: Fault) -> Waiting[None]:
+        server = self._world.servers[fault.where]
+        disk = server.disk
+        if fault.disk is Damage.LOST_WRITE:
+            disk.fault = DiskFault.LOST_WRITE
+            yield Delay(DISK_MAX_NS // 10)
+            disk.fault = None
+        while not server.is_running:
+            yield Delay(AGAIN_NS)
+        yield from self._crash(fault)
+        assert isinstance(fault.disk, Damage)
+        whole = disk.contents()
+        disk.damage(DATA if fault.strength < DATA_SHARE or fault.disk is Damage.LOST_WRITE else MARK, fault.disk)
+        try:
+            yield from self._start(fault.where)
+        except DamagedStore as error:
+            self._note(f"{fault.where} does not start: {error}; its operator has a copy")
+            disk.restore(whole)
+            yield from self._start(fault.where)
 
     def _cut(self, fault: Fault) -> Waiting[None]:
         self.disturbances += 1
@@ -269,4 +323,7 @@ _INJECTIONS: dict[Kind, Callable[[Injector, Fault], Waiting[None]]] = {
     Kind.SLOW_LOG: Injector._slow_log,
     Kind.POISON: Injector._poison,
     Kind.FAILING: Injector._fail,
+    Kind.DISK: Injector._disk,
+    Kind.FULL: Injector._fill,
+    Kind.DAMAGED: Injector._damage,
 }
