@@ -255,9 +255,9 @@ class Run:
 
         A verdict `faster` or `slower` needs a change beyond `threshold`, a part, and an interval that excludes no
         difference: three blocks of both runs, without which `must_tell` raises. `output` is by default a folder
-        `compare-A-B` beside this one. `console` prints the tables, and `progress` is that of `draw`. Raises
-        ResultsError if the runs have no common cell, or differ in lab, hardware or settings without
-        `despite_differences`.
+        `compare-A-B` beside this one. `console`, a `SafeConsole` of `harness.reporting`, prints the tables, and
+        `progress` is that of `draw`. Raises ResultsError if the runs have no common cell, or differ in lab, hardware or
+        settings without `despite_differences`.
         """
         from harness.figures import comparison
         from harness.reporting import SafeConsole

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from types import TracebackType
+
 import click
 
 from harness.safe_text import visible
@@ -13,3 +16,9 @@ def say(line: str) -> None:
 
 def to_standard_error(line: str) -> None:
     click.echo(visible(line), err=True)
+
+
+def show_traceback(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
+    """Be `sys.excepthook`: an error that is a bug may have a server's text."""
+    for line in "".join(traceback.format_exception(kind, error, place)).splitlines():
+        to_standard_error(line)

@@ -35,8 +35,9 @@ def test_whatever_a_command_prints_is_one_line_without_escape_sequences(text: st
         patch.setattr("sys.stderr", output)
         terminal.say(text)
         terminal.to_standard_error(text)
-    one, other, rest = output.getvalue().split("\n")
-    assert unsafe_in(one + other) == [] and rest == ""
+        terminal.show_traceback(ValueError, ValueError(text), None)
+    one, other, *of_traceback, rest = output.getvalue().split("\n")
+    assert unsafe_in(one + other + "".join(of_traceback)) == [] and rest == ""
 
 
 def console() -> SafeConsole:

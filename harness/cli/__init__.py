@@ -25,7 +25,7 @@ import click
 
 from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
-from harness.terminal import to_standard_error
+from harness.terminal import show_traceback, to_standard_error
 
 # The module of each command, in the order of use.
 _MODULES = {
@@ -82,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(50_000)
     # pydantic looks for plugins in every installed package; there are none for the harness or its processes.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    sys.excepthook = show_traceback
     try:
         code = harness.main(arguments, prog_name="harness", standalone_mode=False)
     except Failure as failure:
