@@ -13,7 +13,8 @@ host = "sql2.example"
 user = "harness"
 ```
 
-A side needs `host` and, unless `authentication = "integrated"`, `user`; the other keys have defaults (`ServerKeys`).
+A side needs `host` and, unless `authentication = "integrated"`, `user`; the other keys have defaults (`ServerKeys`). By
+default connections are encrypted and certificates verified: `trust_server_certificate = true` is for self-signed ones.
 `existing_database = "Orders"` names a database that an application has already, in place of the harness's own:
 `sql/server/README.md` says what is created in it. A password here is refused.
 """
@@ -75,8 +76,9 @@ class LoginKeys(BaseModel):
     port: Port = 1433
     authentication: Literal["sql", "integrated"] = "sql"  # integrated: Windows or Kerberos, as this process's user
     user: Word | None = None
-    encrypt: Literal["optional", "mandatory", "strict"] = "optional"
-    trust_server_certificate: bool = True
+    # As Microsoft's driver has them: a server's certificate is verified, and a self-signed one is none.
+    encrypt: Literal["optional", "mandatory", "strict"] = "mandatory"
+    trust_server_certificate: bool = False
 
 
 class ServerKeys(LoginKeys):

@@ -83,7 +83,7 @@ def break_activation(instance: Instance) -> None:
 def answer(instance: Instance) -> str:
     """The command and what it prints, with the terminal's colours, as soon as it has a remedy."""
     assert instance.login is not None
-    words = ["monitors", "--server", f"{instance.host},{instance.port}", "--user", instance.login.user, "--once"]
+    words = ["monitors", "--server", f"{instance.host},{instance.port}", "--user", instance.login.user, "-C", "--once"]
     terminal = {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "HARNESS_PASSWORD": str(instance.login.password)}
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:

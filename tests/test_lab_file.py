@@ -43,7 +43,7 @@ def test_missing_keys_have_defaults():
     assert (target.port, target.broker_port, target.broker_host) == (1433, 4022, "sql1.example")
     assert (first.port, first.broker_host, first.database) == (14330, "10.0.0.2", "ssbh_SSBInitiator1")
     assert (second.user, second.database) == (None, "ssbh_Third")
-    assert (target.encrypt, target.trust_server_certificate, target.admin_port) == ("optional", True, None)
+    assert (target.encrypt, target.trust_server_certificate, target.admin_port) == ("mandatory", False, None)
 
 
 def test_the_example_of_the_readme_reads_the_pages_of_dialogs_on_each_side() -> None:

@@ -7,6 +7,7 @@ logs = "logs"                          # folder for the output of the programs, 
 host = "sql1.example"
 port = 1433
 user = "harness"                       # its password: HARNESS_PASSWORD
+trust_server_certificate = true        # default: false, it is verified
 database = "Orders"
 notification_queue = "dbo.Activation"  # what sql/activation/queue.sql has created
 

@@ -137,8 +137,8 @@ class Reader:
 @click.option("--top", type=click.IntRange(min=1), default=1000, show_default=True, help="Messages of one RECEIVE.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), default=3000, show_default=True, help="Longest wait for one.")
 @click.option("--driver", type=click.Choice(("auto", "microsoft", "freetds")), default="auto", show_default=True)
-@click.option("--encrypt", type=click.Choice(("optional", "mandatory", "strict")), default="optional")
-@click.option("--trust-server-certificate", type=bool, default=True, show_default=True)
+@click.option("--encrypt", type=click.Choice(("optional", "mandatory", "strict")), default="mandatory")
+@click.option("--trust-server-certificate", type=bool, default=False, show_default=True)
 def main(queue: str, top: int, timeout_ms: int, driver: Any, port: int, **login: Any) -> None:
     """Receive from a queue until it is empty, and store the messages as the paper's activation procedure does.
 

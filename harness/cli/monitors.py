@@ -35,6 +35,7 @@ _SHORTEST_S = 0.1
     help="A SQL Server, port 1433 if none is given; or more.",
 )
 @click.option("--user", metavar="NAME", help="SQL login, with its password in HARNESS_PASSWORD (default: integrated).")
+@click.option("--trust-server-certificate", "-C", "trust", is_flag=True, help="Verify no certificate, as sqlcmd -C.")
 @settings_options("lab_file", "driver")
 @click.option("--database", metavar="NAME", help="Only this database (default: all user databases).")
 @click.option("--once", is_flag=True, help="Print one state and end, as it does where the output is no terminal.")
@@ -44,6 +45,7 @@ def monitors(
     *,
     addresses: tuple[str, ...],
     user: str | None,
+    trust: bool,
     lab_file: Path | None,
     driver: str | None,
     database: str | None,
@@ -81,7 +83,7 @@ def monitors(
             raise Failure(f"--watch: {error}", USAGE) from None
         if every_s < _SHORTEST_S:
             raise Failure(f"--watch: {watch} is shorter than 100ms", USAGE)
-        instances = _instances(addresses, user, lab_file, driver)
+        instances = _instances(addresses, user, trust, lab_file, driver)
         readers = [Reader(instance, database=database) for instance in instances]
         for reader in readers:
             stack.callback(reader.close)
@@ -99,38 +101,41 @@ def monitors(
 
 
 def _instances(
-    addresses: tuple[str, ...], user: str | None, lab_file: Path | None, driver: str | None
+    addresses: tuple[str, ...], user: str | None, trust: bool, lab_file: Path | None, driver: str | None
 ) -> list[Instance]:
     """Return the servers that the options name."""
     from harness.lab import drivers, opening, user_servers
 
     if bool(addresses) == (lab_file is not None):
         raise Failure(_NO_SERVER if not addresses else "--server and --lab-file: leave out one of the two", USAGE)
-    if not addresses and user is not None:
-        raise Failure("--user: the lab file names the logins", USAGE)
+    if not addresses and (user is not None or trust):
+        option, what = ("--user", "names the logins") if user else ("-C", "says which certificates are trusted")
+        raise Failure(f"{option}: the lab file {what}", USAGE)
     drivers.check_manager()
     chosen = opening.select_lab({"lab_file": lab_file, "driver": driver})
     if chosen.topology.lab_file is not None:
         servers = chosen.topology.lab_file.servers
     else:
-        servers = tuple(_server(address, user) for address in addresses)
+        servers = tuple(_server(address, user, trust) for address in addresses)
     return [user_servers.instance_of(one, drivers.choose(chosen.settings.driver)) for one in servers]
 
 
-def _server(address: str, user: str | None) -> Server:
+def _server(address: str, user: str | None, trust: bool) -> Server:
     from harness.lab_file import Server
 
     if re.fullmatch(r"[^:,]+:\d+", address):
         raise Failure(f"--server {address!r} is no address: write {address.replace(':', ',')}", USAGE)
     host, _, port = (part.strip() for part in address.partition(","))
-    if not host or not (port or "1433").isdecimal() or not 1 <= int(port or 1433) <= 65535:
-        raise Failure(f"--server {address!r} is no address: write sql1.example,1433", USAGE)
-    return Server(
-        role="server",
-        host=host,
-        port=int(port or 1433),
-        user=user,
-        authentication="integrated" if user is None else "sql",
-        broker_host=host,
-        database="master",
-    )
+    try:
+        return Server(
+            role="server",
+            host=host,
+            port=int(port or 1433),
+            user=user,
+            authentication="integrated" if user is None else "sql",
+            broker_host=host,
+            database="master",
+            trust_server_certificate=trust,
+        )
+    except ValueError:
+        raise Failure(f"--server {address!r} is no address: write sql1.example,1433", USAGE) from None

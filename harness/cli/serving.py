@@ -158,7 +158,8 @@ def activator(config: Path, driver: Any, with_parent: bool) -> None:
     \b
     activator.toml; relative paths of programs begin where the activator was started:
       [server]
-      host = "sql1.example"                    # also: port, authentication, encrypt, as in lab.toml
+      host = "sql1.example"                    # also, as in lab.toml: port, authentication, encrypt,
+      trust_server_certificate = true          # where it is SQL Server's self-signed one
       user = "harness"
       database = "Orders"
       notification_queue = "dbo.Activation"

@@ -28,6 +28,11 @@ except ImportError as error:  # without unixODBC; `check_manager` reports it
 Kind = Literal["microsoft", "freetds"]
 Encryption = Literal["optional", "mandatory", "strict"]
 
+# Its "ca file" has no counterpart there: https://www.freetds.org/userguide/freetdsconf.html
+_UNVERIFIED = (
+    "FreeTDS verifies no certificate because a connection string asks it to: set trust_server_certificate = true, or "
+    "use Microsoft's driver (pip install mssql-python-odbc)"
+)
 LOGIN_TIMEOUT_S = 15  # an instance that takes longer to sign in counts as unreachable
 
 
@@ -66,8 +71,9 @@ class Driver:
     ) -> Secret:
         """Return a connection string for `pyodbc.connect`. Without a user it asks for integrated authentication.
 
-        A lab's servers have self-signed certificates, which are therefore trusted by default. Integrated authentication
-        is Kerberos on Linux.
+        Instances that the harness starts have self-signed certificates, which are therefore trusted by default. Those
+        of a lab file have its values. Integrated authentication is Kerberos on Linux. Raises NoDriver where the driver
+        cannot verify a certificate.
         """
         signed_in = (
             {"Trusted_Connection": "yes"} if user is None or password is None else {"UID": user, "PWD": password}
@@ -79,6 +85,8 @@ class Driver:
         else:
             parts |= {"SERVER": host, "PORT": str(port), "TDS_Version": "7.4", "ClientCharset": "UTF-8"}
             if encrypt != "optional":
+                if not trust_server_certificate:
+                    raise NoDriver(_UNVERIFIED)
                 parts |= {"Encryption": {"mandatory": "require"}.get(encrypt, encrypt)}
         return Secret(";".join(f"{key}={_quoted(value)}" for key, value in parts.items()))
 

@@ -19,6 +19,10 @@ KNOCK_TIMEOUT_S = 5.0
 _LACKS_A_RIGHT = "the login lacks the right: grant it, or let the harness sign in with a login that has it"
 _IN_USE = "end the other sessions in the database, then try again"
 _BROKE = "the connection broke: check whether the server has ended"
+_TRUST_IT = (
+    "trust it as it is: trust_server_certificate = true in lab.toml or the activator's file, "
+    "--trust-server-certificate of harness monitors"
+)
 _LOG_FULL = "see log_reuse_wait_desc in sys.databases; make the log file larger or free its disk"
 
 REMEDIES = {
@@ -69,7 +73,8 @@ _HANGS_UP = "whatever listens there closes the connection: check that it is SQL 
 _REMEDIES_BY_WORDS = (
     ("Communication link failure", _BROKE),
     ("Query timeout expired", "something blocks the statement: see sys.dm_exec_requests"),
-    ("certificate verify failed", "trust it (trust_server_certificate = true), or give the server a valid certificate"),
+    ("subject name does not match host name", f"write the host as its certificate does, or {_TRUST_IT}"),
+    ("certificate verify failed", f"give the server a certificate that this machine can verify, or {_TRUST_IT}"),
     (
         "Login timeout expired",
         "no SQL Server answers there: check that it listens there and that it is healthy",

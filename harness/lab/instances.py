@@ -197,7 +197,8 @@ class Instance:
             connection = drivers.connect(connection_string)
         except OdbcError as error:
             self.check()
-            raise LabError(f"{self.name} ({self.host}:{port}): {error_text(error)}") from None
+            strict = ' (encrypt = "strict" needs SQL Server 2022 or later)' if self.encrypt == "strict" else ""
+            raise LabError(f"{self.name} ({self.host}:{port}): {error_text(error)}{strict}") from None
         connection.timeout = STATEMENT_TIMEOUT_S if query_timeout_s is None else query_timeout_s
         return connection
 

@@ -99,7 +99,7 @@ class Site:
         more = "".join(f"{name} = {value}\n" for name, value in keys.items())
         file = self.folder / "a.toml"
         file.write_text(
-            f'[server]\nhost = "{HOST}"\nport = {self.port}\nuser = "sa"\ndatabase = "Orders"\n'
+            f'[server]\nhost = "{HOST}"\nport = {self.port}\nuser = "sa"\ntrust_server_certificate = true\ndatabase = "Orders"\n'
             f'notification_queue = "dbo.Activation"\n[[queue]]\nname = "dbo.Incoming"\ncommand = {list(command)}\n{more}'
         )
         return file

@@ -45,11 +45,11 @@ def test_missing_keys_have_defaults_and_programs_find_their_queue_in_the_environ
         "HARNESS_PASSWORD": "secret-9",
         "HARNESS_READER_DATABASE": "Others",
         "HARNESS_READER_DRIVER": "freetds",
-        "HARNESS_READER_ENCRYPT": "optional",
+        "HARNESS_READER_ENCRYPT": "mandatory",
         "HARNESS_READER_HOST": "sql1.example",
         "HARNESS_READER_PORT": "1433",
         "HARNESS_READER_QUEUE": "dbo.Outgoing",
-        "HARNESS_READER_TRUST_SERVER_CERTIFICATE": "True",
+        "HARNESS_READER_TRUST_SERVER_CERTIFICATE": "False",
         "HARNESS_READER_USER": "reader",
     }
 

@@ -33,6 +33,8 @@ def test_without_a_user_the_operating_system_vouches_and_encryption_can_be_deman
         "SERVER=sql1,1433;TrustServerCertificate=no;Encrypt=strict"
     )
     assert FREETDS.connection_string(**server, encrypt="mandatory").endswith(";Encryption=require")
+    with pytest.raises(NoDriver, match=r"FreeTDS verifies no certificate .* set trust_server_certificate = true"):
+        FREETDS.connection_string(**server, encrypt="mandatory", trust_server_certificate=False)
 
 
 def test_a_password_with_special_characters_is_quoted() -> None:

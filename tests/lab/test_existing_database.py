@@ -302,7 +302,7 @@ REFUSALS = {
         0,
         "CREATE TABLE dbo.messageErrors (a int);",
         "DROP TABLE dbo.messageErrors;",
-        r"Warehouse \(lab.toml, line 8\): the table \[dbo\].\[messageErrors\] exists, and the lab creates it",
+        r"Warehouse \(lab.toml, line 9\): the table \[dbo\].\[messageErrors\] exists, and the lab creates it",
     ),
     "a route of the lab's name": (
         1,
@@ -375,7 +375,7 @@ def test_a_script_that_would_change_the_applications_procedure_is_refused(own: O
 
 
 def test_a_database_that_does_not_exist_is_named_with_its_line(own: OwnServers, workload: Path) -> None:
-    line = r"there is no database Storehouse \(lab.toml, line 8\)"
+    line = r"there is no database Storehouse \(lab.toml, line 9\)"
     with pytest.raises(MachineFailure, match=line), opened(own, workload, target_existing_database="Storehouse"):
         pass
 

@@ -136,6 +136,17 @@ def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_cle
     assert own.contents() == before
 
 
+def test_a_certificate_that_nobody_vouches_for_is_refused_with_what_to_set(own: OwnServers) -> None:
+    own.lab_file(target_trust_server_certificate=None)
+    for driver, words in (
+        ("auto", r"self-signed certificate\]: give the server a certificate that this machine can verify, or trust it"),
+        ("freetds", r"FreeTDS verifies no certificate"),
+    ):
+        done = own.harness("doctor", "--lab-file", "lab.toml", "--initiators", "2", "--driver", driver)
+        assert (done.code, done.err.count("\n")) == (3, 1)
+        assert re.search(rf"{words}.*trust_server_certificate = true", done.err), done.err
+
+
 def test_clean_asks_first_and_can_be_repeated(own: OwnServers) -> None:
     with opened(own, initiators=1):
         pass
@@ -210,7 +221,7 @@ REFUSALS = {
     "foreign database": (
         "CREATE DATABASE ssbh_SSBInitiator1;",
         "USE master; DROP DATABASE ssbh_SSBInitiator1;",
-        r"the database ssbh_SSBInitiator1 exists and does not carry the harness's mark: .*\(lab.toml, line 8\)",
+        r"the database ssbh_SSBInitiator1 exists and does not carry the harness's mark: .*\(lab.toml, line 9\)",
     ),
     "foreign endpoint": (
         ENDPOINT.format("theirs"),
@@ -318,7 +329,7 @@ def test_a_wrong_password_and_a_closed_port_are_refused(own: OwnServers, monkeyp
 
 
 def test_more_initiators_than_the_lab_file_names_are_refused(own: OwnServers) -> None:
-    assert "3 initiators are needed and lab.toml, line 8 names 2" in refused(own, initiators=3)
+    assert "3 initiators are needed and lab.toml, line 9 names 2" in refused(own, initiators=3)
 
 
 def test_two_names_of_one_instance_are_refused(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,10 +38,11 @@ def place(instance: Instance, database: str) -> str:
 def ask(instance: Instance, tmp_path: Path) -> Callable[..., CommandResult]:
     """Runs the command as a login."""
 
-    def run(*words: str, user: str = "sa") -> CommandResult:
+    def run(*words: str, user: str = "sa", trust: bool = True) -> CommandResult:
         assert instance.login is not None
         password = PASSWORD if user == "little" else instance.login.password
-        return harness(tmp_path, "monitors", *words, "--user", user, "--watch", "100ms", HARNESS_PASSWORD=password)
+        more = ("--user", user, "--watch", "100ms", *(["-C"] if trust and "--server" in words else []))
+        return harness(tmp_path, "monitors", *words, *more, HARNESS_PASSWORD=password)
 
     return run
 
@@ -97,6 +98,12 @@ def test_a_queue_named_with_escape_sequences_is_shown_without_them(
     assert unsafe_in(text, besides="\n") == [] and r"q\u001b]0;title" in text
 
 
+def test_a_certificate_is_verified_unless_the_user_trusts_it(ask: Callable[..., CommandResult], place: str) -> None:
+    done = ask("--server", place, trust=False)
+    assert done.code == 3 and "certificate verify failed:self-signed certificate" in done.err
+    assert done.err.endswith("--trust-server-certificate of harness monitors\n") and done.err.count("\n") == 1
+
+
 def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandResult], place: str) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -106,6 +113,7 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandR
             (("--server", place), "stranger", 3, "(error 18456): check the user's name and password"),
             (("--server", place, "--database", "nix"), "sa", 2, "has no database 'nix' that the login sees; "),
             (("--server", "sql1,x"), "sa", 2, "'sql1,x' is no address: write sql1.example,1433"),
+            (("--server", "sql1;UID=sa"), "sa", 2, "'sql1;UID=sa' is no address: write sql1.example,1433"),
             (("--server", "sql1:1433"), "sa", 2, "'sql1:1433' is no address: write sql1,1433"),
             ((), "sa", 2, "no server named: harness monitors --server HOST,PORT"),
             (("--lab-file", "lab.toml", "--server", place), "sa", 2, "leave out one of the two"),

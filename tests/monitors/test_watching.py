@@ -281,7 +281,7 @@ def test_ctrl_c_ends_the_view_with_130_and_one_line(instance: Instance, database
     assert instance.login is not None
     leader, follower = pty.openpty()
     environment = {**os.environ, "HARNESS_PASSWORD": instance.login.password, "COLUMNS": "100", "LINES": "30"}
-    words = ["monitors", "--server", f"{instance.host},{instance.port}", "--user", "sa", "--watch", "200ms"]
+    words = ["monitors", "--server", f"{instance.host},{instance.port}", "--user", "sa", "-C", "--watch", "200ms"]
     process = subprocess.Popen(
         [sys.executable, "-m", "harness", *words], stdin=follower, stdout=follower, stderr=follower, env=environment
     )

@@ -144,6 +144,7 @@ class OwnServers:
         for server in self.servers:
             lines.append("[target]" if server.role == "target" else "[[initiator]]")
             side = {"host": "127.0.0.1", "port": server.port, "user": self.user, "broker_port": server.broker_port}
+            side["trust_server_certificate"] = True
             begin = server.role.replace("-", "_") + "_"
             side |= {key.removeprefix(begin): value for key, value in keys.items() if key.startswith(begin)}
             lines += [f"{key} = {json.dumps(value)}" for key, value in side.items() if value is not None]
