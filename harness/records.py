@@ -24,7 +24,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow.lib import StringBuilder
 
-from harness.failures import UsageFailure
+from harness.failures import MachineFailure, UsageFailure
 from harness.matrix import Visit
 from harness.safe_text import visible
 
@@ -430,6 +430,10 @@ def write_calls(results: Path, visit: Visit, attempt: int, writer: str, pieces: 
 
 class ResultsError(UsageFailure):
     """A results folder cannot be reduced, drawn or compared; the message is one line and says what to do."""
+
+
+class NotWritable(MachineFailure):
+    """A results folder cannot be written."""
 
 
 def read_manifest(results: Path) -> dict[str, Any]:

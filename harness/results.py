@@ -41,7 +41,8 @@ class Run:
 
     `results/README.md` describes the tables. The unit is the end of a column's name: `_per_s`, `_us`, `_ns`, `_bytes`,
     `_percent`; a missing number is null. The folder may be a `file:` URI. Raises NoRun, a UsageFailure, for a folder
-    that is not a run's, and for URIs of other schemes, which `fetched` reads.
+    that is not a run's, and for URIs of other schemes, which `fetched` reads. `reduce` and `draw` raise InUse, a
+    MachineFailure, while another process writes into the folder.
     """
 
     THRESHOLD = 0.05  # of `compare`: a change that matters, as a part
@@ -189,7 +190,8 @@ class Run:
             raise settings.SettingsError(f"--master: {error}") from None
         if where and self.place != str(self.folder):
             raise ResultsError(f"{self.place} is reduced on this machine, to which it was copied: leave out --master")
-        return reductions.reduce(self._of_cells(), **where, progress=reporter_for(progress))
+        with self._writing():
+            return reductions.reduce(self._of_cells(), **where, progress=reporter_for(progress))
 
     def draw(self, *, progress: bool | Reporter = False) -> list[Path]:
         """Draw `figures/` (PNG and SVG) and write `report.html`, the last of the files returned.
@@ -199,7 +201,8 @@ class Run:
         """
         from harness.figures import build
 
-        return build.draw(self.folder, progress=reporter_for(progress))
+        with self._writing():
+            return build.draw(self.folder, progress=reporter_for(progress))
 
     def report(self, *, progress: bool | Reporter = False) -> Path:
         """Return `report.html`; where it is missing, or older than a reduced table, `draw` first."""
@@ -278,11 +281,23 @@ class Run:
         """Write `support-bundle.zip` into the folder, to attach to a question, and return it.
 
         It has findings, error logs, tables, versions and settings, without passwords and tokens; names of servers,
-        logins and databases stay in. Raises ResultsError if the folder cannot be written.
+        logins and databases stay in. Raises NotWritable, a MachineFailure, if the folder cannot be written.
         """
         from harness import support_bundle
 
         return support_bundle.write(self.folder)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Keep other processes out. A run that was measured just now says how to go on where it is interrupted."""
+        from harness.sweep import journal, under_way
+
+        with under_way.locked(self.folder):
+            if self._outcome is None:
+                yield
+                return
+            with under_way.resumable(self.folder, journal.Journal(self.folder / journal.NAME)):
+                yield
 
     def _of_cells(self) -> Path:
         """The folder, if it is a run of cells; raises ResultsError for one of techniques or of rates."""

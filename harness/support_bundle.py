@@ -19,7 +19,7 @@ from harness import records
 from harness.lab import compose
 from harness.observe.error_logs import FOLDER as ERROR_LOGS
 from harness.observe.queue_sizes import NAME as QUEUE_SIZES
-from harness.records import ResultsError
+from harness.records import NotWritable
 from harness.safe_text import visible_lines
 from harness.sweep import journal
 
@@ -39,7 +39,7 @@ _LOOKS_SECRET = re.compile(
 
 
 def write(run: Path) -> Path:
-    """Write the bundle into the folder of a run, whole or not at all, and return it; raises ResultsError."""
+    """Write the bundle into the folder of a run, whole or not at all, and return it; raises NotWritable."""
     path = run / NAME
     secrets = _secrets()
     try:
@@ -49,7 +49,7 @@ def write(run: Path) -> Path:
                 if part.is_file():
                     bundle.writestr(str(part.relative_to(run)), cleaned(_text(part), secrets))
     except OSError as error:
-        raise ResultsError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise NotWritable(f"{path} cannot be written: {error.strerror or error}") from None
     return path
 
 

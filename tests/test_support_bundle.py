@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import support_bundle
-from harness.records import ResultsError
+from harness.records import NotWritable
 from harness.results import Run
 from tests.unsafe import NAME, unsafe_in
 
@@ -108,5 +108,5 @@ def test_of_a_long_log_the_end_is_kept(run: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_folder_that_cannot_be_written_is_one_line(run: Path) -> None:
     (run / f"{support_bundle.NAME}.tmp").mkdir()
-    with pytest.raises(ResultsError, match="cannot be written: Is a directory"):
+    with pytest.raises(NotWritable, match="cannot be written: Is a directory"):
         Run(run).support_bundle()

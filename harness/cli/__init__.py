@@ -95,8 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         message = " ".join(error.format_message().split())
         to_standard_error(f"harness: {message[:1].lower()}{message[1:]}")
         sys.exit(USAGE)
-    except (KeyboardInterrupt, click.Abort):
-        to_standard_error("harness: interrupted")
+    except (KeyboardInterrupt, click.Abort) as interrupt:
+        how_to_go_on = (interrupt.__cause__ or interrupt).args  # click raises its Abort from the KeyboardInterrupt
+        to_standard_error("; ".join(["harness: interrupted", *map(str, how_to_go_on)]))
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

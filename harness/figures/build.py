@@ -41,7 +41,7 @@ from harness.figures.reduced_run import (
     read,
 )
 from harness.figures.sharing import Drawn, Shared
-from harness.records import ResultsError, read_manifest
+from harness.records import NotWritable, read_manifest
 from harness.reporting import Reporter
 from harness.safe_text import visible, visible_lines
 from harness.units import counted
@@ -62,7 +62,7 @@ def draw(results: Path, *, progress: Reporter | None = None) -> list[Path]:
     report last.
 
     A run of `harness techniques` or `harness rates` has no cells: only its own figure is drawn.
-    `progress` counts the figures, also those that are left out, with the reason. Raises ResultsError.
+    `progress` counts the figures, also those that are left out, with the reason. Raises ResultsError, or NotWritable.
     """
     progress = progress or Reporter()
     if is_techniques_run(results):
@@ -78,7 +78,7 @@ def draw(results: Path, *, progress: Reporter | None = None) -> list[Path]:
     try:
         tables = claims.write(table, run.folder / "reduced")
     except OSError as error:
-        raise ResultsError(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
+        raise NotWritable(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
     return [*drawn, *tables, report.write(run, drawn, judged)]
 
 
@@ -209,7 +209,7 @@ def _write_one(name: str, drawing: Drawing, folder: Path, head: Head, foot: Sequ
                 # Without a date in the file, the same data give the same file.
                 figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     except OSError as error:
-        raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
+        raise NotWritable(f"{folder} cannot be written: {error.strerror}") from None
     return Drawn([str(path) for path in paths], "")
 
 

@@ -20,7 +20,7 @@ from harness.figures.gain import of_one_ratio
 from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.inference import BLOCKS_MIN, no_interval
-from harness.records import ResultsError, State
+from harness.records import NotWritable, ResultsError, State
 from harness.reporting import Reporter, SafeConsole
 from harness.units import counted
 
@@ -91,7 +91,7 @@ def compare(
         cells = named(table, *runs)
         cells.to_csv(folder / "ratios.csv", index=False)
     except OSError as error:
-        raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
+        raise NotWritable(f"{folder} cannot be written: {error.strerror}") from None
     notes = [*version_note(*runs), *forbidden, *remarkable(*runs), *left_out(*runs, table)]
     _print(
         console, runs, table, whole, notes if whole else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"]

@@ -30,7 +30,7 @@ from harness.figures.headlines import (
     version_sentences,
 )
 from harness.figures.reduced_run import COUNTED, LAB_WORDS, Missing, Run, clocks, footer, listed, origin
-from harness.records import REPORT, ResultsError, written_whole
+from harness.records import REPORT, NotWritable, written_whole
 from harness.safe_text import visible_lines
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
@@ -87,7 +87,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         with written_whole(path) as file:
             file.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
+        raise NotWritable(f"{path} cannot be written: {error.strerror}") from None
     return path
 
 

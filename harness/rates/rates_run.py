@@ -19,12 +19,13 @@ from harness.reporting import Reporter
 from harness.settings import RunSettings, SettingsError
 from harness.simulation import parameters
 from harness.simulation.simulated_run import SIMULATED, first_lines, require_known_lab
-from harness.sweep import journal, run_folder
+from harness.sweep import run_folder
 from harness.sweep.journal import Journal
-from harness.sweep.loop import Sweep, run_and_evaluate
+from harness.sweep.loop import Sweep, Tally
 from harness.sweep.matrix_run import Outcome, open_results
 from harness.sweep.selected_cells import cell_of, named_cell
 from harness.sweep.testbed import LabTestbed
+from harness.sweep.under_way import run_and_evaluate
 
 # Long enough for a 99th percentile at a tenth of the rate.
 TIMES: Mapping[str, Mapping[str, float]] = {
@@ -58,8 +59,11 @@ def run(options: Mapping[str, Any], reporter: Reporter, *, cell_id: str, arrival
     results, to_run = prepared.results, steps(prepared.cell, prepared.settings.repeats)
     reporter.note(f"cell: {prepared.cell.id}; {loads}; results in {results}")
     testbed = StepsTestbed(prepared.runner(), results, arrivals, prepared.settings.seed)
-    sweep: Sweep[Step] = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="step")
-    tally = run_and_evaluate(lambda: sweep.run(to_run), lambda: evaluate(results, testbed, to_run, reporter), results)
+
+    def run_all(kept: Journal) -> Tally:
+        return Sweep(testbed, kept, reporter, results, unit="step").run(to_run)
+
+    tally = run_and_evaluate(results, run_all, lambda: evaluate(results, testbed, to_run, reporter))
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
 
 

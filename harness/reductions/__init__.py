@@ -56,7 +56,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from harness.records import KEY, SCHEMAS, ResultsError, write_table
+from harness.records import KEY, SCHEMAS, NotWritable, ResultsError, write_table
 from harness.reductions import bins, cells, circumstances, instance_activity, message_records, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_failures import remedy, why_broken
@@ -119,7 +119,7 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = No
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
-        raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
+        raise NotWritable(f"{target} cannot be written: {error.strerror}") from None
     has_events = bool(raw.files["events"])
     progress.begin(len(TABLES) + has_events, 0, unit="table")
     progress.phase(f"starting Spark for {counted(len(raw.files['cells']), 'cell')}")
@@ -250,7 +250,7 @@ class Tables:
         try:
             write_table(whole, self._target, name)
         except OSError as error:
-            raise ResultsError(f"{self._target} cannot be written: {error.strerror or error}") from None
+            raise NotWritable(f"{self._target} cannot be written: {error.strerror or error}") from None
         with self._one_counts:
             self.rows[name] = len(whole)
             self._progress.phase("")

@@ -13,7 +13,6 @@ from harness import load_model
 from harness import settings as settings_module
 from harness.failures import nearest
 from harness.inference import BLOCKS_MIN
-from harness.lab import interruption
 from harness.matrix import Visit
 from harness.reductions import spark_session
 from harness.reporting import Reporter, TimeLeftByWork
@@ -21,11 +20,12 @@ from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
-from harness.sweep import journal, precision, run_folder
+from harness.sweep import precision, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe, label
 from harness.sweep.matrix_run import Outcome, counted
 from harness.sweep.selected_cells import cells_of, chosen_visits
+from harness.sweep.under_way import under_way
 
 SIMULATED = "simulated"
 LABS = (*settings_module.LABS, SIMULATED)
@@ -65,9 +65,9 @@ def simulate(
         WorldSize.of(cells_of(settings)),
         settings.open_loop,
     )
-    with interruption.noted():
-        outcome = _run(experiment, visits, settings, open_world, reporter)
-    run_folder.finish(results)
+    with under_way(results) as kept:
+        outcome = _run(experiment, visits, settings, open_world, kept, reporter)
+        run_folder.finish(results)
     return outcome
 
 
@@ -106,15 +106,15 @@ def _passes(turns: Sequence[Turn], settings: SimulationSettings) -> list[list[Tu
     return [list(of_blocks) for _, of_blocks in by_block]
 
 
-def _run(
+def _run(  # noqa: PLR0917
     experiment: Experiment,
     visits: Sequence[Visit],
     settings: SimulationSettings,
     open_world: OpenWorld,
+    run_journal: Journal,
     reporter: Reporter,
 ) -> Outcome:
     results = experiment.results
-    run_journal = Journal(results / journal.NAME)
     outcome = Outcome(results, len(visits), 0, 0)
     spark_job.Mailbox(results).take(run_journal.append)  # entries that a killed run did not collect
     done = run_journal.completed()

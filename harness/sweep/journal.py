@@ -41,14 +41,15 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        path.touch()  # so that it is missed where it vanishes
         self.entries = list(read(path))
         length = _length_of_whole_lines(path)
-        if path.exists() and path.stat().st_size > length:
+        if path.stat().st_size > length:
             os.truncate(path, length)  # a crash tore the last line
 
     def append(self, entry: Entry) -> None:
         line = visible(json.dumps(asdict(entry), ensure_ascii=False)).encode() + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         try:
             length = os.fstat(descriptor).st_size
             try:

@@ -6,14 +6,13 @@ import errno
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from harness.failures import MachineFailure
 from harness.lab import interruption
-from harness.records import ResultsError, State
+from harness.records import State
 from harness.reporting import Reporter
 from harness.sweep import run_folder
 from harness.sweep.attempt import Measured
@@ -185,21 +184,6 @@ class Sweep(Generic[Swept]):
         """Raises OSError where the disk is full: every further cell would fail too."""
         if self._free_bytes(self._results) < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(self._results))
-
-
-def run_and_evaluate(run: Callable[[], Tally], evaluate: Callable[[], None], results: Path) -> Tally:
-    """Run a sweep and evaluate it. If it is interrupted or fails, evaluate what was completed."""
-    try:
-        with interruption.noted():
-            tally = run()
-    except BaseException:
-        # Report what ended the run, and not that the disk has no room for a table either.
-        with suppress(OSError, ResultsError):
-            evaluate()
-        raise
-    run_folder.finish(results)
-    evaluate()
-    return tally
 
 
 def label(cell: str, block: int) -> str:

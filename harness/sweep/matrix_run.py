@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import load_model, units
-from harness.lab import compose, drivers, interruption
+from harness.lab import compose, drivers
 from harness.lab.opening import Selection, select_lab
 from harness.load.locust_clients import Elsewhere
 from harness.matrix import Cell, Visit
@@ -22,6 +22,7 @@ from harness.sweep.precision import Precision
 from harness.sweep.selected_cells import cell_of, visits_on
 from harness.sweep.settling import SHORTEST_MAX_S, shortest_s
 from harness.sweep.testbed import LabTestbed
+from harness.sweep.under_way import under_way
 from harness.whitepaper import ACTIVATION_PERIOD_S
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
@@ -134,12 +135,11 @@ def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None =
 def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], reporter: Reporter) -> Tally:
     """Runs the cells on the chosen lab; the manifest says when all have had their turn."""
     cells = [visit.cell for visit in visits]
-    with interruption.noted():
+    with under_way(results) as kept:
         testbed = LabTestbed(selection.settings, selection.topology, results, cells, reporter)
-        kept = journal.Journal(results / journal.NAME)
         wanted = Precision(selection.settings.precision, visits, kept)
         tally = Sweep(testbed, kept, reporter, results).run(visits, wanted.is_needed)
-    run_folder.finish(results)
+        run_folder.finish(results)
     return tally
 
 

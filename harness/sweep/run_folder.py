@@ -20,21 +20,17 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from harness import load_model, records
-from harness.failures import MachineFailure, UsageFailure, nearest
+from harness.failures import UsageFailure, nearest
 from harness.lab.drivers import Driver
 from harness.lab.placement import scaling_governor
 from harness.places import CHECKOUT, PACKAGE, SQL_ROOT
-from harness.records import MANIFEST
+from harness.records import MANIFEST, NotWritable
 from harness.safe_text import visible_lines
 from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
 # These must be equal when a run resumes: other code or another machine is another experiment.
 _DECISIVE = ("lab", "seed", "model", "harness_version", "code", "versions", "machine")
-
-
-class NotWritable(MachineFailure):
-    """The results folder cannot be written."""
 
 
 class ResumeRefused(UsageFailure):
@@ -59,17 +55,18 @@ def open_run(
         _require_writable(resume)
         return resume
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}"
-    folder = settings.results / run_id
-    for suffix in range(2, 100):
-        if not folder.exists():
+    for number in itertools.count(1):
+        folder = settings.results / (run_id if number == 1 else f"{run_id}-{number}")
+        try:
+            folder.mkdir(parents=True)
             break
-        folder = settings.results / f"{run_id}-{suffix}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise NotWritable(
-            f"the results folder {settings.results} cannot be written ({error.strerror}): choose another with --results"
-        ) from None
+        except OSError as error:
+            if folder.exists():
+                continue  # that of a run which began in this second too
+            raise NotWritable(
+                f"the results folder {settings.results} cannot be written ({error.strerror}): choose another with "
+                "--results"
+            ) from None
     _require_writable(folder)
     write_manifest(folder, new_manifest(folder.name, settings, cells=cells, driver=driver) | more)
     return folder

@@ -19,8 +19,9 @@ from harness.simulation.simulated_run import SIMULATED, first_lines, require_kno
 from harness.sweep import journal, run_folder
 from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Journal
-from harness.sweep.loop import Sweep, Testbed, run_and_evaluate
+from harness.sweep.loop import Sweep, Tally, Testbed
 from harness.sweep.matrix_run import Outcome, open_results
+from harness.sweep.under_way import locked, run_and_evaluate
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
@@ -64,11 +65,15 @@ def run(
     results, to_run = prepared.results, prepared.turns
     runs = f"{counted(len(to_run), 'run')} of {counted(len(scenario.techniques), 'technique')}"
     reporter.note(f"{runs}; results in {results}")
-    sweep = Sweep(prepared.testbed(), Journal(results / journal.NAME), reporter, results, unit="run")
-    tally = run_and_evaluate(lambda: sweep.run(to_run), lambda: evaluate(results, scenario, to_run, reporter), results)
+
+    def run_all(kept: Journal) -> Tally:
+        return Sweep(prepared.testbed(), kept, reporter, results, unit="run").run(to_run)
+
+    tally = run_and_evaluate(results, run_all, lambda: evaluate(results, scenario, to_run, reporter))
     if add_to and tally.completed:
-        for path in techniques_table.copy(results, add_to):
-            reporter.note(f"table: {path}")
+        with locked(add_to):
+            for path in techniques_table.copy(results, add_to):
+                reporter.note(f"table: {path}")
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
 
 

@@ -186,6 +186,9 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
     """Ends a sweep that has done a cell; its folder and output. None of its processes is left."""
     results = wait_until(lambda: first_journal_line(tmp_path) or process.poll() is not None)
     assert isinstance(results, Path), process.communicate()[0]
+    for second in ("matrix", "--resume"), ("reduce",):
+        refused = harness(tmp_path, *second, str(results))
+        assert (refused.code, refused.line.partition(":")[0]) == (3, f"{results} is in use by process {process.pid}")
     children = children_of(process.pid)
     assert len(children) >= 4
     process.send_signal(ending)
@@ -195,14 +198,18 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
 
 
 @pytest.mark.parametrize("ending", one_of_each([signal.SIGINT, signal.SIGTERM]))
-def test_an_interrupted_sweep_ends_with_130_a_whole_journal_and_no_process(
+def test_an_interrupted_sweep_ends_with_130_how_to_go_on_a_whole_journal_and_no_process(
     ending: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     process = start("matrix", "--only-sweep", "--cells", FIVE, *QUICK)
     results, output = ended(process, ending, tmp_path)
     assert process.returncode == 130, output
-    assert output.splitlines()[-1] == "harness: interrupted"
-    assert 1 <= len(entries(results)) < 5
+    done = len(entries(results))
+    assert output.splitlines()[-1] == (
+        f"harness: interrupted; measured: {done} of 5 cells; "
+        f"go on with: harness matrix --resume {results.relative_to(tmp_path)}"
+    )
+    assert 1 <= done < 5
     assert {entry.outcome for entry in entries(results)} == {"completed"}
     assert not list((results / "lab").glob("*/data"))
 

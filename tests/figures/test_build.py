@@ -21,7 +21,7 @@ from harness.figures.build import FORMATS, STYLE, draw, drawings, frame, wrap, w
 from harness.figures.gain import NOT_TOLD
 from harness.figures.reduced_run import Missing, clocks, footer, judge, origin, read
 from harness.matrix import Cell, all_cells
-from harness.records import ResultsError
+from harness.records import NotWritable, ResultsError
 from harness.reporting import Reporter
 from tests.figures.conftest import FIGURES, Drawn
 from tests.noting import FigureReporter
@@ -456,7 +456,7 @@ def test_a_folder_that_cannot_be_drawn_is_an_error_of_one_line(quick_run, tmp_pa
 def test_figures_that_cannot_be_written_are_an_error_of_one_line(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     (run / "figures").write_text("in the way")
-    with pytest.raises(ResultsError, match="figures cannot be written"):
+    with pytest.raises(NotWritable, match="figures cannot be written"):
         draw(run)
 
 

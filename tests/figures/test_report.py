@@ -16,7 +16,7 @@ from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings
 from harness.matrix import Cell, all_cells
-from harness.records import ResultsError
+from harness.records import NotWritable
 from tests.figures.conftest import FIGURES
 from tests.results_fixture import quick_cells, write_reduced
 from tests.unsafe import NAME, unsafe_in
@@ -329,5 +329,5 @@ def test_objects_belong_to_a_few_kinds(name, expected):
 def test_a_page_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
     run = write_reduced(tmp_path / "run", all_cells()[:2])
     (run / "report.html").mkdir()
-    with pytest.raises(ResultsError, match=r"report\.html cannot be written"):
+    with pytest.raises(NotWritable, match=r"report\.html cannot be written"):
         page(run)

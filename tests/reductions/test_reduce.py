@@ -9,7 +9,7 @@ import harness
 from harness import records, reductions
 from harness.failures import UsageFailure
 from harness.matrix import Cell, Visit
-from harness.records import ResultsError
+from harness.records import NotWritable, ResultsError
 from harness.reductions import TABLES, SparkUnavailable, reduce
 from tests.noting import NotingReporter
 from tests.reductions import oracle
@@ -275,5 +275,5 @@ def test_a_master_that_is_none_or_does_not_answer_is_an_error_of_one_line(tmp_pa
 def test_a_results_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
     run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
     (run / "reduced").write_text("in the way")
-    with pytest.raises(ResultsError, match="reduced cannot be written"):
+    with pytest.raises(NotWritable, match="reduced cannot be written"):
         reduce(run)

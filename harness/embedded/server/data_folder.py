@@ -12,7 +12,6 @@ damage is refused.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import stat
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from harness import folder_lock
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.disk import FolderDisk
 from harness.embedded.store.file_store import FileStore, Threads
@@ -45,22 +45,13 @@ def claim(folder: Path) -> IO[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _make_private(folder)
-        lock = (folder / "lock").open("a+", encoding="ascii")
-    except OSError as error:
-        raise _unusable(folder, error) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip() or "unknown"
-        lock.close()
+        return folder_lock.take(folder)
+    except folder_lock.Held as holder:
         raise CannotServe(
             f"the data folder {folder} is in use by process {holder}: stop it, or choose another (--data)"
         ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
+    except OSError as error:
+        raise _unusable(folder, error) from None
 
 
 def _unusable(folder: Path, error: OSError) -> CannotServe:
