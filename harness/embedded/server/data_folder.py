@@ -23,12 +23,17 @@ from harness import folder_lock
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.disk import FolderDisk
 from harness.embedded.store.file_store import FileStore, Threads
-from harness.embedded.store.row_file import IDENTITY_BYTES, DamagedStore, UnreadableStore, checked
+from harness.embedded.store.row_file import IDENTITY_BYTES, MARK, DamagedStore, UnreadableStore, checked
 from harness.failures import MachineFailure, UsageFailure
 
 KEY = "service_master_key"
 KEY_BYTES = 32
 _CHECK_BYTES = 8  # behind the key
+LOST_KEY = (
+    f"The file {KEY} is missing, so a start makes another. Open the master key of each database with its password "
+    "(OPEN MASTER KEY), then execute ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY."
+)
+HALF_MARK = f"One half of {MARK} was damaged, or torn by a loss of power. The other half is as good."
 OURS = ("broker.*", "lock", "ERRORLOG*", f"{KEY}*")  # what an instance keeps in its folder
 
 
@@ -77,9 +82,9 @@ def opened(
     call_soon: Callable[[Callable[[], None]], object],
     lost: Callable[[Exception], None],
     owner_of: Callable[[str], int],
-) -> tuple[FileStore, bytes, bool]:
-    """Open the store of a folder. Return it, the service master key, and whether the data was there without the key.
-    A folder without data or without key gets them."""
+) -> tuple[FileStore, bytes, list[str]]:
+    """Open the store of a folder. Return it, the service master key, and what the error log should say about them. A
+    folder without data or without key gets them."""
     disk = FolderDisk(folder)
     with _refused(folder):
         key = _master_key(disk)
@@ -92,19 +97,20 @@ def opened(
             may_be_new=key is None,
             owner_of=owner_of,
         )
+        notes = [HALF_MARK] if store.had_half_mark else []
         if key is not None:
-            return store, key, False
+            return store, key, notes
         key = os.urandom(KEY_BYTES)
         file = disk.create(f"{KEY}.new")
-        file.write(0, key + _check_of(key))
+        file.write(0, key + checksum_of(key))
         file.sync()
         file.close()
         disk.rename(f"{KEY}.new", KEY)
-        return store, key, not store.is_new
+        return store, key, notes if store.is_new else [*notes, LOST_KEY]
 
 
 def verify(folder: Path) -> str:
-    """Read all that an instance has stored in a folder, and return one line about it; CannotServe if it is damaged."""
+    """Read all that an instance has stored in a folder, and say what that is; raise CannotServe if it is damaged."""
     if not folder.is_dir():
         raise UsageFailure(f"{folder} is no folder: name the data folder of an instance")
     disk = FolderDisk(folder)
@@ -117,8 +123,12 @@ def verify(folder: Path) -> str:
             return f"{folder} holds no data"
         rows, mark = found
         count = sum(1 for _ in rows.rows())
-        line = f"{folder} is whole: {count:,} rows, {rows.number:,} commits, {mark.number:,} of them marked"
-        return line if key is not None else f"{line}; but {KEY} is missing, so a start makes another"
+        lines = [f"{folder} is whole: {count:,} rows, {rows.number:,} commits, {mark.number:,} of them marked."]
+        if mark.is_half_damaged:
+            lines.append(HALF_MARK)
+        if key is None:
+            lines.append(LOST_KEY)
+        return "\n".join(lines)
 
 
 def _master_key(disk: FolderDisk) -> bytes | None:
@@ -127,12 +137,12 @@ def _master_key(disk: FolderDisk) -> bytes | None:
     content = file.read(0, KEY_BYTES + _CHECK_BYTES + 1)
     file.close()
     key, check = content[:KEY_BYTES], content[KEY_BYTES:]
-    if check != _check_of(key):
+    if check != checksum_of(key):
         raise DamagedStore(f"{KEY} does not match its checksum")
     return key
 
 
-def _check_of(key: bytes) -> bytes:
+def checksum_of(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()[:_CHECK_BYTES]
 
 

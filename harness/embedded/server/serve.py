@@ -57,10 +57,6 @@ log = logging.getLogger(__name__)
 PASSWORD_VARIABLE = "HARNESS_PASSWORD"
 OLD_PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
 OK, DISK_FAILED, INTERNAL_ERROR = 0, 3, 70
-LOST_KEY = (
-    f"The file {data_folder.KEY} was missing, and another was made. Open the master key of each database with its "
-    "password (OPEN MASTER KEY), then execute ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY."
-)
 LOOPBACK = "127.0.0.1"
 # Messages and rows live long and form no cycles. With Python's own thresholds (700, 10, 10) a collection stops a
 # process with 100,000 rows for 200 ms at a time; with these, for less than 30.
@@ -148,7 +144,7 @@ class InstanceServer:
     async def _start(self, loop: asyncio.AbstractEventLoop, host: str, port: int, admin_port: int | None) -> None:
         scheduler = Scheduler(SystemClock(), self._on_task_error)
         driver = self._driver = RealTimeDriver(scheduler, loop)
-        store, key, has_lost_key = data_folder.opened(
+        store, key, notes = data_folder.opened(
             self._data,
             scheduler=scheduler,
             call_soon=loop.call_soon_threadsafe,
@@ -184,8 +180,8 @@ class InstanceServer:
         share = OTHERS_SHARE_OF_ACTIVATED
         install_activation(engine, lambda activated: turns.run(activated, Account(others_share=share)))
         engine.recover()
-        if has_lost_key:
-            engine.error_log.write(LOST_KEY)
+        for note in notes:
+            engine.error_log.write(note)
         instance = Instance.of(engine)
         instance.usage = _usage
         instance.defects.report = DefectLog().report

@@ -111,6 +111,7 @@ class FileStore(Store):
         self._is_rewriting = False
         self._grown_bytes = GROWN_BYTES
         self._file, self._mark = self._opened(identity, may_be_new=may_be_new)
+        self.had_half_mark = self._mark.is_half_damaged
 
     @property
     def is_new(self) -> bool:

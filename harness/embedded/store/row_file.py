@@ -230,6 +230,7 @@ class Mark:
         self._file = file
         self.identity = identity
         self.number = self.checksum = 0
+        self.is_half_damaged = False
 
     @classmethod
     def create(cls, disk: Disk, identity: bytes) -> Mark:
@@ -248,6 +249,7 @@ class Mark:
         identity, number, checksum = max(whole, key=lambda slot: slot[1])
         mark = cls(file, identity)
         mark.number, mark.checksum = number, checksum
+        mark.is_half_damaged = len(whole) == 1 and number > 0  # or torn by a loss of power; the other half suffices
         return mark
 
     def write(self, number: int, checksum: int) -> None:
