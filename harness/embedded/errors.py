@@ -337,6 +337,7 @@ _TEXTS: dict[int, str] = {
     15217: "Property cannot be updated or deleted. Property '%s' does not exist for '%s'.",
     15232: "A certificate with name '%s' already exists or this certificate already has been added to the database.",
     15233: "Property cannot be added. Property '%s' already exists for '%s'.",
+    15250: "The database name component of the object qualifier must be the name of the current database.",
     15247: "User does not have permission to perform this action.",
     15297: "The certificate, asymmetric key, or private key data is invalid.",
     15313: "The key is not encrypted using the specified decryptor.",

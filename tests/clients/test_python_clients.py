@@ -188,7 +188,7 @@ def test_bulk_copy_of_python_tds_is_refused_with_a_reason(server, tmp_path):
 
 def test_bulk_copy_of_mssql_python_is_refused_with_a_reason(server, tmp_path):
     connection = MssqlPython(server, tmp_path).connect(encrypted=True)
-    with pytest.raises(RuntimeError, match="INSERT BULK"):
+    with pytest.raises(RuntimeError, match="does not support"):
         connection.cursor().bulkcopy("dbo.people", [("a", 1)], column_mappings=["name", "age"])
 
 
@@ -214,3 +214,23 @@ def test_a_client_that_asks_for_several_results_at_once_goes_on_without(server, 
     client = kind(server, tmp_path)
     connection = client.connect(**({"use_mars": True} if kind is PythonTds else {"MARS_Connection": "yes"}))
     assert client.run(connection, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize("driver", [PyodbcMicrosoft, PyodbcFreetds], ids=lambda client: client.__name__)
+def test_the_catalog_functions_of_odbc_describe_a_table(server, tmp_path, driver):
+    cursor = driver(server, tmp_path).connect().cursor()
+    assert [tuple(row[:4]) for row in cursor.tables(table="peop%", schema="dbo", tableType="TABLE")] == [
+        (DATABASE, "dbo", "people", "TABLE")
+    ]
+    assert {row.table_name for row in cursor.tables(schema="dbo")} == {"big", "kinds", "people"}
+    assert [(row.column_name, row.type_name, row.column_size, row.is_nullable) for row in cursor.columns("people")] == [
+        ("id", "int identity", 10, "NO"),
+        ("name", "nvarchar", 40, "NO"),
+        ("age", "int", 10, "NO"),
+        ("born", "date", 10, "YES"),
+    ]
+    assert [(row.column_name, row.pk_name) for row in cursor.primaryKeys("people", schema="dbo", catalog=DATABASE)] == [
+        ("id", "PK_people")
+    ]
+    assert [row.index_name for row in cursor.statistics("people", unique=True)] == [None, "PK_people", "UQ_people"]
+    assert cursor.foreignKeys("people").fetchall() == []

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from harness.embedded.tsql.catalog import INFORMATION_SCHEMA, TABLE_FUNCTIONS, VIEWS
+from harness.embedded.tsql.instance.system_procedures import TEXTS
 from harness.embedded.tsql.statements.dbcc import COMMANDS
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 
@@ -26,7 +27,12 @@ def test_the_readme_lists_every_function_that_returns_a_table():
 
 
 def test_the_readme_lists_every_function():
-    assert sorted(listed("**Functions**:", "**Protocol.**")) == sorted(FUNCTIONS)
+    assert sorted(listed("**Functions**:", "**Catalog procedures**")) == sorted(FUNCTIONS)
+
+
+def test_the_readme_lists_every_catalog_procedure():
+    names = {name.removesuffix("_90").removesuffix("_100") for name in TEXTS}
+    assert sorted(listed("**Catalog procedures**", "**The type xml**")) == sorted(names)
 
 
 def test_the_readme_names_every_dbcc_command():

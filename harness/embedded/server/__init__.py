@@ -5,7 +5,6 @@
 - `turns`, `long_reads`: a request that takes long lets others go on, and a query that does is read in a fork.
 - `authentication`: logins, and the self-signed certificate behind `Encrypt=yes;TrustServerCertificate=yes`. `passwords`
   hashes passwords for the store, `attempts` slows the guessing of them.
-- `datatype_info`: the answer to every driver's first question, about data types.
 - `broker_transport`: broker to broker, over connections of their own.
 - `unproved`: places for connections at either port before the peer has proved who it is.
 - `data_folder`: who may use and read the data. `error_log_file` and `log`: the instance's error log, and the server's.

@@ -20,7 +20,6 @@ from harness.embedded.runtime import turns
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Signal, Task, TaskState, Waiting
 from harness.embedded.server import unproved
-from harness.embedded.server.datatype_info import answer_batch, answer_call
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.turns import Account, Turns
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
@@ -362,8 +361,7 @@ class TdsProtocol(asyncio.Protocol):
 
 
 def _batch(session: ClientSession, request: SqlBatch, response: Response) -> Waiting[None]:
-    if not answer_batch(request.text, response):
-        yield from session.batch(request.text, response)
+    return session.batch(request.text, response)
 
 
 def _long_batch(session: ClientSession, request: LongBatch, response: Response) -> Waiting[None]:
@@ -379,9 +377,7 @@ def _rpc(session: ClientSession, request: Rpc, response: Response) -> Waiting[No
     for call in calls[:-1]:
         yield from session.rpc(call.name, call.parameters, response)
         response.end_call()
-    last = calls[-1]
-    if not answer_call(last.name, last.parameters, response):
-        yield from session.rpc(last.name, last.parameters, response)
+    yield from session.rpc(calls[-1].name, calls[-1].parameters, response)
 
 
 def _transaction(session: ClientSession, request: TransactionRequest, response: Response) -> Waiting[None]:

@@ -64,7 +64,7 @@ def _call(session: Session, name: str, parameters: Sequence[Parameter], sink: Re
             return _call_prepared(session, prepared, parameters, 1, sink, {})
     if system == "sp_reset_connection":
         return _reset(session, sink)
-    procedure = session.instance.procedure(parts, session.database, session.guard)
+    procedure = session.instance.called(parts, session.database, session.guard)
     if procedure is None:
         return _call_system(session, parts, parameters, sink)
     return _call_procedure(session, procedure, parameters, 0, sink, {})
@@ -135,7 +135,7 @@ def _call_prepared(  # noqa: PLR0917
     sink: ResultSink,
     before: Outputs,
 ) -> Waiting[None]:
-    procedure = session.instance.procedure(prepared.parts, session.database, session.guard)
+    procedure = session.instance.called(prepared.parts, session.database, session.guard)
     if procedure is None:
         raise SqlServerError(2812, ".".join(prepared.parts))
     return _call_procedure(session, procedure, parameters, first, sink, before)

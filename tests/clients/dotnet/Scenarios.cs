@@ -275,7 +275,7 @@ static class Scenarios
             using (var bulk = new SqlBulkCopy(connection) { DestinationTableName = "dbo.people" })
             {
                 bulk.ColumnMappings.Add("name", "name");
-                try { bulk.WriteToServer(table); } catch (InvalidOperationException error) { Print(error.InnerException.Message.Split('\n')[0]); }
+                try { bulk.WriteToServer(table); } catch (SqlException error) { Print(error.Message.Split('\n')[0]); }
             }
             PrintRows(connection, "SELECT 1");
         }

@@ -30,6 +30,9 @@ from harness.embedded.sqltypes import INT, Column, Parameter, SqlType
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tds.login import Login7
 from harness.embedded.tds.response import Response
+from harness.embedded.tsql.catalog import VIEWS
+from harness.embedded.tsql.catalog.odbc_views import DATA_TYPES, DataTypeInfo
+from harness.embedded.tsql.catalog.view import ViewColumn
 
 PASSWORD = "Canned!1"
 NVARCHAR = SqlType("nvarchar", length=40)
@@ -62,7 +65,8 @@ class CannedSession:
                 yield from BATCHES[word](self, statement, sink)
 
     def rpc(self, name: str, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
-        self.log.append(name)
+        if not name.startswith("[sys].sp_datatype_info"):
+            self.log.append(name)
         answer = PROCEDURES.get(name.rpartition(".")[2])
         if answer is None:
             raise SqlServerError(2812, name)
@@ -149,7 +153,19 @@ class CannedSession:
     def _nothing(self, statement: str, sink: Response) -> Waiting[None]:
         yield from ()
 
+    def _datatype_info_batch(self, statement: str, sink: Response) -> Waiting[None]:
+        yield from self._datatype_info([Parameter("", INT, int(statement.split()[1].partition(",")[0]), False)], sink)
+
     # Procedures
+
+    def _datatype_info(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
+        """The first question of every driver."""
+        given = [info for info in DATA_TYPES if info.odbc_type == parameters[0].value]
+        sink.columns(DATATYPE_INFO.columns)
+        sink.rows([[_value(member, info) for member in DATATYPE_INFO.members] for info in given])
+        sink.done(len(given), in_procedure=True)
+        sink.return_status(0)
+        yield from ()
 
     def _echo(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         sink.columns([Column(parameter.name or f"p{at}", parameter.type) for at, parameter in enumerate(parameters)])
@@ -203,7 +219,15 @@ class CannedSession:
         yield from self.rpc(name, parameters, sink)
 
 
+DATATYPE_INFO = VIEWS["spt_datatype_info"]
+
+
+def _value(member: ViewColumn, info: DataTypeInfo) -> Any:
+    return json.loads(member.constant.lower()) if member.constant else member.value(info)
+
+
 BATCHES: dict[str, Any] = {
+    "SP_DATATYPE_INFO_100": CannedSession._datatype_info_batch,
     "SELECT": CannedSession._select,
     "ROWS": CannedSession._rows,
     "UPDATE": CannedSession._update,
@@ -222,6 +246,7 @@ BATCHES: dict[str, Any] = {
     "USE": CannedSession._use,
 }
 PROCEDURES: dict[str, Any] = {
+    "sp_datatype_info_100": CannedSession._datatype_info,
     "Echo": CannedSession._echo,
     "Quiet": CannedSession._quiet,
     "SendMessage": CannedSession._quiet,

@@ -162,7 +162,6 @@ def test_changes_count_rows_and_convert_values(side):
         ("DROP TABLE dbo.missing", 3701),
         ("EXEC dbo.missing", 2812),
         ("EXEC ..missing", 2812),
-        ("EXEC ..sp_tablecollations_100 N'.[t]'", 50001),
         ("USE missing", 911),
         ("FETCH NEXT FROM nocursor", 16916),
         ("SAVE TRANSACTION s", 628),

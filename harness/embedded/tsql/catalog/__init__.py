@@ -18,6 +18,7 @@ from harness.embedded.tsql.catalog import (
     information_schema,
     key_views,
     object_views,
+    odbc_views,
     page_views,
     security_views,
     server_views,
@@ -27,7 +28,7 @@ from harness.embedded.tsql.catalog.view import TableFunction, View
 
 FAMILIES = (
     *(broker_views, column_views, database_views, event_views, key_views, object_views, page_views, security_views),
-    *(server_views, system_views),
+    *(odbc_views, server_views, system_views),
 )
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
 INFORMATION_SCHEMA: dict[str, View] = {view.name.partition(".")[2].lower(): view for view in information_schema.VIEWS}

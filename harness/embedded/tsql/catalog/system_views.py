@@ -63,7 +63,7 @@ def _system_columns(context: Context) -> Iterator[SimpleNamespace]:
             )
 
 
-def _all_columns(context: Context) -> Iterator[SimpleNamespace]:
+def all_columns(context: Context) -> Iterator[SimpleNamespace]:
     yield from table_columns(context)
     yield from _system_columns(context)
 
@@ -110,7 +110,7 @@ VIEWS = [
     View("views", VIEW_COLUMNS, _nothing, visible=everybody),
     View("all_views", VIEW_COLUMNS, system_views, visible=everybody),
     View("system_views", VIEW_COLUMNS, system_views, visible=everybody),
-    column_view("all_columns", "", _all_columns),
+    column_view("all_columns", "", all_columns),
     column_view("system_columns", "", _system_columns),
     View("sequences", OBJECT_COLUMNS, _nothing, since=2012, visible=everybody),
     View(

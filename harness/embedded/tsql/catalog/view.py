@@ -112,8 +112,9 @@ class View:
     `table` and `computed` declare its columns as `columns` reads them. `rows` gives the objects that become its rows,
     of which a session that is no sysadmin gets those that `visible` lets it see.
     `since` is the first version of SQL Server that has the view. A base table can only be read over the dedicated
-    administrator connection. `location` gives the %%physloc%% of a row. With `row`, a NamedTuple, `rows` gives plain
-    tuples of its fields: to make a thousand NamedTuples takes as long as all else together.
+    administrator connection. A view is fixed if its rows never change and everybody sees them. `location` gives the
+    %%physloc%% of a row. With `row`, a NamedTuple, `rows` gives plain tuples of its fields: to make a thousand
+    NamedTuples takes as long as all else together.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class View:
         is_base_table: bool = False,
         location: Callable[[Any], bytes] | None = None,
         row: type[NamedTuple] | None = None,
+        is_fixed: bool = False,
         **computed: Any,
     ) -> None:
         self.name = name
@@ -137,6 +139,7 @@ class View:
         self.rows = rows
         self._visible = visible
         self._row: Any = row
+        self._is_fixed = is_fixed
         self._pseudo = [] if location is None else [ViewColumn(*PHYSLOC, location)]
         self.hidden = [Column(member.name, member.type, member.nullable) for member in self._pseudo]
 
@@ -151,24 +154,27 @@ class View:
         declared_members = (*self.members, *self._pseudo)
         members = [member for member in declared_members if member.name.lower() in needed and not member.constant]
         sqlite = frame.sqlite
+        name = self.temporary_name(database)
+        names, marks = ", ".join(quoted(member.name) for member in members), ", ".join("?" for _ in members)
+        kept = sqlite.view_tables.get(name)
+        if self._is_fixed and kept is not None and kept[0] == names:
+            return
         all_values = self._values(members, frame, database)
         rows: list[Sequence[Any]] = []
         while piece := list(islice(all_values, ROWS_A_CHECK)):
             sqlite.reads.check()
             rows += piece
-        name = self.temporary_name(database)
         table = f"temp.{quoted(name)}"
         if name not in sqlite.view_tables:
             declarations = ", ".join(map(_declaration, declared_members))
             sqlite.run(f"CREATE TEMP TABLE {quoted(name)} ({declarations})")
-        names, marks = ", ".join(quoted(member.name) for member in members), ", ".join("?" for _ in members)
-        if sqlite.view_tables.get(name) == (names, rows):
+        if kept == (names, rows):
             return
         sqlite.view_tables[name] = None
         sqlite.run(f"DELETE FROM {table}")
         given = f"({names}) VALUES ({marks})" if members else "DEFAULT VALUES"
         sqlite.run_many(f"INSERT INTO {table} {given}", rows)
-        if len(rows) <= ROWS_KEPT and all(family(member.type) == "integer" for member in members):
+        if self._is_fixed or (len(rows) <= ROWS_KEPT and all(family(member.type) == "integer" for member in members)):
             sqlite.view_tables[name] = names, rows
 
     def _values(self, members: Sequence[ViewColumn], frame: Frame, database: Database) -> Iterator[Sequence[Any]]:

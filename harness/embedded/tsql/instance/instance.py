@@ -15,6 +15,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.store.group_commit import Key, Value
+from harness.embedded.tsql.instance import system_procedures
 from harness.embedded.tsql.instance.application_locks import ApplicationLocks
 from harness.embedded.tsql.instance.defects import Defects
 from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger
@@ -95,6 +96,7 @@ class Instance:
         self.sqlite = Sqlite()
         self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
         self.procedures: dict[tuple[int, str], Procedure] = {}
+        self.system_procedures: dict[tuple[int, str], Procedure] = {}  # that were called, by database and name
         self.triggers: dict[tuple[int, str], Trigger] = {}
         self.extended_properties = ExtendedProperties()
         self.sessions: dict[int, ConnectedSession] = {}  # by spid
@@ -297,6 +299,16 @@ class Instance:
             return self.procedures.get((current.database_id, catalog_key(parts)))
         database, schema, name = self.located(parts, current, guard)
         return self.procedures.get((database.database_id, catalog_key((schema, name))))
+
+    def called(self, parts: tuple[str, ...], current: Database, guard: Guard | None) -> Procedure | None:
+        """The procedure that a call means: one of the database, or a system procedure that is T-SQL itself."""
+        found = self.procedure(parts, current, guard)
+        text = None if found is not None else system_procedures.TEXTS.get(parts[-1].lower())
+        if text is None:
+            return found
+        database, _, name = self.located(parts, current)
+        made = Procedure(database.database_id, 0, "sys", name.lower(), text, 0)
+        return self.system_procedures.setdefault((database.database_id, made.name), made)
 
     def is_taken(self, parts: tuple[str, ...], current: Database) -> bool:
         """Whether a table, procedure, trigger or queue has that name."""

@@ -340,7 +340,7 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
         if isinstance(parts, str):
             parts = tuple(str(frame.variables[parts]).split("."))
         values = [value(frame) for _, value in arguments]
-        procedure = frame.instance.procedure(parts, frame.database, frame.session.guard)
+        procedure = frame.instance.called(parts, frame.database, frame.session.guard)
         if procedure is None:
             return system(frame, parts, values)
         guard = session.guard

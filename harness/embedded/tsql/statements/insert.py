@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import Parameter, ResultSink
-from harness.embedded.tsql.session.session import Frame, Session
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
-from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
+from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
@@ -163,15 +161,3 @@ def _query(renderer: Renderer, node: Insert, target: Target, places: list[int]) 
     if defaults:
         return f"SELECT _given.*, {', '.join(defaults)} FROM ({sql}) AS _given"
     return sql
-
-
-def sp_tablecollations(
-    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
-) -> Waiting[Outputs]:
-    """`sp_tablecollations_100 'table'`: SqlBulkCopy calls it before it sends INSERT BULK."""
-    raise UnsupportedSyntax(BULK_LOAD, 1)
-    yield
-
-
-for _version in ("", "_90", "_100"):
-    register_procedure(f"sp_tablecollations{_version}", sp_tablecollations)

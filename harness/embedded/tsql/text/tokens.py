@@ -294,8 +294,11 @@ class Tokens:
         return prefix + str(token.text)
 
     def object_name(self) -> tuple[str, ...]:
-        """`[[database.][schema].]name`; an omitted part is ""."""
-        parts = ["", "", self.name()] if self.accept(".", ".") else [self.name()]
+        """`[[database.][schema].]name`; an omitted part is "", also before a first dot."""
+        parts: list[str] = []
+        while self.accept("."):
+            parts.append("")
+        parts.append(self.name())
         while self.accept("."):
             parts.append("" if self.at(".") else self.name())
         if len(parts) > 4:

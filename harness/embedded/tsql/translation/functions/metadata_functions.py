@@ -16,7 +16,7 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
-from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, is_ms_shipped, schema_id
+from harness.embedded.tsql.catalog.object_views import SCHEMA_IDS, SYSTEM_OBJECTS, is_ms_shipped, schema_id
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger
@@ -48,7 +48,7 @@ from harness.embedded.tsql.translation.functions.kinds import (
 
 
 def db_id(frame: Frame, name: Any = "") -> int | None:
-    database = frame.instance.engine.databases.get(str(name).lower()) if name else frame.session.database
+    database = frame.instance.engine.databases.get(str(name).lower()) if name else frame.database
     return database.database_id if database is not None and name is not None and _sees(frame, database) else None
 
 
@@ -61,7 +61,7 @@ def db_name(frame: Frame, identifier: Any) -> str | None:
 
 def _sees(frame: Frame, database: Database) -> bool:
     guard = frame.session.guard
-    return guard is None or database is frame.session.database or guard.sees_database(database)
+    return guard is None or database is frame.database or guard.sees_database(database)
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +94,7 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
 
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     """The table, procedure, trigger or queue with that object_id in a database, by default the current one."""
-    wanted = frame.session.database.database_id if database_id is None else database_id
+    wanted = frame.database.database_id if database_id is None else database_id
     database = frame.instance.engine.databases.by_id(wanted)
     if database is None:
         return None
@@ -142,6 +142,19 @@ def object_schema_name(frame: Frame, identifier: Any, database_id: Any = None) -
         return "sys"
     item = _object(frame, identifier, database_id)
     return None if item is None else str(item.schema)
+
+
+def col_name(frame: Frame, identifier: Any, number: Any) -> str | None:
+    """COL_NAME ( table_id , column_id )"""
+    table = _object(frame, identifier, None)
+    if not isinstance(table, Table) or number is None or not 1 <= number <= len(table.columns):
+        return None
+    return str(table.columns[number - 1].name)
+
+
+def type_name(frame: Frame, identifier: Any) -> str | None:
+    """TYPE_NAME ( type_id )"""
+    return next((type_.name for type_ in data_types.TYPES.values() if type_.id == identifier), None)
 
 
 def column_property(frame: Frame, identifier: Any, column: Any, what: Any) -> int | None:
@@ -200,6 +213,11 @@ def object_property(frame: Frame, identifier: Any, what: Any) -> int | None:
         properties |= {"execisaftertrigger": 1, "execisinsteadoftrigger": 0, "execistriggerdisabled": item.is_disabled}
     value = properties.get(str(what).lower())
     return None if value is None else int(value)
+
+
+def schema_identifier(frame: Frame, name: Any = DBO) -> int | None:
+    """SCHEMA_ID ( [ schema_name ] )"""
+    return SCHEMA_IDS.get(str(name).lower())
 
 
 def schema_name(frame: Frame, identifier: Any = 1) -> str | None:
@@ -372,11 +390,12 @@ def _sees_user(frame: Frame, user: User | None) -> bool:
 FUNCTIONS: Functions = {
     "CERTENCODED": in_session(cert_encoded, SqlType("varbinary", length=MAX)),
     "CERT_ID": in_session(cert_id, INT),
+    "COL_NAME": in_session(col_name, SYSNAME),
     "COLUMNPROPERTY": in_session(column_property, INT),
     "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
     "DB_ID": in_session(db_id, SMALLINT),
     "DB_NAME": without_or_with_arguments(
-        of_frame("@database", SYSNAME, lambda frame: frame.session.database.name),
+        of_frame("@database", SYSNAME, lambda frame: frame.database.name),
         in_session(db_name, SYSNAME),
     ),
     "FILEPROPERTY": in_session(file_property, INT),
@@ -390,12 +409,14 @@ FUNCTIONS: Functions = {
     "OBJECT_NAME": in_session(object_name, SYSNAME),
     "OBJECT_SCHEMA_NAME": in_session(object_schema_name, SYSNAME),
     "ORIGINAL_LOGIN": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
+    "SCHEMA_ID": in_session(schema_identifier, INT),
     "SCHEMA_NAME": in_session(schema_name, SYSNAME),
     "SUSER_ID": in_session(suser_id, INT),
     "SUSER_SNAME": without_or_with_arguments(
         of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),
     "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
+    "TYPE_NAME": in_session(type_name, SYSNAME),
     "USER": of_frame("@user", SYSNAME, current_user),
     "USER_ID": in_session(user_id, INT),
     "USER_NAME": in_session(user_name, SYSNAME),
