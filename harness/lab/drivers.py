@@ -75,9 +75,7 @@ class Driver:
         of a lab file have its values. Integrated authentication is Kerberos on Linux. Raises NoDriver where the driver
         cannot verify a certificate.
         """
-        signed_in = (
-            {"Trusted_Connection": "yes"} if user is None or password is None else {"UID": user, "PWD": password}
-        )
+        signed_in = {"Trusted_Connection": "yes"} if user is None else {"UID": user, "PWD": password or ""}
         parts = {"DRIVER": self.name, **signed_in, "DATABASE": database, "APP": program}
         if self.kind == "microsoft":
             trust = "yes" if trust_server_certificate else "no"

@@ -10,8 +10,9 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import join, quote
 from typing import Any, Literal
 
 from harness import lab_file as lab_files
@@ -19,7 +20,8 @@ from harness import settings as settings_module
 from harness import workload_file
 from harness.failures import nearest
 from harness.lab import compose, containers, drivers, embedded_instances, link, placement, user_servers
-from harness.lab.instances import Instance, Lab, LabError, Security
+from harness.lab.drivers import Secret
+from harness.lab.instances import Instance, Lab, LabError, Login, Security
 from harness.lab_file import LabFile
 from harness.matrix import INITIATORS, INITIATORS_MAX
 from harness.settings import TIMES, Settings, SettingsError
@@ -234,19 +236,24 @@ def how_to_connect(lab: Lab) -> Iterator[str]:
         descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(lab.target.login.password)
-        yield f"login: sa; password, valid while the lab is open: cat {secret}"
+        yield f"login: sa; password, valid while the lab is open: cat {quote(str(secret))}"
     elif lab.place == "containers":
         yield f"login: sa; its password is in {compose.place()}"
     for instance in lab.instances:
-        user = f"-U {instance.login.user}" if instance.login else "-E"
+        words = ["-C"] if instance.trust_server_certificate else []
+        words += ["-S", f"{instance.host},{instance.port}"]
+        words += ["-U", instance.login.user] if instance.login else ["-E"]
+        given = f"SQLCMDPASSWORD=$(cat {quote(str(secret))}) " if secret else ""
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
-        given = f"SQLCMDPASSWORD=$(cat {secret}) " if secret else ""
-        yield f"  {given}sqlcmd -C -S {instance.host},{instance.port} {user} -d {instance.database}"
+        yield f"  {given}{join(['sqlcmd', *words, '-d', instance.database])}"
         yield f"  {_pyodbc(instance, secret)}"
 
 
 def _pyodbc(instance: Instance, secret: Path | None) -> str:
-    public = ";".join(part for part in instance.connection_string().split(";") if not part.startswith("PWD="))
-    password = f'open("{secret}").read()' if secret else "getpass.getpass()"
-    ending = f';PWD=" + {password})' if instance.login else '")'
-    return f'pyodbc.connect("{public}{ending}'
+    """Return Python that connects; it reads the password, or asks for it."""
+    if instance.login is None:
+        return f"pyodbc.connect({str(instance.connection_string())!r})"
+    unknown = replace(instance, login=Login(instance.login.user, Secret("?")))
+    before, _, after = unknown.connection_string().rpartition("{?}")
+    password = f"open({str(secret)!r}).read()" if secret else "getpass.getpass()"
+    return f"pyodbc.connect({before!r} + {password} + {after!r})"

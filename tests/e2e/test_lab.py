@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) ->
             if line.startswith("Ctrl-C ends"):
                 break
         assert printed[0].startswith("lab: embedded (as selected)"), printed
-        password_file = Path(printed[1].split()[-1])
+        password_file = Path(shlex.split(printed[1])[-1])
         assert password_file.stat().st_mode & 0o077 == 0
         password = password_file.read_text()
         assert not any(password in line for line in printed)

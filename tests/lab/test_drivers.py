@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
 
 from harness.lab import drivers
 from harness.lab.drivers import Driver, NoDriver, Secret
+from tests.token_structure import HOSTILE
 
 MICROSOFT = Driver("microsoft", "/opt/libmsodbcsql-18.so", "file")
 FREETDS = Driver("freetds", "FreeTDS", "odbcinst.ini")
@@ -39,6 +43,23 @@ def test_without_a_user_the_operating_system_vouches_and_encryption_can_be_deman
 
 def test_a_password_with_special_characters_is_quoted() -> None:
     assert "PWD={a;b}}c};" in string(MICROSOFT, "a;b}c")
+
+
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_no_value_of_a_connection_string_is_another_one(user: str, password: str, database: str) -> None:
+    text = MICROSOFT.connection_string(
+        host="sql1", port=1433, user=user, password=password, database=database, program="p"
+    )
+    pairs = re.findall(r"(\w+)=(?:\{((?:[^}]|\}\})*)\}|([^;{}]*))(?:;|\Z)", text)
+    assert ";".join(f"{key}={{{braced}}}" if braced else f"{key}={plain}" for key, braced, plain in pairs) == text
+    found = {key: braced.replace("}}", "}") or plain for key, braced, plain in pairs}
+    assert list(found) == ["DRIVER", "UID", "PWD", "DATABASE", "APP", "SERVER", "TrustServerCertificate", "Encrypt"]
+    assert (found["UID"], found["PWD"], found["DATABASE"]) == (user, password, database)
+
+
+def test_a_user_without_a_password_does_not_sign_in_as_the_account_of_the_process() -> None:
+    text = MICROSOFT.connection_string(host="s", port=1, user="u", password=None, database="d", program="p")
+    assert ";UID=u;PWD={};" in text and "Trusted_Connection" not in text
 
 
 def test_no_repr_shows_a_connection_string() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.cli.serving import serve
-from harness.lab import opening
+from harness.lab import Lab, opening
+from harness.lab.drivers import Driver, Secret
+from harness.lab.instances import Instance, Login
 from harness.settings import TIMES, SettingsError
 
 
@@ -50,6 +56,18 @@ def test_the_embedded_lab_opens_as_each_version_that_an_instance_plays() -> None
 def test_a_version_that_the_lab_does_not_have_names_the_nearest() -> None:
     with pytest.raises(SettingsError, match="no server version '2021'; nearest: 2025, 2022"):
         chosen(docker=True, server_versions="2021")
+
+
+def test_how_to_connect_shows_no_part_of_a_password_and_can_be_pasted() -> None:
+    user, password = "o'neil;{a}", "first;second}third"
+    driver, login = Driver("microsoft", "/opt/driver.so", "file"), Login(user, Secret(password))
+    instance = Instance("target", "Orders", "sql1.example", 1433, 4022, driver, login, trust_server_certificate=False)
+    head, sqlcmd, code = opening.how_to_connect(Lab("servers", "2022", instance, [], Path()))
+    assert not any(part in line for line in (head, sqlcmd, code) for part in ("first", "second", "third"))
+    assert shlex.split(sqlcmd) == ["sqlcmd", "-S", "sql1.example,1433", "-U", user, "-d", "Orders"]
+    asked = SimpleNamespace(getpass=lambda: "typed")
+    connected = eval(code, {"getpass": asked, "pyodbc": SimpleNamespace(connect=str)})
+    assert connected == replace(instance, login=Login(user, Secret("typed"))).connection_string()
 
 
 def test_a_resumed_run_keeps_its_lab() -> None:
