@@ -118,3 +118,13 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
             if sign is None:
                 return
             place, depth = sign.end(), depth + (1 if sign[0] == "/*" else -1)
+
+
+def quoted(name: str) -> str:
+    """[name], as T-SQL takes it"""
+    return substitute("[$(Name)]", {"Name": name})
+
+
+def literal(text: str) -> str:
+    """N'text', as T-SQL takes it"""
+    return substitute("N'$(Text)'", {"Text": text})

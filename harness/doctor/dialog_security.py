@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from harness.doctor.facts import Facts, Finding, Row
 from harness.doctor.transport import other_of_that_name, validity
 from harness.lab.instances import Security
+from harness.script_text import quoted
 
 _PRIVATE = "ENCRYPTED_BY_MASTER_KEY"
 _DEFINITIONS = "sees_database_definitions"
@@ -53,7 +54,7 @@ def _faults(side: Facts, row: Row) -> Iterator[Finding]:
         text = f"the private key of {name} is {row['private_key']}: the server cannot open it"
         yield side.error("dialog certificate", text, "create it again with sql/link/dialog_certificate.sql, link again")
     if not row["is_active_for_begin_dialog"]:
-        remedy = f"ALTER CERTIFICATE [{name}] WITH ACTIVE FOR BEGIN_DIALOG = ON;"
+        remedy = f"ALTER CERTIFICATE {quoted(name)} WITH ACTIVE FOR BEGIN_DIALOG = ON;"
         yield side.error("dialog certificate", f"{name} is not active for BEGIN DIALOG", remedy)
 
 
@@ -106,7 +107,7 @@ def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
         yield initiator.warning(
             "binding",
             text,
-            f"ALTER REMOTE SERVICE BINDING [{row['binding_name']}] WITH ANONYMOUS = OFF;",
+            f"ALTER REMOTE SERVICE BINDING {quoted(row['binding_name'])} WITH ANONYMOUS = OFF;",
         )
 
 
@@ -119,7 +120,7 @@ def check_right_to_send(side: Facts, other: Facts, *, is_target: bool) -> Iterat
     if user == service["owner_name"] or may_send(side, user):
         return
     text = f"the user {user}, which represents {other.name}, may not send to {side.instance.service}"
-    remedy = f"GRANT SEND ON SERVICE::[{side.instance.service}] TO [{user}];"
+    remedy = f"GRANT SEND ON SERVICE::{quoted(side.instance.service)} TO {quoted(user)};"
     yield (side.error if is_target else side.warning)("right to send", text, remedy)
 
 
@@ -134,7 +135,7 @@ def check_unsecured(side: Facts, *, is_target: bool) -> Iterator[Finding]:
     row = side.row("bindings")
     if row is not None:
         text = f"the binding {row['binding_name']} secures dialogs, but the lab is set to unsecured dialogs"
-        yield side.error("binding", text, f"DROP REMOTE SERVICE BINDING [{row['binding_name']}];")
+        yield side.error("binding", text, f"DROP REMOTE SERVICE BINDING {quoted(row['binding_name'])};")
     if side.row("service") is None or not side.knows("service_grants") or may_send(side, "public"):
         return
     text = f"public may not send to {side.instance.service}, and dialogs without security identify no other sender"

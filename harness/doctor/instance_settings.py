@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.doctor.facts import Facts, Finding
 from harness.lab.instances import Lab, LabError
+from harness.script_text import quoted
 
 # The first number of ProductVersion; tens of sys.databases.compatibility_level since 2008.
 MAJOR_VERSIONS = {
@@ -99,7 +100,7 @@ def check_settings(side: Facts) -> Iterator[Finding]:
     row = side.row("database")
     if row is None:
         return
-    alter = f"ALTER DATABASE [{row['database_name']}] SET"
+    alter = f"ALTER DATABASE {quoted(row['database_name'])} SET"
     if row["is_read_only"]:
         yield side.error("database", "the database is read-only", f"{alter} READ_WRITE WITH ROLLBACK IMMEDIATE;")
     if row["user_access"] != "MULTI_USER":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from harness.doctor.facts import Facts, Finding, Row
+from harness.script_text import quoted
 
 _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 
@@ -17,7 +18,7 @@ def check_broker(side: Facts) -> Iterator[Finding]:
     own = by_name.get(side.instance.database.lower())
     if own is not None and not own["is_broker_enabled"]:
         text = f"the broker of {own['database_name']} is disabled: it neither sends nor receives"
-        remedy = f"ALTER DATABASE [{own['database_name']}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+        remedy = f"ALTER DATABASE {quoted(own['database_name'])} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
         yield side.error("broker", text, remedy)
     msdb = by_name.get("msdb")
     if msdb is not None and not msdb["is_broker_enabled"]:
@@ -27,7 +28,7 @@ def check_broker(side: Facts) -> Iterator[Finding]:
         if own in (one, other) and one["service_broker_guid"] == other["service_broker_guid"]:
             text = f"{one['database_name']} and {other['database_name']} have the same service_broker_guid"
             copy = one if other is own else other
-            remedy = f"ALTER DATABASE [{copy['database_name']}] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
+            remedy = f"ALTER DATABASE {quoted(copy['database_name'])} SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
             yield side.error("broker", f"{text}: each receives messages for the other", remedy)
 
 
@@ -36,7 +37,7 @@ def check_owner(side: Facts) -> Iterator[Finding]:
     row = side.row("database")
     if row is None:
         return
-    remedy = f"ALTER AUTHORIZATION ON DATABASE::[{row['database_name']}] TO [sa];"
+    remedy = f"ALTER AUTHORIZATION ON DATABASE::{quoted(row['database_name'])} TO [sa];"
     if row["owner_name"] is None:
         yield side.error("owner", f"the server cannot resolve the owner of {row['database_name']}", remedy)
     elif not row["is_owner_dbo"]:
@@ -105,7 +106,7 @@ def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
         yield side.error("contract", text, "drop service and contract, run sql/common/contract.sql and service.sql")
     if is_target and side.row("service") is not None and not any(row["is_offered"] for row in rows):
         text = f"the service {service} does not offer the contract {contract}: it refuses every dialog"
-        yield side.error("contract", text, f"ALTER SERVICE [{service}] (ADD CONTRACT [{contract}]);")
+        yield side.error("contract", text, f"ALTER SERVICE {quoted(service)} (ADD CONTRACT {quoted(contract)});")
 
 
 def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
@@ -122,7 +123,7 @@ def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
         if validation != validation_there:
             text = f"{name} is validated as {validation} here and as {validation_there} on the target"
             wanted = "NONE" if validation_there == "BINARY" else validation_there
-            remedy = f"ALTER MESSAGE TYPE [{name}] VALIDATION = {wanted};"
+            remedy = f"ALTER MESSAGE TYPE {quoted(name)} VALIDATION = {wanted};"
             yield initiator.error("message type", text, remedy)
         if use != use_there:
             text = f"{name} may be sent by other sides than on the target"

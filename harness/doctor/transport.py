@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.doctor.facts import Facts, Finding, Row
 from harness.lab.instances import Security
+from harness.script_text import quoted
 
 BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
 DEFINITIONS = "sees_server_definitions"
@@ -30,7 +31,9 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
     if not routes:
         if of_other:
             text = f"the route {of_other[0]['route_name']} to {other.name} has expired"
-            remedy = f"ALTER ROUTE [{of_other[0]['route_name']}] WITH LIFETIME = 31536000; or drop it and {relink}"
+            remedy = (
+                f"ALTER ROUTE {quoted(of_other[0]['route_name'])} WITH LIFETIME = 31536000; or drop it and {relink}"
+            )
         else:
             text = f"there is no route to the service of {other.name}, broker instance {other.broker_instance}"
             found = [str(row["route_name"]) for row in named]
@@ -41,7 +44,7 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
     for row in routes:
         if str(row["address"]).lower() != other.instance.broker_address.lower():
             text = f"the route {row['route_name']} leads to {row['address']}"
-            remedy = f"ALTER ROUTE [{row['route_name']}] WITH ADDRESS = N'{other.instance.broker_address}';"
+            remedy = f"ALTER ROUTE {quoted(row['route_name'])} WITH ADDRESS = N'{other.instance.broker_address}';"
             yield side.error("route", f"{text}, but {other.name} is at {other.instance.broker_address}", remedy)
     if len(routes) > 1:
         names = ", ".join(str(row["route_name"]) for row in routes)
@@ -54,7 +57,7 @@ def check_configuration_service(side: Facts) -> Iterator[Finding]:
     for row in side.rows("routes"):
         if row["remote_service_name"] == BROKER_CONFIGURATION and not row["is_expired"]:
             text = f"the route {row['route_name']} passes unknown services to the broker configuration service"
-            yield side.warning("route", text, f"DROP ROUTE [{row['route_name']}]; unless you use that service")
+            yield side.warning("route", text, f"DROP ROUTE {quoted(row['route_name'])}; unless you use that service")
 
 
 def check_arriving(side: Facts) -> Iterator[Finding]:
@@ -72,7 +75,7 @@ def check_arriving(side: Facts) -> Iterator[Finding]:
     for row in named:
         if str(row["address"]).upper() != "LOCAL":
             text = f"the route {row['route_name']} of msdb forwards messages for {service} to {row['address']}"
-            yield side.error("arriving route", text, f"USE msdb; DROP ROUTE [{row['route_name']}];")
+            yield side.error("arriving route", text, f"USE msdb; DROP ROUTE {quoted(row['route_name'])};")
     if named:
         return
     configuration = [row for row in live if row["remote_service_name"] == BROKER_CONFIGURATION]
@@ -80,7 +83,7 @@ def check_arriving(side: Facts) -> Iterator[Finding]:
         text = (
             f"the route {configuration[0]['route_name']} of msdb passes arriving messages to the configuration service"
         )
-        remedy = f"USE msdb; DROP ROUTE [{configuration[0]['route_name']}]; unless you use that service"
+        remedy = f"USE msdb; DROP ROUTE {quoted(configuration[0]['route_name'])}; unless you use that service"
         yield side.warning("arriving route", text, remedy)
         return
     rest = [row for row in live if row["remote_service_name"] is None and row["broker_instance"] is None]
@@ -102,23 +105,23 @@ def check_endpoint(side: Facts, security: Security) -> Iterator[Finding]:
         yield side.absent(DEFINITIONS, "endpoint", "there is no Service Broker endpoint", "run sql/link/endpoint.sql")
         return
     name, instance = row["endpoint_name"], side.instance
+    alter = f"ALTER ENDPOINT {quoted(name)}"
     if row["state"] != "STARTED":
-        remedy = f"ALTER ENDPOINT [{name}] STATE = STARTED;"
+        remedy = f"{alter} STATE = STARTED;"
         yield side.error("endpoint", f"the endpoint {name} is {row['state']}", remedy)
     if row["port"] != instance.broker_port:
         text = f"the endpoint {name} listens on port {row['port']}, but the routes to it name {instance.broker_port}"
-        remedy = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {instance.broker_port});"
+        remedy = f"{alter} AS TCP (LISTENER_PORT = {instance.broker_port});"
         yield side.error("endpoint", text, remedy)
     address = "ALL" if not row["ip_address"] else f"({row['ip_address']})"
     if address != instance.listener_ip.replace("'", ""):  # ('::1')
         text = f"the endpoint {name} listens on {address} instead of {instance.listener_ip}"
-        remedy = (
-            f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"
-        )
+        remedy = f"{alter} AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"
         yield side.warning("endpoint", text, remedy)
     if "CERTIFICATE" not in str(row["authentication"]).upper():
         text = f"the endpoint {name} authenticates by {row['authentication']} instead of by certificate"
-        yield side.error("endpoint", text, f"DROP ENDPOINT [{name}]; run sql/link/endpoint.sql and grant_connect.sql")
+        remedy = f"DROP ENDPOINT {quoted(name)}; run sql/link/endpoint.sql and grant_connect.sql"
+        yield side.error("endpoint", text, remedy)
     if ("NONE" not in algorithms(row)) != security.endpoint_encryption:
         wanted = "encryption" if security.endpoint_encryption else "none"
         text = f"the endpoint {name} has encryption {row['encryption']}, but the lab is set to {wanted}"
@@ -201,7 +204,7 @@ def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
         return
     grants = {row["grantee_name"]: row["state"] for row in side.rows("endpoint_grants")}
     held = {grants.get(login), grants.get("public")}
-    remedy = f"GRANT CONNECT ON ENDPOINT::[{endpoint['endpoint_name']}] TO [{login}];"
+    remedy = f"GRANT CONNECT ON ENDPOINT::{quoted(endpoint['endpoint_name'])} TO {quoted(login)};"
     if "DENY" in held:
         text = f"{login}, which owns {other.name}'s certificate, is denied CONNECT on the endpoint"
         yield side.error("endpoint rights", text, f"REVOKE the denial, and {remedy}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab
 from harness.lab.link import local_name
-from harness.script_text import ScriptError
+from harness.script_text import ScriptError, quoted
 from harness.units import counted
 from harness.workload_file import DEFAULT_PRIORITY
 
@@ -58,7 +58,7 @@ class Thing:
     def drop(self) -> str:
         """The statement that drops it, if it is outside the lab's database."""
         where = "USE [master]; " if self.kind in ("user", "certificate") else ""
-        return f"{where}DROP {self.kind.upper()} [{self.name}];"
+        return f"{where}DROP {self.kind.upper()} {quoted(self.name)};"
 
     @property
     def key(self) -> tuple[str, str]:

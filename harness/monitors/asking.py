@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.lab import interruption, scripts
 from harness.lab.instances import Instance
-from harness.monitors.wording import quoted
-from harness.script_text import ScriptError
+from harness.script_text import ScriptError, quoted
 
 if TYPE_CHECKING:
     import pyodbc

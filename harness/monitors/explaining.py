@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from harness.monitors import state, ways
 from harness.monitors.state import NOT_COMPLETE, RETAINED, Database, Queue, Server, Session
 from harness.monitors.ways import Why
-from harness.monitors.wording import quoted, time_text
+from harness.monitors.wording import time_text
+from harness.script_text import quoted
 from harness.units import counted
 
 _EVENT_CONTRACT = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from harness.monitors import state
 from harness.monitors.state import Database, Queue, Route, Server, Waiting
-from harness.monitors.wording import quoted, time_text
+from harness.monitors.wording import time_text
+from harness.script_text import literal, quoted
 from harness.units import counted
 
 # Reason, evidence, remedy
@@ -21,8 +22,8 @@ Why = tuple[str, str, str]
 
 _TCP = re.compile(r"TCP://(?P<host>\[[^\]]+\]|[^:/]+):(?P<port>\d+)", re.IGNORECASE)
 
-# Words of a status, the reason, and the remedy: {database}, {to_service} and {enable} are filled in.
-_ROUTE = "CREATE ROUTE [<name>] WITH SERVICE_NAME = N'{to_service}', ADDRESS = N'TCP://<host>:4022';"
+# Words of a status, the reason, and the remedy: {database}, {to_service}, {service} and {enable} are filled in.
+_ROUTE = "CREATE ROUTE [<name>] WITH SERVICE_NAME = {service}, ADDRESS = N'TCP://<host>:4022';"
 _STATUSES = (
     ("broker is disabled in the sender", "the broker of this database is disabled", "{enable}"),
     (
@@ -61,7 +62,7 @@ _STATUSES = (
     (
         "remote service binding",
         "the dialog is encrypted, and no remote service binding names the service",
-        "CREATE REMOTE SERVICE BINDING [<name>] TO SERVICE N'{to_service}' WITH USER = [<user with the certificate>];",
+        "CREATE REMOTE SERVICE BINDING [<name>] TO SERVICE {service} WITH USER = [<user with the certificate>];",
     ),
     (
         "master key",
@@ -111,8 +112,9 @@ def of_way(server: Server, database: Database, waiting: Waiting, servers: Sequen
         return _unacknowledged(server, database, evidence, route, far)
     for words, reason, remedy in _STATUSES:
         if words.lower() in status.lower():
-            filled = {"database": quoted(database.name), "to_service": waiting.to_service, "enable": enable(database)}
-            return reason, evidence, remedy.format(**filled)
+            service = waiting.to_service
+            filled = {"database": quoted(database.name), "to_service": service, "service": literal(service)}
+            return reason, evidence, remedy.format(enable=enable(database), **filled)
     return "the broker cannot send them", evidence, "do what transmission_status says; harness doctor examines a lab"
 
 
@@ -207,7 +209,7 @@ def _not_reached(route: Route | None, far: _Far) -> Why | None:
         return None
     evidence = f"{quoted(route.name)} leads to {route.address}; {there}the endpoint listens on port {endpoint.port}"
     new = f"TCP://{address['host']}:{endpoint.port}"
-    remedy = f"unless that port is forwarded: ALTER ROUTE {quoted(route.name)} WITH ADDRESS = N'{new}';"
+    remedy = f"unless that port is forwarded: ALTER ROUTE {quoted(route.name)} WITH ADDRESS = {literal(new)};"
     return "the route leads to a port where the target does not listen", evidence, remedy
 
 
@@ -220,6 +222,6 @@ def _no_way_back(server: Server, waiting: Waiting, far: _Far) -> Why | None:
         return None
     port = server.endpoint.port if server.endpoint is not None else "<port>"
     new = f"ADDRESS = N'TCP://<host of {server.name}>:{port}'"
-    remedy = f"in {far.place}: CREATE ROUTE [<name>] WITH SERVICE_NAME = N'{waiting.from_service}', {new};"
+    remedy = f"in {far.place}: CREATE ROUTE [<name>] WITH SERVICE_NAME = {literal(waiting.from_service)}, {new};"
     reason = "no route leads back from the target, so no acknowledgement comes"
     return reason, f"in {far.place}: no route names {waiting.from_service}", remedy

@@ -1,4 +1,4 @@
-"""How explanations and tables write times and names."""
+"""How explanations and tables write times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,3 @@ def time_text(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def quoted(name: str) -> str:
-    """[name], as T-SQL takes it"""
-    return f"[{name.replace(']', ']]')}]"

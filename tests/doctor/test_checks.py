@@ -63,6 +63,14 @@ def test_a_wrong_fact_is_found(lab, sides, case):
     assert any(words in str(finding) for finding in after)
 
 
+def test_a_remedy_can_be_pasted_whatever_names_a_server_has(lab, sides):
+    sides[TARGET].answers["endpoint"][0].update(endpoint_name="x]; DROP TABLE t", state="STOPPED")
+    for route in sides[TARGET].answers["routes"]:
+        route.update(route_name="x]; DROP TABLE t", is_expired=True)
+    remedies = [finding.remedy for finding in doctor.configuration(lab, sides) if "DROP TABLE" in finding.remedy]
+    assert len(remedies) >= 2 and all("[x]]; DROP TABLE t]" in remedy for remedy in remedies), remedies
+
+
 def test_the_options_of_each_database_are_shown(lab, sides):
     shown = {one.instance: one.text for one in doctor.configuration(lab, sides) if one.check == "options"}
     usual = "recovery SIMPLE, compatibility level 100, delayed durability DISABLED, query store OFF"
