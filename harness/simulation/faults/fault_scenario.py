@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,15 @@ from harness.simulation import simulated_lab
 from harness.simulation.dice import Dice
 from harness.simulation.faults import checkers, receive_procedures
 from harness.simulation.faults.checkers import Call, CallOutcome, Evidence, Message, Reading, Sent, Stored
-from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Kind, Plan, PlannedClient
+from harness.simulation.faults.fault_plan import (
+    INITIATORS_MAX,
+    TARGET,
+    THREADS_MAX,
+    Kind,
+    Plan,
+    PlannedClient,
+    Receiver,
+)
 from harness.simulation.faults.injector import ClientConnection, Injector, InstanceConnections
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab
@@ -89,7 +97,9 @@ def prepare(parameters: Parameters) -> PreparedLab:
     dialog_pool.build(lab, initiators=INITIATORS_MAX, dialogs=THREADS_MAX, warm_up=False)
     lab.clock.sleep(SETTLE_S)
     opened = [instance.connect() for instance in lab.initiators]
-    return PreparedLab(lab, dialog_pool.used(opened, 1, THREADS_MAX))
+    prepared = PreparedLab(lab, dialog_pool.used(opened, 1, THREADS_MAX))
+    ScenarioRun(prepared, Plan(0, (), Receiver(True, 1, 0.0, 1), ())).ask()
+    return prepared
 
 
 class ScenarioRun:
@@ -135,6 +145,13 @@ class ScenarioRun:
             Counter(call.outcome.value for call in self.evidence.calls),
             len(self.evidence.stored),
         )
+
+    def ask(self) -> None:
+        """Execute every query that the judgement needs."""
+        list(self._left())
+        list(self._unaccounted())
+        self._invoked()
+        self._collect()
 
     # The run
 
@@ -328,8 +345,8 @@ class ScenarioRun:
     def _trace(self) -> str:
         digest = hashlib.sha256()
         seen: list[Any] = [*self._plan.lines(), *self.timeline]
-        evidence = asdict(self.evidence)
-        for part in (seen, *evidence.values()):
+        evidence = [getattr(self.evidence, each.name) for each in fields(self.evidence)]
+        for part in (seen, *evidence):
             digest.update(repr(part).encode())
         return digest.hexdigest()
 
