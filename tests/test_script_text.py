@@ -122,3 +122,24 @@ def test_no_value_changes_the_tokens_of_a_script_or_it_is_refused(use: tuple[str
         assert "\n" not in str(error)
     else:
         assert batches == honest(path)
+
+
+HONEST = {
+    "BrokerAddress": "TCP://10.0.0.1:4022",
+    "CertificateBinary": "0x30820122",
+    "Class": "REMOTE SERVICE BINDING",
+    "ConversationIds": "'6F9619FF-8B86-D011-B42D-00C04FC964FF', '6F9619FF-8B86-D011-B42D-00C04FC964FE'",
+    "EndpointEncryption": "REQUIRED ALGORITHM AES",
+    "ListenerIp": "(127.0.0.1)",
+    "Prefix": "",
+    "Queue": "dbo.[//Orders/Queue]",
+    "ReceiveTop": "10000",
+    "Service": "//Orders/Service",
+}
+
+
+def test_of_honest_values_each_script_makes_the_text_that_sqlcmd_makes() -> None:
+    values = {name: "x" for _, name in USES} | HONEST
+    for path in {path for path, _ in USES}:
+        text = Path(SQL_ROOT, path).read_text(encoding="utf-8")
+        assert script_text.substitute(text, values) == script_text.VARIABLE.sub(lambda name: values[name[1]], text)

@@ -20,7 +20,7 @@ from harness.units import counted
 # Reason, evidence, remedy
 Why = tuple[str, str, str]
 
-_TCP = re.compile(r"TCP://(?P<host>\[[^\]]+\]|[^:/]+):(?P<port>\d+)", re.IGNORECASE)
+_TCP = re.compile(r"TCP://(?P<host>\[[\w:.%]+\]|[\w.-]+):(?P<port>\d+)", re.IGNORECASE)
 
 # Words of a status, the reason, and the remedy: {database}, {to_service}, {service} and {enable} are filled in.
 _ROUTE = "CREATE ROUTE [<name>] WITH SERVICE_NAME = {service}, ADDRESS = N'TCP://<host>:4022';"

@@ -18,7 +18,8 @@ from harness.monitors import state
 from harness.monitors.asking import Asker
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
-from harness.monitors.state import Database, Monitor, Queue, Server
+from harness.monitors.state import Database, Monitor, Queue, Route, Server, Waiting
+from harness.monitors.ways import of_way
 from harness.script_text import quoted
 from tests.monitors.conftest import send
 
@@ -533,3 +534,14 @@ def test_messages_behind_a_gap_are_no_fault_of_the_monitor() -> None:
     gap.rows, gap.statuses, gap.still_s = 2, {2: 2}, 3.0
     [found] = explain(Server("server", "here", [Database(5, "app", True, "", queues=[gap])]))
     assert "a fragment or a message before them is missing" in found.reason and found.evidence == "2 rows of status 2"
+
+
+def test_a_remedy_can_be_pasted_whatever_routes_and_services_are_called() -> None:
+    database = Database(5, "app", True, "")
+    database.routes = [Route("r", "it's", "", "TCP://$(reboot):4022")]
+    for status, words in (
+        ("", "harness monitors --server sql1,1433 --server <target's>"),
+        ("No route matches the destination service name", "SERVICE_NAME = N'it''s', "),
+    ):
+        way = of_way(Server("server", "sql1:1433"), database, Waiting("a", "it's", None, status, 1, 99.0), [])
+        assert way is not None and words in way[2] and "$(" not in way[2]
