@@ -10,6 +10,13 @@ SYNTAX_ERRORS: dict[int, str] = {  # severity 15
 
 TEXTS: dict[int, str] = {
     515: "Cannot insert the value NULL into column '%s', table '%s'; column does not allow nulls. %s fails.",
+    1505: (
+        "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '%s' and "
+        "the index name '%s'. The duplicate key value is %s."
+    ),
+    1752: "Column '%s' in table '%s' is invalid for creating a default constraint.",
+    1779: "Table '%s' already has a primary key defined on it.",
+    1781: "Column already has a DEFAULT bound to it.",
     2627: (
         "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'. The duplicate key value is %s."
     ),
@@ -21,4 +28,12 @@ TEXTS: dict[int, str] = {
     ),
     2752: "Identity column '%s' contains invalid SEED.",
     2753: "Identity column '%s' contains invalid INCREMENT.",
+    4901: (
+        "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition specified, "
+        "or the column being added is an identity or timestamp column, or alternatively if none of the previous "
+        "conditions are satisfied the table must be empty to allow addition of this column. Column '%s' cannot be "
+        "added to non-empty table '%s' because it does not satisfy these conditions."
+    ),
+    4902: 'Cannot find the object "%s" because it does not exist or you do not have permissions.',
+    8111: "Cannot define PRIMARY KEY constraint on nullable column in table '%s'.",
 }

@@ -139,3 +139,25 @@ def test_its_pool_gives_a_connection_out_again(dialect, server):
             connection.execute(sqlalchemy.text("UPDATE dbo.people SET age = 1"))
     assert len(seen) == 1
     engine.dispose()
+
+
+def test_alembic_adds_columns_and_keys(engine):
+    migration = pytest.importorskip("alembic.migration", reason="alembic is not installed: make clients")
+    operations = pytest.importorskip("alembic.operations")
+    column, names = sqlalchemy.Column, sqlalchemy.table("added", sqlalchemy.column("name"))
+    with engine.begin() as connection:
+        change = operations.Operations(migration.MigrationContext.configure(connection))
+        change.create_table("added", column("name", sqlalchemy.Unicode(20), nullable=False))
+        change.bulk_insert(names, [{"name": "a"}, {"name": "b"}])
+        change.add_column("added", column("id", sqlalchemy.Integer, sqlalchemy.Identity(start=5), nullable=False))
+        change.add_column("added", column("level", sqlalchemy.Integer, server_default="4", nullable=False))
+        change.add_column("added", column("born", sqlalchemy.Date))
+        change.create_primary_key("PK_added", "added", ["id"])
+        change.create_unique_constraint("UQ_added", "added", ["name", "level"])
+    try:
+        with engine.connect() as connection:
+            rows = connection.execute(sqlalchemy.text("SELECT * FROM added ORDER BY id")).all()
+        assert [tuple(row) for row in rows] == [("a", 5, 4, None), ("b", 6, 4, None)]
+        assert sqlalchemy.inspect(engine).get_pk_constraint("added")["name"] == "PK_added"
+    finally:
+        sqlalchemy.Table("added", sqlalchemy.MetaData()).drop(engine)

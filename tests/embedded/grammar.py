@@ -37,6 +37,7 @@ STATEMENTS = {
     "ALTER ROUTE": "{name} WITH {route}",
     "ALTER SERVER ROLE": "«sysadmin|processadmin|{name}» «ADD|DROP» MEMBER {principal}",
     "ALTER SERVICE": "{name} «ON QUEUE {object}|(«ADD|DROP» CONTRACT {name})»",
+    "ALTER TABLE": "{object} ADD «{columns}|DEFAULT {expression} FOR {name}|{name} {type} DEFAULT {expression} WITH VALUES»",
     "ALTER USER": "{principal} WITH LOGIN = {principal}",
     "BEGIN": "{statement}; {statement}; END",
     "BEGIN CONVERSATION TIMER": "({handle}) TIMEOUT = {expression}",

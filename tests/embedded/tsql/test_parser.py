@@ -127,7 +127,7 @@ def test_mistakes_name_their_line(text, number, line):
         "foo bar",
         "set nocount on\nset rowcount 10",
         "create procedure p with encryption as select 1",
-        "alter table t add a int",
+        "alter table t drop column a",
     ],
 )
 def test_what_is_not_supported_is_refused_with_its_line(text):

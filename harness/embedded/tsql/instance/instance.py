@@ -32,7 +32,7 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import Grants
 from harness.embedded.tsql.storage import tables
 from harness.embedded.tsql.storage.sqlite import Sqlite
-from harness.embedded.tsql.storage.tables import Table, void
+from harness.embedded.tsql.storage.tables import Row, Table, void
 
 # Ids of sessions: those below 51 are SQL Server's own. Activated procedures take higher ones if these are in use.
 USER_SPIDS = range(51, 30_001)
@@ -202,6 +202,18 @@ class Instance:
 
         tx.on_rollback(undo)
         tx.on_commit(lambda: void(connection.execute(f"DROP TABLE {aside}")))
+
+    def alter_table(self, tx: Transaction, table: Table, changed: Table, rows: list[Row]) -> None:
+        """Put a table with more columns or keys, and these rows, in the place of another. They are not uncommitted
+        changes: others read them, with NULL or a default in new columns, but cannot change them before the commit."""
+        self._set_aside(tx, table)
+        self.add_table(tx, changed)
+        changed.lock(tx)
+        if changed.identity == table.identity:
+            changed.number_on_after(table.last_rowid)
+        changed.fill(self.sqlite, rows)
+        changed.take_changes(tx, table)
+        tx.writes.extend([(changed.stored_rows, row[0], row[1:]) for row in rows])
 
     def truncate_table(self, tx: Transaction, table: Table) -> None:
         """Empty a table and restart its identity, as if it was dropped and created again. Its plans stay valid."""

@@ -9,6 +9,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes
@@ -118,12 +119,15 @@ def _all_places(target: Target, places: list[int]) -> list[int]:
 
 
 def _default(renderer: Renderer, target: Target, place: int) -> Fragment:
-    default = target.defaults[place]
+    return default_value(renderer, target.defaults[place], target.columns[place].type)
+
+
+def default_value(renderer: Renderer, default: str | None, type_: SqlType) -> Fragment:
+    """The value of a column's default in SQLite; NULL if it has none."""
     if default is None:
         return Fragment("NULL", None)
     tokens = Tokens(default)
-    value = renderer.value(parse_expression(tokens, tokens.all).tree, Names())
-    return renderer.assigned(value, target.columns[place].type)
+    return renderer.assigned(renderer.value(parse_expression(tokens, tokens.all).tree, Names()), type_)
 
 
 def _values(renderer: Renderer, node: Insert, target: Target, places: list[int]) -> str:

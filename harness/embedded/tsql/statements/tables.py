@@ -1,18 +1,20 @@
-"""CREATE, DROP and TRUNCATE TABLE; the grammar of columns and keys, which DECLARE @t TABLE shares."""
+"""CREATE, ALTER, DROP and TRUNCATE TABLE; the grammar of columns and keys, which DECLARE @t TABLE shares."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.catalog.constraints import constraints
 from harness.embedded.tsql.catalog.data_types import COLLATION
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements.definitions import (
+    Check,
     Definition,
     ObjectName,
     checked,
@@ -20,10 +22,12 @@ from harness.embedded.tsql.statements.definitions import (
     define,
     register_drop_of_found,
 )
-from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.tables import ColumnDefinition, Table, TableBody
+from harness.embedded.tsql.statements.insert import default_value
+from harness.embedded.tsql.statements.registry import COMPILERS, register
+from harness.embedded.tsql.storage.tables import ColumnDefinition, Row, Table, TableBody, check_number
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.binding import Binding
+from harness.embedded.tsql.translation.renderer import Renderer
 
 
 @define("CREATE TABLE")
@@ -49,6 +53,102 @@ def create_table(parser: Parser) -> Definition:
     return Definition(parser.line, creating("CREATE TABLE", in_schema=parts), work)
 
 
+@define("ALTER TABLE")
+def alter_table(parser: Parser) -> Definition:
+    """
+    ALTER TABLE name ADD { column [ WITH VALUES ] | [ CONSTRAINT name ] { PRIMARY KEY | UNIQUE } ( column [, ...] )
+        | [ CONSTRAINT name ] DEFAULT value FOR column [ WITH VALUES ] } [, ...]
+    """
+    tokens, line = parser.tokens, parser.line
+    parts = tokens.object_name()
+    if not tokens.accept("ADD"):
+        tokens.unsupported(f"ALTER TABLE {tokens.word()}")
+    added = Additions()
+    tokens.comma_separated(lambda: _addition(parser, added))
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        table = frame.instance.table(parts, frame.database)
+        if table is None:
+            raise SqlServerError(4902, ".".join(parts))
+        changed = added.to(table)
+        table.lock(tx)
+        rows = _extended(frame, table, changed, added, line)
+        frame.instance.alter_table(tx, table, changed, rows)
+
+    return Definition(parser.line, _altering(parts, 4902), work)
+
+
+@dataclass(slots=True)
+class Additions(TableBody):
+    """What ALTER TABLE adds: columns, keys, and defaults of columns that exist."""
+
+    defaults: dict[str, tuple[str, str]] = field(default_factory=dict)  # by column: the value and the default's name
+    with_values: set[str] = field(default_factory=set)  # new columns that have their default in existing rows
+
+    def to(self, table: Table) -> Table:
+        """The table with these additions."""
+        if self.primary_key and table.primary_key:
+            raise SqlServerError(1779, table.name)
+        names = [self.primary_key_name, *dict(self.unique), *dict(self.defaults.values()).values()]
+        taken = {one.name.lower() for one in constraints(table)}
+        for name in [*names, *(column.default_name for column in self.columns)]:
+            if name.lower() in taken:
+                raise SqlServerError(2714, name)
+        old = {definition.name.lower(): definition for definition in table.definitions}
+        for column in self.primary_key:
+            if column.lower() in old and old[column.lower()].nullable:
+                raise SqlServerError(8111, table.name)
+        for column, (default, name) in self.defaults.items():
+            definition = old.get(column.lower())
+            if definition is None or definition.identity is not None:
+                raise SqlServerError(1752, column, table.name)
+            if definition.default is not None:
+                raise SqlServerError(1781)
+            old[column.lower()] = replace(definition, default=default, default_name=name)
+        key = self if self.primary_key else table
+        columns, unique = [*old.values(), *self.columns], [*table.unique, *self.unique]
+        body = TableBody(columns, key.primary_key, key.primary_key_name, unique)
+        where = table.schema, table.name, table.database_name
+        return Table.from_body(*table.identifier, *where, body, table.create_time_ns)
+
+
+def _addition(parser: Parser, added: Additions) -> None:
+    tokens = parser.tokens
+    if tokens.word(2 if tokens.at("CONSTRAINT") else 0) == "DEFAULT":
+        name = tokens.name() if tokens.accept("CONSTRAINT") else ""
+        tokens.expect("DEFAULT")
+        default = _default(parser)
+        tokens.expect("FOR")
+        added.defaults[tokens.name()] = default, name
+        tokens.accept("WITH", "VALUES")  # has no effect on a column that exists
+        return
+    count = len(added.columns)
+    _element(parser, added)
+    if len(added.columns) > count and tokens.accept("WITH", "VALUES"):
+        added.with_values.add(added.columns[-1].name)
+
+
+def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line: int) -> list[Row]:
+    """The rows of a table with values in its new columns: a default, the number of an IDENTITY column, or NULL."""
+    new = changed.definitions[len(table.definitions) :]
+    binding = Binding(Scope(COMPILERS), frame)
+    renderer = Renderer(binding, line)
+    values = []
+    for column in new:
+        has_default = not column.nullable or column.name in added.with_values
+        values.append(default_value(renderer, column.default if has_default else None, column.type).sql)
+    sql = f"SELECT {', '.join([table.all_columns, *values])} FROM {table.sql} ORDER BY rowid"
+    rows: list[Row] = binding.plan(sql, renderer, []).read_all(frame)
+    for column in new if rows else ():
+        if not column.nullable and column.default is None and column.identity is None:
+            raise SqlServerError(4901, column.name, table.name)
+        if column.identity is not None:
+            seed, at = column.identity[0], changed.place(column.name) + 1
+            check_number(column.type, seed + len(rows) - 1)
+            rows = [(number, *row[1:at], number, *row[at + 1 :]) for number, row in enumerate(rows, seed)]
+    return rows
+
+
 register_drop_of_found(
     "TABLE",
     "table",
@@ -71,17 +171,23 @@ def parse_truncate(parser: Parser) -> Statement:
 def compile_truncate(node: Truncate, scope: Scope) -> Step:
     """Plans stay valid, unlike after a definition."""
 
-    def check(frame: Frame, guard: Guard) -> None:
-        found = securables.find(frame, "OBJECT", node.table)
-        if found is not None and not securables.is_held(frame, found, "ALTER"):
-            raise SqlServerError(1088, ".".join(node.table))
-
     def work(frame: Frame, tx: Transaction) -> None:
         table = Binding(scope, frame).user_table(node.table)
         frame.instance.truncate_table(tx, table)
         frame.session.row_count = 0
 
-    return checked(check, writing(work))
+    return checked(_altering(node.table, 1088), writing(work))
+
+
+def _altering(name: ObjectName, error: int) -> Check:
+    """The check for ALTER on a table. A missing one is left to the statement."""
+
+    def check(frame: Frame, guard: Guard) -> None:
+        found = securables.find(frame, "OBJECT", name)
+        if found is not None and not securables.is_held(frame, found, "ALTER"):
+            raise SqlServerError(error, ".".join(name))
+
+    return check
 
 
 # -- columns and keys --------------------------------------------------------------------------------------------------
@@ -218,7 +324,22 @@ def _identity(parser: Parser) -> tuple[int, int]:
     return seed, increment
 
 
-DEFAULT_ENDS = (",", "CONSTRAINT", "NOT", "NULL", "IDENTITY", "PRIMARY KEY", "PRIMARY", "UNIQUE", "COLLATE", "CHECK")
+DEFAULT_ENDS = (
+    *(
+        ",",
+        "CONSTRAINT",
+        "NOT",
+        "NULL",
+        "IDENTITY",
+        "PRIMARY KEY",
+        "PRIMARY",
+        "UNIQUE",
+        "COLLATE",
+        "CHECK",
+        "FOR",
+        "WITH",
+    ),
+)
 
 
 def _default(parser: Parser) -> str:

@@ -372,6 +372,21 @@ class Table:
         self.row_count += len(rows)
         self.last_rowid = max([self.last_rowid, *[row[0] for row in rows]])
 
+    def fill(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
+        """Put the rows of a table that this one replaces; 1505 if two of them have the same new key."""
+        for row in rows:
+            try:
+                self.put(sqlite, [row])
+            except sqlite3.IntegrityError as error:
+                _, key, shown = self._violated(error, row[1:])
+                raise SqlServerError(1505, self.qualified_name, key, shown) from None
+
+    def take_changes(self, tx: Transaction, other: Table) -> None:
+        """Take over which rows a transaction has changed in the table that this one replaces."""
+        more = (None,) * (len(self.columns) - len(other.columns))
+        changed = other._changed_by(tx)
+        self._changed_by(tx).update({rowid: row and (*row, *more) for rowid, row in changed.items()})
+
     def _insert(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         try:
             sqlite.run_each(self.put_sql, rows)
@@ -388,13 +403,18 @@ class Table:
         name = f"{self.database_name}.{self.qualified_name}"
         if text.startswith("NOT NULL"):
             return SqlServerError(515, text.rpartition(".")[2], name, verb)
+        kind, key, shown = self._violated(error, values)
+        return SqlServerError(2627, kind, key, self.qualified_name, shown)
+
+    def _violated(self, error: sqlite3.IntegrityError, values: Sequence[Any]) -> tuple[str, str, str]:
+        """The kind and the name of the key that a row with these values violates, and the key's values."""
         names = key_columns(error)
         shown = key_text(names, self.columns, values)
         if set(names) == {column.lower() for column in self.primary_key}:
-            return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name, shown)
+            return "PRIMARY KEY", self.primary_key_name, shown
         unique = ((key, {column.lower() for column in columns}) for key, columns in self.unique_keys())
         key = next((key for key, columns in unique if columns == set(names)), f"UQ_{self.name}")
-        return SqlServerError(2627, "UNIQUE KEY", key, self.qualified_name, shown)
+        return "UNIQUE KEY", key, shown
 
 
 def update_sql(table: str, columns: Sequence[Column]) -> str:
