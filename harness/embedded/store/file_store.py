@@ -6,6 +6,7 @@ import errno
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -124,11 +125,13 @@ class FileStore(Store):
             if not may_be_new:
                 raise DamagedStore(f"{DATA} is missing")
             file = RowFile.create(self._disk, identity, 0, ())
+            file.sync()
             file.adopt(self._disk)
             return file, Mark.create(self._disk, identity)
         file, mark = found
         if file.end > file.snapshot_end:
             file, old = RowFile.create(self._disk, file.identity, file.number, file.rows()), file
+            file.sync()
             file.adopt(self._disk)
             old.close()
         return file, mark
@@ -143,7 +146,8 @@ class FileStore(Store):
         self._background.close()
         if self._next.rows and not self._is_lost:
             self._write(self._packed(self._next))
-        self._mark.sync()
+        with self._losing():
+            self._mark.sync()
         self._mark.close()
         self._file.close()
 
@@ -189,17 +193,19 @@ class FileStore(Store):
     def _rewritten(self, copy: tuple[RowFile, int] | None) -> None:
         if copy is not None:
             self._background.run(0, partial(self._change, *copy), self._changed)
-        elif not self._is_lost:  # no room: the old file grows on, and it is tried again
-            self._changed(2 * self._grown_bytes)
+        elif not self._is_lost:
+            self._changed(False)
 
-    def _changed(self, grown_bytes: int) -> None:
-        self._is_rewriting, self._grown_bytes = False, grown_bytes
+    def _changed(self, had_room: bool) -> None:
+        self._is_rewriting = False
+        # Without room the old file grows on, and it is tried again later.
+        self._grown_bytes = GROWN_BYTES if had_room else 2 * self._grown_bytes
 
     # In the background
 
     def _write(self, rows: list[PackedRow]) -> StoreFull | None:
         file = self._file
-        try:
+        with self._losing():
             try:
                 file.append(rows)
             except OSError as error:
@@ -209,32 +215,41 @@ class FileStore(Store):
                 return StoreFull(error.strerror)
             file.sync()
             self._mark.write(file.number, file.checksum)
-        except OSError as error:
-            self._lose(error)
         return None
 
     def _rewrite(self, end: int, number: int) -> tuple[RowFile, int] | None:
-        """Write the rows as a commit left them, which ends at that byte, to a new file."""
-        try:
-            return RowFile.create(self._disk, self._file.identity, number, self._file.rows(end)), end
-        except (OSError, DamagedStore) as error:
-            if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
-                self._lose(error)
-            return None
+        """Write the rows as a commit left them, which ends at that byte, to a new file; None without room for that."""
+        with self._losing():
+            try:
+                return RowFile.create(self._disk, self._file.identity, number, self._file.rows(end)), end
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+        return None
 
-    def _change(self, new: RowFile, begin: int) -> int:
-        """Write the later commits, from that byte on, to the new file too, and use that from now on."""
+    def _change(self, new: RowFile, begin: int) -> bool:
+        """Write the later commits, from that byte on, to the new file too, and use that if there was room."""
         old = self._file
-        try:
-            for rows, number in old.commits(begin):
-                new.append(rows, number)
+        with self._losing():
+            try:
+                for rows, number in old.commits(begin):
+                    new.append(rows, number)
+                new.sync()
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+                new.discard()
+                return False
             new.adopt(self._disk)
+            self._file = new
             old.close()
-        except (OSError, DamagedStore) as error:
-            self._lose(error)
-        self._file = new
-        return GROWN_BYTES
+        return True
 
-    def _lose(self, error: Exception) -> None:
-        self._is_lost = True
-        self._lost(error)
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        """After an error in the block nobody knows what is on the disk."""
+        try:
+            yield
+        except (OSError, DamagedStore) as error:
+            self._is_lost = True
+            self._lost(error)

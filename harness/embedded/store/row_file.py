@@ -73,8 +73,12 @@ class _Frame(NamedTuple):
     number: int  # of its commit
     is_last: bool
     checksum: int
-    rows: list[PackedRow]
+    payload: bytes
     end: int  # the byte behind it
+
+    @property
+    def rows(self) -> list[PackedRow]:
+        return _decode(self.payload)
 
 
 class RowFile:
@@ -94,15 +98,23 @@ class RowFile:
     def create(cls, disk: Disk, identity: bytes, number: int, rows: Iterable[PackedRow]) -> RowFile:
         """Write a new file, whose first commit has this number, beside the one that is used; `adopt` uses it."""
         new = cls(disk.create(_NEW), identity)
-        _write_all(new._file, 0, new._header)
-        new.append(rows, number)
+        try:
+            _write_all(new._file, 0, new._header)
+            new.append(rows, number)
+        except OSError:
+            new.discard()
+            raise
         new.snapshot_end = new.end
         return new
 
     def adopt(self, disk: Disk) -> None:
-        """Let this new file take the place of the old one."""
-        self.sync()
+        """Let this new file, which is on the device, take the place of the old one."""
         disk.rename(_NEW, DATA)
+
+    def discard(self) -> None:
+        """Give the room of a new file back."""
+        self._file.truncate(0)
+        self.close()
 
     @classmethod
     def open(cls, file: File, mark: Mark | None) -> RowFile:
@@ -209,7 +221,7 @@ class RowFile:
             if crc32(payload, crc32(head[: _FRAME.size], self._seed)) != checksum:
                 return
             at += _FRAME_BYTES + length
-            yield _Frame(number, is_last, checksum, _decode(payload), at)
+            yield _Frame(number, is_last, checksum, payload, at)
             expected = number + is_last
 
     def _has_commit(self, number: int, begin: int) -> bool:
