@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import load_model, units
+from harness import load_model, units, workload_file
 from harness.lab import compose, drivers
 from harness.lab.opening import Selection, select_lab
 from harness.load.locust_clients import Elsewhere
@@ -117,7 +117,9 @@ def _note_readers(settings: Settings, reporter: Reporter) -> None:
 def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Selection:
     """The settings of the run to be resumed, from which those given now must not differ."""
     stored = run_folder.stored_settings(resume, Settings)
-    selection = select_lab(options, settings_file=settings_file, stored=stored)
+    # Its files may have changed, and the manifest too: only what is in its folder now is run.
+    workload = workload_file.read(Settings(**stored).workload.given_as)
+    selection = select_lab(options, settings_file=settings_file, stored={**stored, "workload": workload})
     run_folder.require_same(resume, stored, selection.settings)
     return selection
 

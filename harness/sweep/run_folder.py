@@ -94,12 +94,18 @@ def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> N
     """Raises ResumeRefused where settings differ from the stored ones."""
     before = type(now)(**stored)
     different = [
-        f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(now, key))} now"
+        _difference(key, _text(getattr(before, key)), _text(getattr(now, key)))
         for key in sorted(type(now).model_fields.keys() - RESUME_MAY_DIFFER)
         if not _are_same(getattr(before, key), getattr(now, key))
     ]
     if different:
         raise ResumeRefused(f"{folder} cannot be resumed with other settings: {'; '.join(different)}")
+
+
+def _difference(key: str, before: str, now: str) -> str:
+    if before == now:
+        return f"the {key} {now} is not as it was in the run"
+    return f"{key} is {before} in the run and {now} now"
 
 
 def _are_same(before: object, now: object) -> bool:

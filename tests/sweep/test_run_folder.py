@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from pathlib import Path
 
 import pytest
 
 from harness import settings as settings_module
+from harness import workload_file
 from harness.lab.drivers import Driver
 from harness.settings import Settings
 from harness.sweep import run_folder
@@ -72,6 +74,17 @@ def test_the_results_folder_of_a_run_to_resume_may_be_named_in_any_way_but_no_ot
             run_folder.require_same(named, stored, Settings(**{**stored, **given}))
     with pytest.raises(run_folder.ResumeRefused, match=r"results is .* in the run and elsewhere now"):
         run_folder.require_same(run, stored, Settings(**{**stored, "results": "elsewhere"}))
+
+
+@pytest.mark.parametrize("changed", ["orders/submit_order.sql", "run/manifest.json"])
+def test_a_run_continues_with_the_files_of_its_workload_alone(tmp_path: Path, changed: str) -> None:
+    shutil.copytree(workload_file.FOLDER / "fan-in", tmp_path / "orders")
+    (tmp_path / "run").mkdir()
+    run_folder.write_manifest(tmp_path / "run", new(workload=workload_file.read(str(tmp_path / "orders"))))
+    file = tmp_path / changed
+    file.write_text(file.read_text().replace('"submit_order.sql"\n', '"/etc/passwd"\n').replace("USE [", "USE  ["))
+    done = harness(tmp_path, "matrix", "--resume", "run")
+    assert (done.code, done.line.partition(": ")[2]) == (2, "the workload orders is not as it was in the run"), done.err
 
 
 def test_every_other_circumstance_is_named_with_both_values() -> None:
