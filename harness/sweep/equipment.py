@@ -68,9 +68,8 @@ class Preflight:
         for instance, identity, taken in zip(lab.instances, lab.identities, fingerprints, strict=True):
             if (lab.version, instance.name) not in known:
                 row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
-                current["instances"].append(
-                    {"name": instance.name, "lab_version": lab.version, **row, "fingerprint": taken}
-                )
+                row |= {"name": instance.name, "lab_version": lab.version, "encrypt": instance.encrypt}
+                current["instances"].append({**row, "fingerprint": taken})
         if any(EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
             current["lab"] = "embedded"  # whatever the servers were called, their numbers are not SQL Server's
         current.setdefault("placement", {})[lab.version] = lab.placement.record
