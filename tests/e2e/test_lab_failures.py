@@ -313,7 +313,7 @@ def test_every_verb_reports_a_refused_login_in_one_line(
 
 # -- while a sweep runs ------------------------------------------------------------------------------------------------
 
-FULL = "The transaction log for database 'ssbh' is full due to 'LOG_BACKUP'. (error 9002)"
+FULL = "The transaction log for database 'ssbh' is full due to 'NOTHING'. (error 9002)"
 TRANSIENT = {
     "statement:SEND=9002/ssbh@12-23": FULL,
     "statement:SEND=1205/57@12": "chosen as the deadlock victim. Rerun the transaction. (error 1205)",

@@ -45,7 +45,7 @@ VERSION = "2008"
 # Virtual time for clients and faults; for draining, with time for the slowest retry and reader; for readers to end; and
 # for the final rest.
 FAULTS_LIMIT_S, DRAIN_LIMIT_S, SETTLE_S, REST_S = 600.0, 240.0, 10.0, 150.0
-POLL_FIRST_S, POLL_MAX_S = 0.5, 8.0  # between two checks whether all is drained
+POLL_FIRST_S, POLL_MAX_S = 4.0, 8.0  # before each check whether all is drained
 
 _HANDLE = SqlType("nvarchar", 4000)
 _BODY = SqlType("varbinary", MAX)
@@ -186,15 +186,15 @@ class ScenarioRun:
         until_s = world.now_s() + DRAIN_LIMIT_S
         pause_s, empty_checks = POLL_FIRST_S, 0
         while empty_checks < 2:
+            # A message that a reader has is in no queue and may come back, so check twice.
+            world.sleep(SETTLE_S if empty_checks else pause_s)
+            pause_s = min(2 * pause_s, POLL_MAX_S)
             left = list(self._left()) or list(self._unaccounted())
             empty_checks = 0 if left else empty_checks + 1
             if left and world.now_s() > until_s:
                 self.evidence.left += left
                 self._note(f"not drained: {'; '.join(left)}")
                 return
-            # A message that a reader has is in no queue and may come back, so check twice.
-            world.sleep(pause_s if left else SETTLE_S)
-            pause_s = min(2 * pause_s, POLL_MAX_S)
         self._note("drained")
 
     def _unaccounted(self) -> Iterator[str]:
