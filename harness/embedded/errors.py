@@ -149,6 +149,7 @@ _TEXTS: dict[int, str] = {
         "transaction."
     ),
     3998: "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.",
+    4002: "The incoming tabular data stream (TDS) protocol stream is incorrect. The stream ended unexpectedly.",
     4060: 'Cannot open database "%s" requested by the login. The login failed.',
     4064: "Cannot open user default database. Login failed.",
     4104: 'The multi-part identifier "%s" could not be bound.',

@@ -57,6 +57,7 @@ class Column:
     name: str
     type: SqlType
     nullable: bool = True
+    is_identity: bool = False
 
 
 class Parameter(NamedTuple):

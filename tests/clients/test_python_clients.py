@@ -178,35 +178,52 @@ def test_a_pool_gives_a_reset_connection_out_again(server, tmp_path, pool):
     assert len(seen) < 3
 
 
-def test_bulk_copy_of_python_tds_is_refused_with_a_reason(server, tmp_path):
+PEOPLE = [("a", 7, datetime.date(2026, 2, 28)), ("Жизнь", 18, None)]
+READ_PEOPLE = "SELECT name, age, born FROM dbo.people ORDER BY name"
+
+
+def test_bulk_copy_of_python_tds_inserts_all_rows_or_none(server, tmp_path):
     client = PythonTds(server, tmp_path)
-    connection = client.connect()
-    with pytest.raises(client.module.Error, match="INSERT BULK"), connection.cursor() as cursor:
-        cursor.copy_to(data=[(1, "a")], table_or_view="people", columns=["age", "name"])
-    assert client.run(connection, "SELECT 1") == [(1,)]
+    connection, types = client.connect(), client.module.tds_types
+    kinds = {"name": types.NVarCharType(40), "age": types.IntType(), "born": types.DateType()}
+    columns = [client.module.Column(name, type=kind) for name, kind in kinds.items()]
+    with connection.cursor() as cursor:
+        cursor.copy_to(data=[("a", 7, PEOPLE[0][2]), ("Жизнь", None, None)], table_or_view="people", columns=columns)
+    with pytest.raises(client.module.Error) as caught, connection.cursor() as cursor:
+        cursor.copy_to(data=[("b", 1, None), ("a", 1, None)], table_or_view="people", columns=columns)
+    assert client.number(caught.value) == 2627
+    assert client.run(connection, READ_PEOPLE) == PEOPLE
+    client.run(connection, "DELETE dbo.people")
 
 
-def test_bulk_copy_of_mssql_python_is_refused_with_a_reason(server, tmp_path):
-    connection = MssqlPython(server, tmp_path).connect(encrypted=True)
-    with pytest.raises(RuntimeError, match="does not support"):
-        connection.cursor().bulkcopy("dbo.people", [("a", 1)], column_mappings=["name", "age"])
+def test_bulk_copy_of_mssql_python_inserts_the_rows(server, tmp_path):
+    client = MssqlPython(server, tmp_path)
+    connection = client.connect(encrypted=True)
+    copied = connection.cursor().bulkcopy("dbo.people", PEOPLE, column_mappings=["name", "age", "born"])
+    assert copied["rows_copied"] == 2
+    assert client.run(connection, READ_PEOPLE) == PEOPLE
+    client.run(connection, "DELETE dbo.people")
 
 
-def test_freebcp_is_refused_with_a_reason(server, tmp_path):
+def test_freebcp_copies_rows_in_and_out(server, tmp_path):
     if shutil.which("freebcp") is None:
         pytest.skip("freebcp is not installed: make clients")
-    file = tmp_path / "people.txt"
-    file.write_text("1\ta\t18\t\n", encoding="ascii")
-    where = ["-S", f"{HOST}:{server.port}", "-U", "sa", "-P", PASSWORD]
-    ended = subprocess.run(
-        ["freebcp", f"{DATABASE}.dbo.people", "in", str(file), "-c", *where],
-        env=os.environ | {"TDSVER": "7.4"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode != 0 and "INSERT BULK" in ended.stdout + ended.stderr
+
+    def copy(direction: str, file: Path) -> None:
+        where = ["-S", f"{HOST}:{server.port}", "-U", "sa", "-P", PASSWORD]
+        words = ["freebcp", f"{DATABASE}.dbo.people", direction, str(file), "-c", *where]
+        environment = os.environ | {"TDSVER": "7.4"}
+        ended = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert ended.returncode == 0 and "2 rows copied" in ended.stdout and not ended.stderr, ended
+
+    (tmp_path / "in.txt").write_text("9\ta\t7\t2026-02-28\n10\tb\t18\t\n", encoding="ascii")
+    copy("in", tmp_path / "in.txt")
+    copy("out", tmp_path / "out.txt")
+    rows = [line.split("\t") for line in (tmp_path / "out.txt").read_text(encoding="ascii").splitlines()]
+    assert [[*row[1:3], row[3][:10]] for row in rows] == [["a", "7", "2026-02-28"], ["b", "18", ""]]
+    assert "9" not in [row[0] for row in rows]  # the server numbers them
+    client = PyodbcFreetds(server, tmp_path)
+    client.run(client.connect(), "DELETE dbo.people")
 
 
 @pytest.mark.parametrize("kind", [PyodbcMicrosoft, PyodbcFreetds, PythonTds], ids=lambda client: client.__name__)

@@ -130,6 +130,7 @@ STATEMENTS = {
         "«INTO |»{target}« (a)| (a, b)|»« OUTPUT inserted.*| OUTPUT inserted.a INTO @t|» «VALUES ({expression})|VALUES "
         "({expression}, {expression}), (DEFAULT, {expression})|DEFAULT VALUES|{query}|EXEC ({text})»"
     ),
+    "INSERT BULK": "{object} (a {type}, b {type}« COLLATE {name}|»)« WITH (KEEP_NULLS, FIRE_TRIGGERS)|»",
     "MOVE CONVERSATION": "{handle} TO {handle}",
     "OPEN": "«GLOBAL |»{name}",
     "PRINT": "{expression}",

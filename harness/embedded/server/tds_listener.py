@@ -22,6 +22,7 @@ from harness.embedded.runtime.tasks import Cancelled, Scheduler, Signal, Task, T
 from harness.embedded.server import unproved
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.turns import Account, Turns
+from harness.embedded.tds.bulk_load import BulkLoad
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
 from harness.embedded.tds.login import Login7
 from harness.embedded.tds.packets import Room
@@ -380,6 +381,10 @@ def _rpc(session: ClientSession, request: Rpc, response: Response) -> Waiting[No
     yield from session.rpc(calls[-1].name, calls[-1].parameters, response)
 
 
+def _bulk_load(session: ClientSession, request: BulkLoad, response: Response) -> Waiting[None]:
+    return session.bulk_load(request.columns, request.rows(), response)
+
+
 def _transaction(session: ClientSession, request: TransactionRequest, response: Response) -> Waiting[None]:
     verb = TRANSACTION_STATEMENTS[request.type]
     text = f"{verb} [{request.name.replace(']', ']]')}];" if request.name else f"{verb};"
@@ -405,6 +410,7 @@ ANSWERS: dict[type, Callable[[ClientSession, Any, Response], Waiting[None]]] = {
     SqlBatch: _batch,
     LongBatch: _long_batch,
     Rpc: _rpc,
+    BulkLoad: _bulk_load,
     TransactionRequest: _transaction,
     Refused: _refused,
 }
@@ -413,6 +419,7 @@ HANDLERS: dict[type, Callable[[TdsProtocol, Any], None]] = {
     SqlBatch: TdsProtocol._start,
     LongBatch: TdsProtocol._start,
     Rpc: TdsProtocol._start,
+    BulkLoad: TdsProtocol._start,
     TransactionRequest: TdsProtocol._start,
     Refused: TdsProtocol._start,
     Attention: TdsProtocol._attend,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tds.bulk_load import BulkLoad
 from harness.embedded.tds.login import TDS_7_4, UTF8_SUPPORT, Encryption, Login7, Prelogin, TlsLayer
 from harness.embedded.tds.packets import (
     PACKET_SIZE_DEFAULT,
@@ -259,5 +260,5 @@ DECODERS: dict[PacketType, Callable[[bool, bytes], Request]] = {
     PacketType.SQL_BATCH: SqlBatch.decode,
     PacketType.RPC: Rpc.decode,
     PacketType.TRANSACTION_MANAGER_REQUEST: TransactionRequest.decode,
-    PacketType.BULK_LOAD: lambda reset, payload: Refused(reset, SqlServerError(UNSUPPORTED, "bulk load")),
+    PacketType.BULK_LOAD: BulkLoad.decode,
 }

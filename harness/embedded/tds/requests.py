@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import Parameter
+from harness.embedded.tds.bulk_load import BulkLoad
 from harness.embedded.tds.value_decoding import read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
@@ -156,7 +157,7 @@ class Refused:
     error: SqlServerError
 
 
-Request = SqlBatch | LongBatch | Rpc | TransactionRequest | Refused
+Request = SqlBatch | LongBatch | Rpc | TransactionRequest | BulkLoad | Refused
 
 
 def skip_all_headers(payload: bytes | bytearray) -> int:

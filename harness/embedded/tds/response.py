@@ -164,7 +164,7 @@ class FeatureExtAck:
 
 @dataclass(frozen=True, slots=True)
 class ColMetadata:
-    """COLMETADATA. Flags: nullable, and 0x0008 for "updateability unknown"."""
+    """COLMETADATA. Flags: nullable, 0x0010 for an IDENTITY column, and 0x0008 for "updateability unknown"."""
 
     columns: Sequence[Column]
 
@@ -173,7 +173,7 @@ class ColMetadata:
         out.ushort(len(self.columns))
         for column in self.columns:
             out.ulong(0)  # UserType
-            out.ushort(0x0008 | int(column.nullable))
+            out.ushort(0x0008 | int(column.nullable) | column.is_identity << 4)
             out += form_of(column.type, nullable=column.nullable).type_info
             out.b_varchar(column.name)
 

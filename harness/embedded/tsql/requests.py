@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError, let_go
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import INT, Parameter, ResultSink
+from harness.embedded.sqltypes import INT, Column, Parameter, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.instance.modules import Procedure
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.crossing import crossing_problem
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
-from harness.embedded.tsql.statements import batches
+from harness.embedded.tsql.statements import batches, bulk_load
 from harness.embedded.tsql.statements.batches import PreparedCall, handle_at, text_at
 from harness.embedded.tsql.statements.procedures import Returned, call, compiled
 from harness.embedded.tsql.statements.registry import Outputs, call_system
@@ -34,6 +35,10 @@ class ClientSession(Session):
     def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
         """Call a procedure of the database or a system procedure."""
         return self._request(lambda: _call(self, name, parameters, sink), name, sink)
+
+    def bulk_load(self, columns: Sequence[Column], rows: Iterator[Sequence[Any]], sink: ResultSink) -> Waiting[None]:
+        """Insert the rows that follow INSERT BULK."""
+        return self._request(lambda: bulk_load.load(self, columns, rows, sink), "INSERT BULK", sink)
 
     def _request(self, start: Callable[[], Waiting[None]], text: str, sink: ResultSink) -> Waiting[None]:
         self.is_running, self.task = True, self.engine.scheduler.current

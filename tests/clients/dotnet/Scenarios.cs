@@ -268,16 +268,21 @@ static class Scenarios
     static void Bulk()
     {
         var table = new DataTable();
-        table.Columns.Add("name", typeof(string));
-        table.Rows.Add("bulk");
+        foreach (var column in new[] { "name", "age", "born" }) table.Columns.Add(column, column == "age" ? typeof(int) : column == "born" ? typeof(DateTime) : typeof(string));
+        table.Rows.Add("a", 7, new DateTime(2026, 2, 28));
+        table.Rows.Add("Жизнь", 18, DBNull.Value);
         using (var connection = Open())
         {
-            using (var bulk = new SqlBulkCopy(connection) { DestinationTableName = "dbo.people" })
+            for (var round = 0; round < 2; round++)
             {
-                bulk.ColumnMappings.Add("name", "name");
-                try { bulk.WriteToServer(table); } catch (SqlException error) { Print(error.Message.Split('\n')[0]); }
+                using (var bulk = new SqlBulkCopy(connection) { DestinationTableName = "dbo.people" })
+                {
+                    foreach (DataColumn column in table.Columns) bulk.ColumnMappings.Add(column.ColumnName, column.ColumnName);
+                    try { bulk.WriteToServer(table); } catch (SqlException error) { Print(error.Number); }
+                }
             }
-            PrintRows(connection, "SELECT 1");
+            PrintRows(connection, "SELECT name, age, CAST(born AS nvarchar(10)) FROM dbo.people ORDER BY name");
+            PrintRows(connection, "DELETE dbo.people");
         }
     }
 

@@ -28,6 +28,7 @@ const KINDS = {
   a_guid: ['UniqueIdentifier', '01B241A8-4CDE-45ED-9CC6-EAA548A341F3'],
 };
 
+const BULK = [{ name: 'a', age: 7, born: new Date('2026-02-28T00:00:00Z') }, { name: 'Жизнь', age: null, born: null }];
 const VERSIONS = ['7_2', '7_3_A', '7_3_B', '7_4'];
 
 const digits = (delta) => Math.round((delta || 0) * 1e7);
@@ -192,14 +193,18 @@ function tedious() {
     },
     async bulk() {
       const connection = await open();
-      const refused = await new Promise((resolve) => {
-        const load = connection.newBulkLoad('dbo.people', (error) => resolve(error && shown(error)));
-        load.addColumn('name', TYPES.NVarChar, { length: 40, nullable: false });
-        connection.execBulkLoad(load, [{ name: 'bulk' }]);
+      const load = (people) => new Promise((resolve) => {
+        const bulk = connection.newBulkLoad('dbo.people', (error, count) => resolve(error ? error.number : count));
+        bulk.addColumn('name', TYPES.NVarChar, { length: 40, nullable: false });
+        bulk.addColumn('age', TYPES.Int, { nullable: true });
+        bulk.addColumn('born', TYPES.Date, { nullable: true });
+        connection.execBulkLoad(bulk, people);
       });
-      const rows = await run(connection, 'SELECT 1');
+      const counts = [await load(BULK), await load(BULK)];
+      const rows = await run(connection, 'SELECT name, age, CAST(born AS nvarchar(10)) FROM dbo.people ORDER BY name');
+      await run(connection, 'DELETE dbo.people');
       connection.close();
-      return [refused.message, rows];
+      return [counts, rows];
     },
   };
 }
@@ -331,11 +336,15 @@ function mssql() {
       const pool = await open();
       const table = new sql.Table('dbo.people');
       table.columns.add('name', sql.NVarChar(40), { nullable: false });
-      table.rows.add('bulk');
-      const refused = await pool.request().bulk(table).then(() => null, shown);
-      const rows = rowsOf(await pool.query('SELECT 1 AS a'));
+      table.columns.add('age', sql.Int, { nullable: true });
+      table.columns.add('born', sql.Date, { nullable: true });
+      for (const { name, age, born } of BULK) table.rows.add(name, age, born);
+      const load = () => pool.request().bulk(table).then((result) => result.rowsAffected, (error) => error.number);
+      const counts = [await load(), await load()];
+      const rows = rowsOf(await pool.query('SELECT name, age, CAST(born AS nvarchar(10)) AS born FROM dbo.people ORDER BY name'));
+      await pool.query('DELETE dbo.people');
       await pool.close();
-      return [refused.message, rows];
+      return [counts, rows];
     },
   };
 }

@@ -2,7 +2,6 @@
 
 import pytest
 
-from harness.embedded.errors import UNSUPPORTED
 from harness.embedded.tds import packets, requests
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
 from harness.embedded.tds.login import Encryption, Login7, Prelogin
@@ -86,16 +85,6 @@ def test_the_bit_of_extensions_means_nothing_before_tds_7_4(version):
     payload[27] |= 0x10  # tedious sets it, and has no extensions
     payload[56:60] = bytes(4)
     assert Login7.decode(bytes(payload)).features == frozenset()
-
-
-def test_bulk_load_is_refused_and_the_connection_stays_usable():
-    connection = logged_in()
-    (request,) = connection.receive(packet(PacketType.BULK_LOAD, b"rows"))
-    assert isinstance(request, Refused)
-    assert request.error.number == UNSUPPORTED
-    assert "bulk load" in request.error.text
-    connection.end_response()
-    assert connection.state is ConnectionState.IDLE
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,8 @@ STATEMENTS = """
     IF 1 = 1 PRINT 'then'
     IF 1 = 0 PRINT 'then' ELSE PRINT 'else'
     INSERT dbo.t DEFAULT VALUES
+    INSERT BULK dbo.t ([n] int NOT NULL)
+    INSERT BULK dbo.t (n int) WITH (KEEP_NULLS, ROWS_PER_BATCH = 5)
     INSERT dbo.t (n) VALUES (1)
     INSERT INTO @t SELECT n FROM dbo.t
     MOVE CONVERSATION @h TO @g
@@ -260,6 +262,7 @@ def outcome(text: str) -> Any:
 def _state(side: Side) -> Iterator[Any]:
     session = side.session
     yield session.options, session.tran_count, session.savepoints, session.database.name, session.trace_flags
+    yield session.bulk is not None
     yield [(name, cursor.is_open, cursor.position) for name, cursor in session.cursors.items()]
     queues = side.engine.databases["db"].catalog.queues
     yield [(queue.name, queue.depth) for queue in queues.values()]

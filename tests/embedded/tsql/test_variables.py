@@ -17,8 +17,18 @@ def test_select_assigns_the_last_row_and_without_rows_leaves_variables_alone(sid
         (3, 3)
     ]
     assert side.rows("DECLARE @a int = 9; SELECT @a = n FROM dbo.t WHERE n > 5; SELECT @a, @@ROWCOUNT") == [(9, 0)]
-    assert side.error("DECLARE @a int = 0; SELECT @a = @a + n FROM dbo.t").number == 50001
     assert side.value("DECLARE @a int = 1; SELECT @a = @a + COUNT(*) FROM dbo.t; SELECT @a") == 4
+
+
+def test_select_adds_up_a_variable_row_by_row_in_the_order_of_its_rows(side):
+    side.run("INSERT dbo.t (n) VALUES (2), (1), (3)")
+    joined = (
+        "DECLARE @s nvarchar(max), @n int = 0; SELECT @s = COALESCE(@s + N',', N'') + CAST(n AS nvarchar(9)), @n = n "
+    )
+    assert side.rows(joined + "FROM dbo.t ORDER BY n DESC; SELECT @s, @n, @@ROWCOUNT") == [("3,2,1", 1, 3)]
+    assert side.rows(joined + "FROM dbo.t WHERE n > 9; SELECT @s, @n, @@ROWCOUNT") == [(None, 0, 0)]
+    assert side.error("DECLARE @a tinyint = 200; SELECT @a = @a + 20 * n FROM dbo.t").number == 220
+    assert side.error("DECLARE @a int = 0; SELECT @a = @a + (SELECT 1) FROM dbo.t").number == 50001
 
 
 def test_a_table_variable_belongs_to_its_run_and_outlives_a_rollback(side):

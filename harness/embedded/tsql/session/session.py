@@ -118,6 +118,7 @@ class Session:
         self.is_running = False
         self.task: Task | None = None  # that runs the request
         self.trace_flags: set[int] = set()
+        self.bulk: Any = None  # the INSERT BULK whose rows come next
         self.disconnect: Callable[[], None] | None = None  # ends the client's connection and cancels its request
         self.instance.sessions[spid] = self
 
@@ -131,6 +132,7 @@ class Session:
         self.prepared.clear()
         self.open_master_keys.clear()
         self.cursors.clear()
+        self.bulk = None
         self.row_count = self.error_number = 0
         self.fetch_status = -1
         self.identity = self.batch_identity = None

@@ -23,7 +23,6 @@ from harness.embedded.tsql.translation.binding import Binding, check
 from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.renderer import Renderer
 
-BULK_LOAD = "bulk load (INSERT BULK): insert the rows with INSERT"
 ROWS_MAX = 1000  # of VALUES
 
 
@@ -34,13 +33,12 @@ class Insert(Statement):
     output: Output | None
     values: list[list[Expression | None]] | None  # None in a row: DEFAULT
     query: Query | None
+    fires: bool = True  # triggers
 
 
 def parse_insert(parser: Parser) -> Statement:
     """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | DEFAULT VALUES }`"""
     tokens, line = parser.tokens, parser.line
-    if tokens.at("BULK"):
-        tokens.unsupported(BULK_LOAD)
     tokens.accept("INTO")
     target = changes.parse_target(parser)
     columns = changes.parse_column_names(parser) if tokens.at("(") and tokens.word(1) != "SELECT" else []
@@ -82,7 +80,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         given = _all_places(target, places) or [0]
         order = {place: number for number, place in enumerate(given, start=1)} | {target.identity: 0}
         shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
-        triggers = changes.triggers_of(frame, target, "INSERT", node.target, node.output)
+        triggers = changes.triggers_of(frame, target, "INSERT", node.target, node.output) if node.fires else ()
         return Prepared(target, binding.plan(sql, renderer, []), shape=shape, triggers=triggers)
 
     prepared = changes.planned(make)

@@ -13,15 +13,16 @@ from typing import Any
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Cursor, Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import check_assignable, converter
-from harness.embedded.tsql.text.parser import Parser, Query, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, select_plan
+from harness.embedded.tsql.translation.binding import Binding, Evaluate, Plan, Planned, check, scalar, select_plan
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
 
@@ -79,15 +80,16 @@ def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
     return variables
 
 
-def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> None:
-    """Refuse `SELECT @a = @a + x FROM t`, which in SQL Server accumulates over the rows in undefined order."""
+def _adds_up(tree: exp.Expr, variables: list[str]) -> bool:
+    """Whether it is `SELECT @a = @a + x FROM t`, which takes the variable's value from the row before."""
     if tree.args.get("from_") is None or tree.args.get("limit") is not None:
-        return
-    for item in tree.expressions:
-        if any(str(call.this).upper() in AGGREGATES for call in item.find_all(exp.Anonymous)):
-            continue
-        if any("@" + parameter.name.lower() in variables for parameter in item.find_all(exp.Parameter)):
-            raise UnsupportedSyntax("a SELECT that adds up a variable over rows", line)
+        return False
+    return any(
+        "@" + parameter.name.lower() in variables
+        for item in tree.expressions
+        if not any(str(call.this).upper() in AGGREGATES for call in item.find_all(exp.Anonymous))
+        for parameter in item.find_all(exp.Parameter)
+    )
 
 
 def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragment], Fragment]:
@@ -104,16 +106,8 @@ def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragm
 
 def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) -> Step:
     types = [scope.type_of(name, line) for name in variables]
-    _refuse_accumulation(tree, variables, line)
     check(tree, line, scope.declares)
-
-    def make(frame: Frame) -> Plan:
-        binding = Binding(scope, frame)
-        renderer = Renderer(binding, line)
-        sql, columns = selects.query(renderer, tree, None, converting(renderer, types))
-        return binding.plan(sql, renderer, columns)
-
-    planned = Planned(make)
+    planned, assign = (_row_by_row if _adds_up(tree, variables) else _last_row)(tree, variables, types, line, scope)
     is_bounded = all(type_.length != MAX for type_ in types)
     reads = _reads_a_table(tree)
 
@@ -125,10 +119,68 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
             frame.session.begin_implicitly()
         rows = plan.read_all(frame)
         frame.session.row_count = len(rows)
-        if rows:  # the last row wins; without rows the variables keep their values
-            frame.variables.update(zip(variables, rows[-1], strict=True))
+        assign(frame, rows)
 
     return plain(run)
+
+
+Assign = Callable[[Frame, Sequence[tuple[Any, ...]]], None]  # gives the variables their values from rows
+
+
+def _last_row(
+    tree: exp.Expr, variables: list[str], types: list[SqlType], line: int, scope: Scope
+) -> tuple[Planned, Assign]:
+    """The last row wins; without rows the variables keep their values."""
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        sql, columns = selects.query(renderer, tree, None, converting(renderer, types))
+        return binding.plan(sql, renderer, columns)
+
+    def assign(frame: Frame, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            frame.variables.update(zip(variables, rows[-1], strict=True))
+
+    return Planned(make), assign
+
+
+def _row_by_row(
+    tree: exp.Expr, variables: list[str], types: list[SqlType], line: int, scope: Scope
+) -> tuple[Planned, Assign]:
+    """Evaluate the items for each row, with variables in place of the columns in them. The manual leaves it open in
+    which order SQL Server takes the rows; here it is that of ORDER BY."""
+    if tree.args.get("distinct") is not None or any(item.find(exp.Query) for item in tree.expressions):
+        raise UnsupportedSyntax("DISTINCT or a subquery in a SELECT that adds up a variable over rows", line)
+    columns: list[exp.Expr] = []
+
+    def as_variable(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        columns.append(node)
+        return exp.Parameter(this=exp.Var(this=f"column {len(columns)}"))
+
+    items = [item.transform(as_variable) for item in tree.expressions]
+    names = [f"@column {number}" for number in range(1, len(columns) + 1)]
+    tree.set("expressions", columns or [exp.Literal.number(1)])
+    values: list[Evaluate] = []
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        sql, found = selects.query(renderer, tree, None)
+        scope.types.update({name: column.type for name, column in zip(names, found, strict=False)})
+        values[:] = [scalar(Expression(item, line), scope, type_) for item, type_ in zip(items, types, strict=True)]
+        return binding.plan(sql, renderer, found)
+
+    def assign(frame: Frame, rows: Sequence[tuple[Any, ...]]) -> None:
+        for row in rows:
+            turns.pause()
+            frame.variables.update(zip(names, row, strict=False))
+            for name, value in zip(variables, values, strict=True):
+                frame.variables[name] = value(frame)
+
+    return Planned(make), assign
 
 
 # -- cursors ---------------------------------------------------------------------------------------------------------

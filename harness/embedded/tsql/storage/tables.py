@@ -95,7 +95,7 @@ class Table:
     _has_keys: bool = field(default=False, init=False)  # beside the numbers of rows
 
     def __post_init__(self) -> None:
-        self.columns = [Column(d.name, d.type, d.nullable) for d in self.definitions]
+        self.columns = [Column(d.name, d.type, d.nullable, d.identity is not None) for d in self.definitions]
         places = [place for place, definition in enumerate(self.definitions) if definition.identity]
         self.identity = places[0] if places else None
         self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"

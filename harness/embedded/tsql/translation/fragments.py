@@ -29,6 +29,11 @@ class Fragment(NamedTuple):
     constant: Any = NOT_CONSTANT
     nullable: bool = True
     collation: str = ""  # of a COLLATE that has regard to case: BIN or CS
+    is_identity: bool = False  # an IDENTITY column itself
+
+
+def of_column(column: Column, sql: str) -> Fragment:
+    return Fragment(sql, column.type, nullable=column.nullable, is_identity=column.is_identity)
 
 
 def collation_of(*sides: Fragment) -> str:
@@ -84,7 +89,7 @@ class Names:
             source, column = found[0]
             if source.needed is not None:
                 source.needed.add(wanted)
-            return Fragment(f"{quoted(source.alias)}.{quoted(column.name)}", column.type, nullable=column.nullable)
+            return of_column(column, f"{quoted(source.alias)}.{quoted(column.name)}")
         if self.outer is not None:
             return self.outer.column(table, name)
         if table and not any(source.alias.lower() == table.lower() for source in self.sources):

@@ -19,6 +19,7 @@ from harness.embedded.tsql.translation.fragments import (
     Names,
     Source,
     common_type,
+    of_column,
 )
 from harness.embedded.tsql.translation.groups import check_groups, has_aggregate
 from harness.embedded.tsql.translation.renderer import Renderer, check_order, collate, grouped, guid_order
@@ -149,17 +150,13 @@ def _projection(
         if is_distinct and family(converted.type) == "text":
             sql += collate(converted)
         items.append(f"{sql} AS {quoted(name)}" if name else sql)
-        columns.append(_column(name, converted))
+        columns.append(Column(name, converted.type, converted.nullable, converted.is_identity))  # type: ignore[arg-type]
     return items, columns, {fragment.sql for _, fragment in fragments}
 
 
 def _all_columns(names: Names, table: str = "") -> list[tuple[str, Fragment]]:
     """The items that `*` or `table.*` stands for."""
-    return [(column.name, Fragment(sql, column.type, nullable=column.nullable)) for column, sql in names.star(table)]
-
-
-def _column(name: str, fragment: Fragment) -> Column:
-    return Column(name, fragment.type, fragment.nullable)  # type: ignore[arg-type]
+    return [(column.name, of_column(column, sql)) for column, sql in names.star(table)]
 
 
 def _output_name(item: exp.Expr) -> str:
