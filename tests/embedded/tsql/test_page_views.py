@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.runtime.tasks import MILLISECOND
+from harness.embedded.sqltypes import ResultSink
 from harness.embedded.tsql.instance.instance import Usage
 from tests.embedded.tsql.sides import Side, World
 
@@ -206,13 +207,8 @@ def test_a_session_shows_the_endpoint_it_connected_to(side):
     assert side.rows(text, administrator(side)) == [("Dedicated Admin Connection", 1)]
 
 
-class Discarded:
+class Discarded(ResultSink):
     """Discards the results of a session, but fails at an error."""
-
-    def columns(self, *_): ...
-    def rows(self, *_): ...
-    def done(self, *_, **__): ...
-    def database_changed(self, *_): ...
 
     def message(self, number, severity, state, text, procedure, line):  # noqa: PLR0917
         assert severity <= 10, text
