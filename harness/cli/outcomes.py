@@ -22,7 +22,8 @@ Exit codes:
        compare --fail-over found a slowdown
   2    a wrong option, name, setting or file; nothing has started
   3    this machine or a server lacks something: an ODBC driver, Java,
-       a permission, a free port, disk space, a writable folder
+       a permission, a free port, disk space, a writable folder;
+       a data folder that is damaged
   130  interrupted (Ctrl-C); what was measured is kept
 """
 

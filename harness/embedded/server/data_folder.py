@@ -25,6 +25,7 @@ from harness.embedded.store.disk import FolderDisk
 from harness.embedded.store.file_store import FileStore, Threads
 from harness.embedded.store.row_file import IDENTITY_BYTES, MARK, DamagedStore, UnreadableStore, checked
 from harness.failures import MachineFailure, UsageFailure
+from harness.units import counted
 
 KEY = "service_master_key"
 KEY_BYTES = 32
@@ -123,7 +124,7 @@ def verify(folder: Path) -> str:
             return f"{folder} holds no data"
         rows, mark = found
         count = sum(1 for _ in rows.rows())
-        lines = [f"{folder} is whole: {count:,} rows, {rows.number:,} commits, {mark.number:,} of them marked."]
+        lines = [f"{folder} is whole: {counted(count, 'row')}, {counted(rows.number, 'commit')}."]
         if mark.is_half_damaged:
             lines.append(HALF_MARK)
         if key is None:
