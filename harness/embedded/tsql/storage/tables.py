@@ -374,12 +374,15 @@ class Table:
 
     def fill(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         """Put the rows of a table that this one replaces; 1505 if two of them have the same new key."""
-        for row in rows:
-            try:
-                self.put(sqlite, [row])
-            except sqlite3.IntegrityError as error:
-                _, key, shown = self._violated(error, row[1:])
-                raise SqlServerError(1505, self.qualified_name, key, shown) from None
+        try:
+            self.put(sqlite, rows)
+        except sqlite3.IntegrityError:
+            for row in rows:
+                try:
+                    self.put(sqlite, [row])
+                except sqlite3.IntegrityError as error:
+                    _, key, shown = self._violated(error, row[1:])
+                    raise SqlServerError(1505, self.qualified_name, key, shown) from None
 
     def take_changes(self, tx: Transaction, other: Table) -> None:
         """Take over which rows a transaction has changed in the table that this one replaces."""
