@@ -15,7 +15,7 @@ CREATE LOGIN x WITH PASSWORD = N'secret';\t
 SELECT $(Name)
 GO
 """
-BAD_MODULE = "import time\nnow = time.time()\n" + "\n" * source_rules.LINES_MAX
+BAD_MODULE = "import time\nnow = time.time()\napp = Flask(__name__)\n" + "\n" * source_rules.LINES_MAX
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def tree(tmp_path, monkeypatch):
     [
         (source_rules.modules_that_are_too_long, ["more than 500"]),
         (source_rules.real_time_in_the_embedded_broker, ["time: take time"]),
+        (source_rules.pages_without_their_guard, ["without harness.load.page_guard"]),
         (source_rules.text_of_scripts, ["tabs"]),
         (source_rules.heads_of_scripts, ["names the variables"]),
         (source_rules.bodies_of_scripts, ["semicolon", "without OFF", "password"]),
