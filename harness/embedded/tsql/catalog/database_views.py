@@ -76,7 +76,7 @@ def _volumes(context: Context, database_id: Any, file_id: Any) -> Iterator[Simpl
 
 def _databases_seen(database: Database, guard: Guard) -> Sees:
     """ "The database to which the caller is connected can always be viewed", and so can master and tempdb; others
-    by their owner, or with ALTER ANY DATABASE or VIEW ANY DATABASE, which everybody has by default."""
+    by their owner, or with VIEW ANY DATABASE, which everybody has by default."""
     return lambda row: guard.sees_database(row.database) or row.database is database
 
 
@@ -156,7 +156,7 @@ VIEWS = [
         "master_files",
         "database_id        int NOT NULL      <- database.database_id" + FILE_COLUMNS,
         _master_files,
-        visible=on_server("CREATE ANY DATABASE", "ALTER ANY DATABASE", "VIEW ANY DEFINITION"),
+        visible=on_server("CREATE ANY DATABASE", "VIEW ANY DEFINITION"),
     ),
     View("database_files", FILE_COLUMNS, lambda context: _files(context, context.database), visible=everybody),
     View(

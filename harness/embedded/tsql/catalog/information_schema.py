@@ -224,14 +224,6 @@ VIEWS = [
         _nothing,
     ),
     _view(
-        "CHECK_CONSTRAINTS",
-        _CONSTRAINT
-        + """
-        CHECK_CLAUSE              nvarchar(4000)
-        """,
-        _nothing,
-    ),
-    _view(
         "ROUTINES",
         _SPECIFIC
         + """

@@ -1,4 +1,4 @@
-"""Logins, users, roles and their members; permissions that were granted or denied; certificates and keys.
+"""Logins, users and roles; permissions that were granted or denied; certificates and keys.
 
 Principal 1 is sa on the server and dbo in a database.
 """
@@ -26,7 +26,6 @@ from harness.embedded.tsql.permissions.rights import (
     SA_ID,
     SERVER,
     SERVER_ROLE_IDS,
-    SYSADMIN,
     Securable,
     sid_of,
 )
@@ -52,7 +51,7 @@ def _server_principals(context: Context) -> Iterator[Principal]:
 
 def _logins_seen(database: Database, guard: Guard) -> Sees:
     """ "Any login can see their own login name, the system logins, and the fixed server roles." """
-    return lambda row: row.type == "R" or row.principal_id == SA_ID or guard.sees_login(row.name, row.principal_id)
+    return lambda row: row.type == "R" or row.principal_id == SA_ID or guard.sees_login(row.name)
 
 
 def owner_sid(database: Database, instance: Instance) -> bytes:
@@ -81,48 +80,11 @@ def _users_seen(database: Database, guard: Guard) -> Sees:
     return lambda row: row.name in fixed or guard.sees_user(database, row.name, row.principal_id)
 
 
-class Member(NamedTuple):
-    role_principal_id: int
-    member_principal_id: int
-    member: str  # its name
-
-
-def _server_members(context: Context) -> Iterator[Member]:
-    yield Member(SERVER_ROLE_IDS[SYSADMIN], SA_ID, SA)
-    for role, member in context.instance.grants.members(SERVER):
-        login = context.engine.logins.get(member)
-        if login is not None and role in SERVER_ROLE_IDS:
-            yield Member(SERVER_ROLE_IDS[role], login.principal_id, login.name)
-
-
-def _database_members(context: Context) -> Iterator[Member]:
-    yield Member(DATABASE_ROLE_IDS["db_owner"], DBO_ID, DBO)
-    for role, member in context.instance.grants.members(context.database.database_id):
-        user = context.database.catalog.principals.users.get(member)
-        number = FIXED_USER_IDS.get(member) if user is None else user.principal_id
-        if number is not None and role in DATABASE_ROLE_IDS:
-            yield Member(DATABASE_ROLE_IDS[role], number, member)
-
-
-def _server_members_seen(database: Database, guard: Guard) -> Sees:
-    """ "Logins can view their own server role membership"; others with VIEW ANY DEFINITION."""
-    return lambda row: guard.sees_login(row.member, row.member_principal_id)
-
-
-def _members_seen(database: Database, guard: Guard) -> Sees:
-    """ "Any user can view their own role membership. To view other role memberships requires [...] VIEW DEFINITION on
-    the database." """
-    sees_all = guard.allows(database, "DATABASE", 0, "VIEW DEFINITION")
-    own = guard.database_principals(database)[:1]
-    return lambda row: sees_all or row.member.lower() in own
-
-
 # -- permissions -------------------------------------------------------------------------------------------------------
 
 # class and class_desc of each class of securable
 CLASSES = {
     "SERVER": (100, "SERVER"),
-    "LOGIN": (101, "SERVER_PRINCIPAL"),
     "ENDPOINT": (105, "ENDPOINT"),
     "DATABASE": (0, "DATABASE"),
     "OBJECT": (1, "OBJECT_OR_COLUMN"),
@@ -136,31 +98,6 @@ CLASSES = {
     "CERTIFICATE": (25, "CERTIFICATE"),
 }
 STATES = {rights.GRANT: "G", rights.GRANT_WITH_GRANT_OPTION: "W", rights.DENY: "D"}
-# Column `type`; NULL for permissions that are missing here.
-TYPES = {
-    "ALTER": "AL",
-    "ALTER ANY LOGIN": "ALLG",
-    "CONNECT": "CO",
-    "CONNECT SQL": "COSQ",
-    "CONTROL": "CL",
-    "CONTROL SERVER": "CL",
-    "CREATE ANY DATABASE": "CRDB",
-    "CREATE ENDPOINT": "CRHE",
-    "DELETE": "DL",
-    "EXECUTE": "EX",
-    "IMPERSONATE": "IM",
-    "INSERT": "IN",
-    "RECEIVE": "RC",
-    "REFERENCES": "RF",
-    "SELECT": "SL",
-    "SEND": "SN",
-    "TAKE OWNERSHIP": "TO",
-    "UPDATE": "UP",
-    "VIEW ANY DATABASE": "VWDB",
-    "VIEW ANY DEFINITION": "VWAD",
-    "VIEW DEFINITION": "VW",
-    "VIEW SERVER STATE": "VWSS",
-}
 
 
 class Permission(NamedTuple):
@@ -203,7 +140,6 @@ def _permissions_seen(database: Database, guard: Guard) -> Sees:
 
 def _database_permissions(context: Context) -> Iterator[Permission]:
     database = context.database
-    existing = _existing(context)
     whole = Securable(database.database_id, "DATABASE", 0)
     yield Permission(whole, "CONNECT", DBO_ID, DBO)
     for user in database.catalog.principals.users.values():
@@ -212,32 +148,8 @@ def _database_permissions(context: Context) -> Iterator[Permission]:
     for each in context.instance.grants.permissions(database.database_id):
         known_user = database.catalog.principals.users.get(each.grantee)
         grantee = roles.get(each.grantee) if known_user is None else known_user.principal_id
-        if grantee is not None and each.securable[1:] in existing:
+        if grantee is not None:
             yield Permission(each.securable, each.permission, grantee, each.grantee, each.state)
-
-
-def _existing(context: Context) -> set[tuple[str, int]]:
-    """The securables that exist. Permissions on dropped ones are not shown."""
-    database, instance = context.database, context.instance
-    objects: list[Any] = [*instance.tables.values(), *instance.procedures.values()]
-    principals = database.catalog.principals
-    return {
-        ("DATABASE", 0),
-        ("SCHEMA", 1),
-        ("USER", DBO_ID),
-        *(("OBJECT", one.object_id) for one in objects if one.database_id == database.database_id),
-        *(("OBJECT", one.object_id) for one in database.catalog.queues.values()),
-        *(("SERVICE", one.service_id) for one in database.catalog.services.values()),
-        *(("CONTRACT", one.service_contract_id) for one in database.catalog.contracts.values()),
-        *(("MESSAGE TYPE", one.message_type_id) for one in database.catalog.message_types.values()),
-        *(("ROUTE", one.route_id) for one in database.catalog.routes.values()),
-        *(
-            ("REMOTE SERVICE BINDING", one.remote_service_binding_id)
-            for one in database.catalog.remote_service_bindings.values()
-        ),
-        *(("CERTIFICATE", one.certificate_id) for one in principals.certificates.values()),
-        *(("USER", one.principal_id) for one in principals.users.values()),
-    }
 
 
 # -- views -------------------------------------------------------------------------------------------------------------
@@ -264,7 +176,6 @@ PERMISSION_COLUMNS = """
         minor_id              int NOT NULL      = 0
         grantee_principal_id  int NOT NULL
         grantor_principal_id  int NOT NULL      = 1
-        type                  char(4)
         permission_name       nvarchar(128)     <- permission
         state                 char(1) NOT NULL
         state_desc            nvarchar(60)
@@ -272,14 +183,8 @@ PERMISSION_COLUMNS = """
 PERMISSION_VALUES: dict[str, Any] = {
     "class": lambda one: CLASSES[one.securable.securable_class][0],
     "class_desc": lambda one: CLASSES[one.securable.securable_class][1],
-    "type": lambda one: TYPES.get(one.permission),
     "state": lambda one: STATES[one.state_desc],
 }
-MEMBER_COLUMNS = """
-        role_principal_id    int NOT NULL
-        member_principal_id  int NOT NULL
-        """
-
 VIEWS = [
     View(
         "server_principals",
@@ -297,7 +202,6 @@ VIEWS = [
         default_database_name=lambda one: "master" if one.type == "S" else None,
         visible=_logins_seen,
     ),
-    View("server_role_members", MEMBER_COLUMNS, _server_members, visible=_server_members_seen),
     View(
         "database_principals",
         """
@@ -313,7 +217,6 @@ VIEWS = [
         default_schema_name=lambda one: "dbo" if one.type == "S" else None,
         visible=_users_seen,
     ),
-    View("database_role_members", MEMBER_COLUMNS, _database_members, visible=_members_seen),
     View(
         "server_permissions",
         PERMISSION_COLUMNS,

@@ -106,12 +106,9 @@ VIEW_COLUMNS = (
 
 VIEWS = [
     View("all_objects", OBJECT_COLUMNS, _all_objects, visible=of_object()),
-    View("system_objects", OBJECT_COLUMNS, system_views, visible=everybody),
     View("views", VIEW_COLUMNS, _nothing, visible=everybody),
-    View("all_views", VIEW_COLUMNS, system_views, visible=everybody),
     View("system_views", VIEW_COLUMNS, system_views, visible=everybody),
     column_view("all_columns", "", all_columns),
-    column_view("system_columns", "", _system_columns),
     View("sequences", OBJECT_COLUMNS, _nothing, since=2012, visible=everybody),
     View(
         "synonyms",

@@ -13,7 +13,6 @@ from harness.embedded.tsql.permissions.guard import THE_SERVER, object_of
 from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLES,
     DBO_ID,
-    SA_ID,
     SCHEMA_DBO,
     SERVER,
     SERVER_ROLE_IDS,
@@ -56,13 +55,6 @@ def _user(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     return Securable(frame.database.database_id, "USER", user.principal_id if user is not None else DBO_ID)
 
 
-def _login(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
-    login = frame.instance.engine.logins.get(parts[-1].lower())
-    if login is None and parts[-1].lower() != "sa":
-        return None
-    return Securable(SERVER, "LOGIN", login.principal_id if login is not None else SA_ID)
-
-
 def _endpoint(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     endpoint = frame.instance.engine.link.endpoint
     if endpoint is None or endpoint.name.lower() != parts[-1].lower():
@@ -88,7 +80,6 @@ def _certificate(frame: NameContext, parts: tuple[str, ...]) -> Securable | None
 FINDERS: dict[str, Callable[[NameContext, tuple[str, ...]], Securable | None]] = {
     "SERVER": lambda frame, parts: THE_SERVER,
     "ENDPOINT": _endpoint,
-    "LOGIN": _login,
     "DATABASE": _database,
     "SCHEMA": _schema,
     "OBJECT": _object,

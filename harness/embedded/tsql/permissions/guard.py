@@ -136,7 +136,7 @@ class Guard:
         for user in database.catalog.principals.users.values():
             if user.login is not None and user.login.lower() == login.lower():
                 return user.name
-        if database.name in WITH_GUEST or self.allows_on_server("CONNECT ANY DATABASE"):
+        if database.name in WITH_GUEST:
             return "guest"
         return None
 
@@ -215,11 +215,11 @@ class Guard:
             answer = self._answers[key] = any(held)
         return answer
 
-    def sees_login(self, name: str, principal_id: int) -> bool:
+    def sees_login(self, name: str) -> bool:
         """Whether it sees a login: "Any login can see their own login name"."""
         if name.lower() == self.login.lower():
             return True
-        return any(self.allows_on_server(permission, "LOGIN", principal_id) for permission in sorted(VALID["LOGIN"]))
+        return self.allows_on_server("ALTER ANY LOGIN") or self.allows_on_server("VIEW ANY DEFINITION")
 
     def sees_user(self, database: Database, name: str, principal_id: int) -> bool:
         """Whether it sees a user of a database: "Any user can see their own user name"."""

@@ -69,10 +69,6 @@ class Grants:
     def is_member(self, database_id: int, role: str, member: str) -> bool:
         return (MEMBER, database_id, role, member) in self._rows
 
-    def members(self, database_id: int) -> Iterator[tuple[str, str]]:
-        """Pairs of a role and a member of it."""
-        return ((str(key[2]), str(key[3])) for key in self._of(MEMBER, database_id))
-
     def permissions(self, database_id: int) -> Iterator[Permission]:
         for key in self._of(PERMISSION, database_id):
             _, database, class_, identifier, permission, grantee = key
@@ -154,14 +150,9 @@ FIXED_USER_IDS = {"public": 0, DBO: DBO_ID, "guest": 2, "sys": 4}
 SERVER_ROLE_IDS = {
     "public": 2,
     SYSADMIN: 3,
-    "securityadmin": 4,
-    "serveradmin": 5,
-    "dbcreator": 9,
 }
 DATABASE_ROLE_IDS = {
     "db_owner": 16384,
-    "db_ddladmin": 16387,
-    "db_backupoperator": 16389,
     "db_datareader": 16390,
     "db_datawriter": 16391,
 }
@@ -174,19 +165,10 @@ def words(text: str) -> frozenset[str]:
 
 # The permissions of each fixed role on the server or on the whole database. Members of sysadmin are never checked.
 SERVER_ROLES = {
-    "securityadmin": words("ALTER ANY LOGIN"),
-    "serveradmin": words("ALTER ANY ENDPOINT, ALTER SERVER STATE, ALTER SETTINGS, VIEW SERVER STATE"),
-    "dbcreator": words("ALTER ANY DATABASE, CREATE ANY DATABASE"),
     "public": words("VIEW ANY DATABASE"),
 }
 DATABASE_ROLES = {
     "db_owner": words("CONTROL"),
-    "db_ddladmin": words(
-        """ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING, ALTER ANY ROUTE,
-        ALTER ANY SCHEMA, ALTER ANY SERVICE, CREATE CONTRACT, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
-        CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SERVICE, CREATE TABLE, REFERENCES"""
-    ),
-    "db_backupoperator": words("CHECKPOINT"),
     "db_datareader": words("SELECT"),
     "db_datawriter": words("DELETE, INSERT, UPDATE"),
     "public": frozenset[str](),
@@ -201,24 +183,21 @@ def sid_of(principal_id: int) -> bytes:
 SCHEMA_DBO = 1  # the schema of every user object
 
 _ON_SERVER = words(
-    """ALTER ANY DATABASE, ALTER ANY ENDPOINT, ALTER ANY LOGIN, ALTER SERVER STATE, ALTER SETTINGS, ALTER TRACE,
-    CONNECT ANY DATABASE, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT, CREATE LOGIN,
+    """ALTER ANY LOGIN, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT, CREATE LOGIN,
     VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW ANY ERROR LOG, VIEW SERVER PERFORMANCE STATE,
     VIEW SERVER SECURITY STATE, VIEW SERVER STATE"""
 )
 _ON_DATABASE = words(
-    """ALTER, ALTER ANY CERTIFICATE, ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING,
-    ALTER ANY ROUTE, ALTER ANY SCHEMA, ALTER ANY SERVICE, ALTER ANY USER, CHECKPOINT, CONNECT, CONTROL,
-    CREATE CERTIFICATE, CREATE CONTRACT, CREATE DATABASE, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
-    CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SERVICE, CREATE TABLE, DELETE, EXECUTE, INSERT, REFERENCES,
-    SELECT, TAKE OWNERSHIP, UPDATE, VIEW DATABASE PERFORMANCE STATE, VIEW DATABASE STATE, VIEW DEFINITION"""
+    """ALTER, ALTER ANY USER, CONNECT, CONTROL, CREATE CERTIFICATE, CREATE CONTRACT, CREATE DATABASE,
+    CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE, CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SERVICE,
+    CREATE TABLE, DELETE, EXECUTE, INSERT, REFERENCES, SELECT, TAKE OWNERSHIP, UPDATE,
+    VIEW DATABASE PERFORMANCE STATE, VIEW DATABASE STATE, VIEW DEFINITION"""
 )
 _COMMON = words("ALTER, CONTROL, TAKE OWNERSHIP, VIEW DEFINITION")
-# The permissions that can be granted on each class of securable.
+# The permissions that can be granted on each class of securable. A check may ask for another one: CONTROL implies it.
 VALID: dict[str, frozenset[str]] = {
     "SERVER": _ON_SERVER,
     "ENDPOINT": _COMMON | {"CONNECT"},
-    "LOGIN": words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
     "DATABASE": _ON_DATABASE,
     "SCHEMA": _COMMON | words("DELETE, EXECUTE, INSERT, REFERENCES, SELECT, UPDATE"),
     "OBJECT": _COMMON | words("DELETE, EXECUTE, INSERT, RECEIVE, REFERENCES, SELECT, UPDATE"),
@@ -241,27 +220,19 @@ _OF_THE_DATABASE = ("SERVICE", "CONTRACT", "MESSAGE TYPE", "CERTIFICATE", "ROUTE
 _DATA = ("SELECT", "INSERT", "UPDATE", "DELETE", "EXECUTE", "REFERENCES", "VIEW DEFINITION")
 # (class, permission) -> other permissions that imply it, on the same securable or on one that contains it
 _IMPLIED_BY: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
-    ("SERVER", "CREATE ENDPOINT"): (("SERVER", "ALTER ANY ENDPOINT"),),
     ("SERVER", "CREATE LOGIN"): (("SERVER", "ALTER ANY LOGIN"),),
-    ("SERVER", "CREATE ANY DATABASE"): (("SERVER", "ALTER ANY DATABASE"),),
-    ("SERVER", "VIEW ANY DATABASE"): (("SERVER", "ALTER ANY DATABASE"), ("SERVER", "VIEW ANY DEFINITION")),
-    ("SERVER", "VIEW SERVER STATE"): (("SERVER", "ALTER SERVER STATE"),),
+    ("SERVER", "VIEW ANY DATABASE"): (("SERVER", "VIEW ANY DEFINITION"),),
     ("SERVER", "VIEW SERVER PERFORMANCE STATE"): (("SERVER", "VIEW SERVER STATE"),),
     ("SERVER", "VIEW SERVER SECURITY STATE"): (("SERVER", "VIEW SERVER STATE"),),
-    ("ENDPOINT", "ALTER"): (("SERVER", "ALTER ANY ENDPOINT"),),
     ("ENDPOINT", "VIEW DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
-    ("LOGIN", "ALTER"): (("SERVER", "ALTER ANY LOGIN"),),
-    ("LOGIN", "VIEW DEFINITION"): (("LOGIN", "ALTER"), ("SERVER", "VIEW ANY DEFINITION")),
-    ("DATABASE", "ALTER"): (("SERVER", "ALTER ANY DATABASE"),),
     ("DATABASE", "CREATE DATABASE"): (("SERVER", "CREATE ANY DATABASE"),),
-    ("DATABASE", "CONNECT"): (("SERVER", "CONNECT ANY DATABASE"),),
     ("DATABASE", "VIEW DATABASE STATE"): (("SERVER", "VIEW SERVER STATE"),),
     ("DATABASE", "VIEW DATABASE PERFORMANCE STATE"): (
         ("DATABASE", "VIEW DATABASE STATE"),
         ("SERVER", "VIEW SERVER PERFORMANCE STATE"),
     ),
     ("DATABASE", "VIEW DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
-    ("SCHEMA", "ALTER"): (("DATABASE", "ALTER ANY SCHEMA"),),
+    ("SCHEMA", "ALTER"): (("DATABASE", "ALTER"),),
     ("OBJECT", "ALTER"): (("SCHEMA", "ALTER"),),
     ("OBJECT", "SELECT"): (("OBJECT", "RECEIVE"), ("SCHEMA", "SELECT")),
 }
@@ -293,7 +264,7 @@ def _directly(class_: str, permission: str) -> Iterator[tuple[str, str]]:
         yield "DATABASE", "ALTER"
     elif class_ in _OF_THE_DATABASE:
         if permission == "ALTER":
-            yield "DATABASE", f"ALTER ANY {class_}"
+            yield "DATABASE", "ALTER ANY USER" if class_ == "USER" else "ALTER"
         elif permission in ("VIEW DEFINITION", "REFERENCES"):
             yield "DATABASE", permission
     if permission == "CONTROL":

@@ -200,6 +200,7 @@ def register_drop(
 ) -> None:
     """Register `DROP kind [ IF EXISTS ] name [ , ... ]`; IF EXISTS needs `exists`, more than one name `several`."""
     needed = check or (lambda name: on_object("drop", kind, name))
+    class_ = "OBJECT" if in_schema else kind
 
     def parse(parser: Parser) -> Definition:
         tokens = parser.tokens
@@ -217,7 +218,10 @@ def register_drop(
         def work(frame: Frame, tx: Transaction) -> None:
             for name in names:
                 if exists is None or not if_exists or exists(frame, name):
+                    securable = securables.find(frame, class_, name) if class_ in securables.FINDERS else None
                     drop(frame, tx, name)
+                    if securable is not None:
+                        frame.instance.grants.forget_securable(tx, securable)
 
         return Definition(parser.line, check_all, work)
 

@@ -8,7 +8,6 @@ from harness.embedded.broker import ddl_principals
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
-from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SYSADMIN
 from harness.embedded.tsql.session.session import Frame
@@ -81,8 +80,7 @@ def _on_login(verb: str, name: str) -> Check:
     def check(frame: Frame, guard: Guard) -> None:
         key = name.lower()
         is_sysadmin = key == "sa" or frame.instance.grants.is_member(SERVER, SYSADMIN, key)
-        found = securables.find(frame, "LOGIN", (name,))
-        if is_sysadmin or (found is not None and not guard.allows_on_server("ALTER", *found[1:])):
+        if is_sysadmin or not guard.allows_on_server("ALTER ANY LOGIN"):
             raise SqlServerError(15151, verb, "login", name)
 
     return check

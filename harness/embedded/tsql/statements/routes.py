@@ -14,7 +14,6 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting
 from harness.embedded.tsql.statements.definitions import (
     Definition,
-    ObjectName,
     Options,
     authorization,
     creating,
@@ -236,16 +235,9 @@ def compile_endpoint(node: EndpointDefinition, scope: Scope) -> Step:
     return waiting(run)
 
 
-def _drop_endpoint(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-    link = frame.instance.engine.link
-    if link.endpoint is not None:
-        frame.instance.grants.forget_securable(tx, Securable(SERVER, "ENDPOINT", link.endpoint.endpoint_id))
-    ddl_network.drop_endpoint(tx, link, name[0])
-
-
 register_drop(
     "ENDPOINT",
-    _drop_endpoint,
+    lambda frame, tx, name: ddl_network.drop_endpoint(tx, frame.instance.engine.link, name[0]),
     lambda name: on_object("drop", "ENDPOINT", name, "CONTROL"),
     exists=lambda frame, name: frame.instance.engine.link.endpoint,
 )

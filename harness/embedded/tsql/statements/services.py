@@ -9,6 +9,7 @@ from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
@@ -226,7 +227,10 @@ def drop_queue(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         database, schema, queue = frame.instance.located(name, frame.database)
+        found = securables.find(frame, "OBJECT", name)
         dropped = ddl_services.drop_queue(tx, database.catalog, schema, queue)
+        if found is not None:
+            frame.instance.grants.forget_securable(tx, found)
         return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
 
     return Definition(parser.line, dropping_from_schema("queue", name), work)

@@ -15,7 +15,6 @@ from harness.embedded.tsql.translation.functions import (
     date_functions,
     date_parts,
     metadata_functions,
-    number_functions,
     scalar_functions,
     system_functions,
     text_functions,
@@ -24,7 +23,7 @@ from harness.embedded.tsql.translation.functions.kinds import Functions
 from harness.embedded.tsql.translation.renderer import Renderer, grouped
 
 FAMILIES = (
-    *(date_functions, date_parts, metadata_functions, number_functions, scalar_functions, system_functions),
+    *(date_functions, date_parts, metadata_functions, scalar_functions, system_functions),
     text_functions,
 )
 FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}

@@ -28,9 +28,7 @@ from harness.embedded.tsql.permissions.rights import (
     FIXED_USER_IDS,
     SA,
     SA_ID,
-    SERVER,
     SERVER_ROLE_IDS,
-    SYSADMIN,
     VALID,
     Securable,
     sid_of,
@@ -150,11 +148,6 @@ def col_name(frame: Frame, identifier: Any, number: Any) -> str | None:
     if not isinstance(table, Table) or number is None or not 1 <= number <= len(table.columns):
         return None
     return str(table.columns[number - 1].name)
-
-
-def type_name(frame: Frame, identifier: Any) -> str | None:
-    """TYPE_NAME ( type_id )"""
-    return next((type_.name for type_ in data_types.TYPES.values() if type_.id == identifier), None)
 
 
 def column_property(frame: Frame, identifier: Any, column: Any, what: Any) -> int | None:
@@ -279,35 +272,14 @@ def _securable_name(kind: str, name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def is_srvrolemember(frame: Frame, role: Any, login: Any = None) -> int | None:
-    """IS_SRVROLEMEMBER ( 'role' [ , 'login' ] ); NULL if the role or login is unknown."""
+def is_srvrolemember(frame: Frame, role: Any) -> int | None:
+    """IS_SRVROLEMEMBER ( 'role' ); NULL if the role is unknown."""
     name = str(role).lower()
     if name not in SERVER_ROLE_IDS:
         return None
-    if login is None:
-        if frame.session.guard is None:
-            return 1  # a sysadmin counts as a member of every role
-        return int(name in frame.session.guard.server_principals())
-    member = str(login).lower()
-    if member != SA and not _sees_login(frame, frame.instance.engine.logins.get(member)):
-        return None
-    grants = frame.instance.grants
-    is_sysadmin = member == SA or grants.is_member(SERVER, SYSADMIN, member)
-    return int(is_sysadmin or name == "public" or grants.is_member(SERVER, name, member))
-
-
-def is_rolemember(frame: Frame, role: Any, user: Any = None) -> int | None:
-    """IS_ROLEMEMBER ( 'role' [ , 'user' ] ); NULL if the role or user is unknown."""
-    name = str(role).lower()
-    if name not in DATABASE_ROLES:
-        return None
-    if user is None:
-        return is_member(frame, role)
-    member = str(user).lower()
-    if member != DBO and not _sees_user(frame, frame.database.catalog.principals.users.get(member)):
-        return None
-    is_it = name == "public" or frame.instance.grants.is_member(frame.database.database_id, name, member)
-    return int(is_it or (member == DBO and name == "db_owner"))
+    if frame.session.guard is None:
+        return 1  # a sysadmin counts as a member of every role
+    return int(name in frame.session.guard.server_principals())
 
 
 def is_member(frame: Frame, role: Any) -> int | None:
@@ -379,7 +351,7 @@ def user_name(frame: Frame, identifier: Any = None) -> str | None:
 
 def _sees_login(frame: Frame, login: Login | None) -> bool:
     guard = frame.session.guard
-    return login is not None and (guard is None or guard.sees_login(login.name, login.principal_id))
+    return login is not None and (guard is None or guard.sees_login(login.name))
 
 
 def _sees_user(frame: Frame, user: User | None) -> bool:
@@ -401,7 +373,6 @@ FUNCTIONS: Functions = {
     "FILEPROPERTY": in_session(file_property, INT),
     "HAS_PERMS_BY_NAME": in_session(has_perms_by_name, INT),
     "IS_MEMBER": in_session(is_member, INT),
-    "IS_ROLEMEMBER": in_session(is_rolemember, INT),
     "IS_SRVROLEMEMBER": in_session(is_srvrolemember, INT),
     "OBJECTPROPERTY": in_session(object_property, INT),
     "OBJECT_DEFINITION": in_session(object_definition, NVARCHAR_MAX),
@@ -416,7 +387,6 @@ FUNCTIONS: Functions = {
         of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),
     "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
-    "TYPE_NAME": in_session(type_name, SYSNAME),
     "USER": of_frame("@user", SYSNAME, current_user),
     "USER_ID": in_session(user_id, INT),
     "USER_NAME": in_session(user_name, SYSNAME),

@@ -1,4 +1,4 @@
-"""Functions of text, those that choose between values, and aggregates."""
+"""ABS, functions of text, those that choose between values, and aggregates."""
 
 from __future__ import annotations
 
@@ -143,6 +143,26 @@ def _concat(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(sql, SqlType(name, length=length), nullable=False)
 
 
+def _type_of_abs(type_: SqlType | None) -> SqlType:
+    """ "Expression: tinyint, smallint, int: int; bigint; decimal and numeric; money; float, real: float" """
+    kind = family(type_)
+    if type_ is None or kind in ("text", "float"):
+        return FLOAT
+    if kind not in ("integer", "decimal") or type_.name == "bit":
+        raise SqlServerError(8116, type_.name, "abs")
+    return INT if kind == "integer" and type_.name != "bigint" else type_
+
+
+def _abs(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`ABS ( number )`; "ABS(-2147483648)" is an overflow of int."""
+    [value] = arguments
+    type_ = _type_of_abs(value.type)
+    if family(value.type) == "text":
+        value = renderer.cast(value, FLOAT)
+    sql = f"abs({value.sql})"
+    return Fragment(in_range(renderer, sql, type_) if family(type_) == "integer" else sql, type_)
+
+
 def _location(place: bytes) -> str:
     """Format a %%physloc%% as `(file:page:slot)`."""
     page, file, slot = (int.from_bytes(part, "little") for part in (place[:4], place[4:6], place[6:8]))
@@ -257,6 +277,7 @@ def _row_number(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 FUNCTIONS: Functions = {
+    "ABS": Function(1, 1, _abs),
     "AVG": Function(1, 1, _avg),
     "COALESCE": Function(1, 64, _coalesce),
     "CONCAT": Function(2, 254, _concat),
