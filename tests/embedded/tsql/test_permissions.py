@@ -289,7 +289,7 @@ def test_functions_show_the_permissions_that_are_checked(side):
 
 def test_views_show_grants_until_their_securable_is_dropped(side):
     side.run("GRANT EXECUTE ON OBJECT::dbo.read_t TO ann; DENY SELECT ON SCHEMA::dbo TO public;")
-    side.run("GRANT SEND ON SERVICE::s TO ann WITH GRANT OPTION;")
+    side.run("GRANT SEND ON SERVICE::s TO ann;")
     granted = """
         SELECT p.class_desc, p.permission_name, p.state_desc, g.name
         FROM sys.database_permissions AS p
@@ -299,7 +299,7 @@ def test_views_show_grants_until_their_securable_is_dropped(side):
     assert side.rows(granted) == [
         ("OBJECT_OR_COLUMN", "EXECUTE", "GRANT", "ann"),
         ("SCHEMA", "SELECT", "DENY", "public"),
-        ("SERVICE", "SEND", "GRANT_WITH_GRANT_OPTION", "ann"),
+        ("SERVICE", "SEND", "GRANT", "ann"),
     ]
     side.run("BEGIN TRANSACTION; DROP SERVICE s; DROP QUEUE dbo.q; DROP PROCEDURE dbo.read_t; ROLLBACK;")
     assert len(side.rows(granted)) == 3

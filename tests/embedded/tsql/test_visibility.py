@@ -181,7 +181,7 @@ NAMED = [
     "CREATE TABLE priv.dbo.{name} (a int)",
     "RECEIVE * FROM priv.dbo.{name}",
     "EXEC priv.dbo.{name}",
-    "SELECT HAS_PERMS_BY_NAME('priv.dbo.{name}', 'OBJECT', 'ANY')",
+    "SELECT HAS_PERMS_BY_NAME('priv.dbo.{name}', 'OBJECT', 'SELECT')",
     "GRANT SELECT ON priv.dbo.{name} TO public",
     "CREATE QUEUE dbo.taken WITH ACTIVATION (PROCEDURE_NAME = priv.dbo.{name}, MAX_QUEUE_READERS = 1, EXECUTE AS SELF)",
 ]

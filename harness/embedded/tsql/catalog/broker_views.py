@@ -196,15 +196,6 @@ VIEWS = [
         visible=securable("SERVICE", "service_id"),
     ),
     View(
-        "message_type_xml_schema_collection_usages",
-        """
-        message_type_id    int NOT NULL
-        xml_collection_id  int NOT NULL
-        """,
-        lambda context: [],
-        visible=everybody,
-    ),
-    View(
         "routes",
         """
         name                 sysname NOT NULL  <- item.name

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from harness.embedded.tsql.catalog.object_views import queue_row
 from harness.embedded.tsql.catalog.view import Context, View
-from harness.embedded.tsql.catalog.visibility import everybody, of_object
+from harness.embedded.tsql.catalog.visibility import of_object
 from harness.embedded.tsql.permissions.rights import SA_ID, sid_of
 
 EVENT_TYPES = {"BROKER_QUEUE_DISABLED": 160, "QUEUE_ACTIVATION": 173}  # of sys.event_notification_event_types
@@ -50,24 +50,6 @@ VIEWS = [
         """,
         _notifications,
         visible=of_object("item"),
-    ),
-    View(
-        "server_event_notifications",
-        """
-        name               sysname NOT NULL
-        object_id          int NOT NULL
-        parent_class       tinyint NOT NULL
-        parent_class_desc  nvarchar(60)
-        parent_id          int NOT NULL
-        create_date        datetime NOT NULL
-        modify_date        datetime NOT NULL
-        service_name       nvarchar(256)
-        broker_instance    nvarchar(128)
-        creator_sid        varbinary(85)
-        principal_id       int
-        """,
-        lambda context: [],
-        visible=everybody,
     ),
     View(
         "events",

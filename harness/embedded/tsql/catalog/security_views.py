@@ -97,7 +97,6 @@ CLASSES = {
     "ROUTE": (19, "ROUTE"),
     "CERTIFICATE": (25, "CERTIFICATE"),
 }
-STATES = {rights.GRANT: "G", rights.GRANT_WITH_GRANT_OPTION: "W", rights.DENY: "D"}
 
 
 class Permission(NamedTuple):
@@ -183,7 +182,7 @@ PERMISSION_COLUMNS = """
 PERMISSION_VALUES: dict[str, Any] = {
     "class": lambda one: CLASSES[one.securable.securable_class][0],
     "class_desc": lambda one: CLASSES[one.securable.securable_class][1],
-    "state": lambda one: STATES[one.state_desc],
+    "state": lambda one: one.state_desc[0],
 }
 VIEWS = [
     View(

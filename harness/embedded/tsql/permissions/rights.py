@@ -21,7 +21,7 @@ GRANTS_CATALOG = "tsql.grants"
 SERVER = 0  # stands for a database_id: principals and securables of the server
 
 PERMISSION, MEMBER, OWNER = "permission", "member", "owner"
-GRANT, GRANT_WITH_GRANT_OPTION, DENY = "GRANT", "GRANT_WITH_GRANT_OPTION", "DENY"
+GRANT, DENY = "GRANT", "DENY"
 
 # (PERMISSION, database_id, class, id, permission, grantee), (MEMBER, database_id, role, member) or
 # (OWNER, database_id, class, id); principals in lower case

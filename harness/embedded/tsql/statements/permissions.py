@@ -11,7 +11,6 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.permissions.guard import THE_SERVER, Guard, of_login
 from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SERVER_ROLE_IDS, VALID, Securable
 from harness.embedded.tsql.session.session import Frame, Session
@@ -49,7 +48,6 @@ class _Permission(NamedTuple):
     verb: str  # GRANT, DENY, REVOKE
     securable_class: str  # ENDPOINT, SERVICE, OBJECT, ...; "" for the database or the server
     securable: ObjectName
-    with_grant_option: bool
 
 
 @define("GRANT|DENY|REVOKE")
@@ -72,12 +70,11 @@ def permission(parser: Parser) -> Definition:
     securable_class, securable = _parse_securable(tokens) if tokens.accept("ON") else ("", ())
     tokens.choose("TO", "FROM")
     grantees = tokens.comma_separated(tokens.name)
-    with_grant_option = verb == "GRANT" and tokens.accept("WITH", "GRANT")
-    if with_grant_option:
-        tokens.expect("OPTION")
-    elif verb in ("DENY", "REVOKE"):
+    if verb == "GRANT" and tokens.accept("WITH", "GRANT"):
+        tokens.unsupported("GRANT ... WITH GRANT OPTION")
+    if verb in ("DENY", "REVOKE"):
         tokens.accept("CASCADE")
-    given = _Permission(parser.line, verb, securable_class, securable, with_grant_option)
+    given = _Permission(parser.line, verb, securable_class, securable)
 
     def work(frame: Frame, tx: Transaction) -> None:
         for name in permissions:
@@ -96,8 +93,7 @@ def _permit(frame: Frame, tx: Transaction, given: _Permission, name: str, grante
     of_server = securable.database_id == SERVER
     if of_server and frame.database.name != "master":
         raise SqlServerError(4621)
-    granted = rights.GRANT_WITH_GRANT_OPTION if given.with_grant_option else rights.GRANT
-    state = {"REVOKE": None, "DENY": rights.DENY, "GRANT": granted}[given.verb]
+    state = None if given.verb == "REVOKE" else given.verb
     for each in grantees:
         grantee = securables.principal(frame, each, of_server=of_server)
         frame.instance.grants.set_permission(tx, securable, name, grantee, state)

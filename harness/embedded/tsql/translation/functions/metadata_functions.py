@@ -204,17 +204,15 @@ def file_property(frame: Frame, name: Any, what: Any) -> int | None:
 
 # -- logins and users --------------------------------------------------------------------------------------------------
 
-ANY = "ANY"
-
 
 def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any) -> int | None:
     """HAS_PERMS_BY_NAME ( securable, securable_class, permission ); NULL for invalid arguments.
 
-    Without a class the securable is the server. ANY means at least one permission.
+    Without a class the securable is the server.
     """
     kind = "SERVER" if class_ is None else str(class_).upper()
     wanted = str(permission or "").upper()
-    if kind not in VALID or (wanted != ANY and wanted not in VALID[kind]) or (securable is None) != (kind == "SERVER"):
+    if kind not in VALID or wanted not in VALID[kind] or (securable is None) != (kind == "SERVER"):
         return None
     try:
         parts = _securable_name(kind, str(securable))
@@ -223,8 +221,7 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
         return None
     if found is None:
         return 0 if kind == "DATABASE" else None
-    permissions = sorted(VALID[kind]) if wanted == ANY else [wanted]
-    return int(any(securables.is_held(frame, found, one) for one in permissions))
+    return int(securables.is_held(frame, found, wanted))
 
 
 def _securable_name(kind: str, name: str) -> tuple[str, ...]:
