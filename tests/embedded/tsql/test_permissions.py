@@ -97,6 +97,8 @@ REFUSED = {
     "ALTER SERVER ROLE sysadmin ADD MEMBER ann;": (15151, "Cannot alter the server role 'sysadmin'"),
     "SELECT * FROM sys.dm_os_wait_stats;": (300, "VIEW SERVER STATE permission was denied on object 'server'"),
     "EXECUTE sp_configure 'show advanced options', 1;": (15247, "User does not have permission"),
+    "ALTER AUTHORIZATION ON SERVICE::s TO ann;": (15151, "Cannot find the service 's'"),
+    "ALTER AUTHORIZATION ON DATABASE::shop TO ann;": (15151, "Cannot find the database 'shop'"),
     "CHECKPOINT;": (262, "CHECKPOINT permission denied in database 'shop'."),
     "RECONFIGURE;": (5812, "You do not have permission to run the RECONFIGURE statement."),
     "DBCC TRACEON (3604);": (2571, "User 'ann' does not have permission to run DBCC TRACEON."),

@@ -203,7 +203,7 @@ def test_a_stranger_does_not_learn_whether_an_object_exists(side: Side, sessions
 # Each securable of the private database: the view that shows it, and permissions on it.
 SECURABLES = {
     f"OBJECT::dbo.{MARK}_t": ("tables", ("SELECT", "INSERT", "ALTER", "CONTROL", "VIEW DEFINITION")),
-    f"OBJECT::dbo.{MARK}_proc": ("procedures", ("EXECUTE", "ALTER", "TAKE OWNERSHIP", "VIEW DEFINITION")),
+    f"OBJECT::dbo.{MARK}_proc": ("procedures", ("EXECUTE", "ALTER", "CONTROL", "VIEW DEFINITION")),
     f"OBJECT::dbo.{MARK}_q": ("service_queues", ("RECEIVE", "SELECT", "CONTROL")),
     f"SERVICE::{MARK}_s": ("services", ("SEND", "CONTROL", "VIEW DEFINITION")),
     f"CONTRACT::{MARK}_c": ("service_contracts", ("REFERENCES", "ALTER")),

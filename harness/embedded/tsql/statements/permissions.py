@@ -196,16 +196,11 @@ def alter_authorization(parser: Parser) -> Definition:
     owner = tokens.name()
 
     def check(frame: Frame, guard: Guard) -> None:
-        if securable_class == "SERVICE":
-            service = securables.find(frame, "SERVICE", securable)
-            if service is None or not securables.is_held(frame, service, "TAKE OWNERSHIP"):
-                raise SqlServerError(15151, "find", "service", securable[-1])
-            check_owner(frame, guard, owner)
-            return
-        found = securables.find(frame, "DATABASE", securable)
-        own = owner.lower() == guard.login.lower()
-        if found is None or not own or not securables.is_held(frame, found, "TAKE OWNERSHIP"):
-            raise SqlServerError(15151, "find", "database", securable[-1])
+        """Only a sysadmin gives a database away."""
+        found = securables.find(frame, "SERVICE", securable) if securable_class == "SERVICE" else None
+        if found is None or not securables.is_held(frame, found, "CONTROL"):
+            raise SqlServerError(15151, "find", securable_class.lower(), securable[-1])
+        check_owner(frame, guard, owner)
 
     def work(frame: Frame, tx: Transaction) -> None:
         if securable_class == "SERVICE":
