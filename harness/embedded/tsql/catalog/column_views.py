@@ -88,14 +88,8 @@ COLUMN_COLUMNS = (
     + """
         collation_name       sysname            <- data_type.collation_name
         is_nullable          bit                <- column.nullable
-        is_ansi_padded       bit NOT NULL       = 1
-        is_rowguidcol        bit NOT NULL       = 0
         is_identity          bit NOT NULL
         is_computed          bit NOT NULL       = 0
-        is_filestream        bit NOT NULL       = 0
-        is_replicated        bit                = 0
-        is_xml_document      bit NOT NULL       = 0
-        xml_collection_id    int NOT NULL       = 0
         default_object_id    int NOT NULL
         rule_object_id       int NOT NULL       = 0
         """
@@ -168,12 +162,6 @@ VIEWS = [
             + TYPE_COLUMNS
             + """
         is_output            bit NOT NULL
-        is_cursor_ref        bit NOT NULL       = 0
-        has_default_value    bit NOT NULL       = 0
-        is_xml_document      bit NOT NULL       = 0
-        default_value        nvarchar(4000)     = NULL
-        xml_collection_id    int NOT NULL       = 0
-        is_readonly          bit NOT NULL       = 0
         """,
             parameters,
             visible=of_object("procedure"),

@@ -57,9 +57,6 @@ VIEWS = [
         object_id              int NOT NULL
         type                   int NOT NULL
         type_desc              nvarchar(60) NOT NULL  <- event
-        is_trigger_event       bit                    = 0
-        event_group_type       int                    = NULL
-        event_group_type_desc  nvarchar(60)           = NULL
         """,
         _events,
         type=lambda row: EVENT_TYPES[row.event],

@@ -56,10 +56,6 @@ CONSTRAINT_COLUMNS = (
     OBJECT_COLUMNS.replace("schema_id         int NOT NULL\n", "schema_id         int NOT NULL       <- of.schema_id\n")
     .replace("parent_object_id  int NOT NULL\n", "parent_object_id  int NOT NULL       <- of.object_id\n")
     .replace("is_ms_shipped     bit NOT NULL\n", "is_ms_shipped     bit NOT NULL       = 0\n")
-    + """
-        is_published         bit NOT NULL       = 0
-        is_schema_published  bit NOT NULL       = 0
-        """
 )
 _NOTHING = lambda context: ()  # noqa: E731
 
@@ -140,16 +136,9 @@ VIEWS = [
         type                  tinyint NOT NULL
         type_desc             nvarchar(60)
         is_unique             bit
-        data_space_id         int                = 1
-        ignore_dup_key        bit                = 0
         is_primary_key        bit
         is_unique_constraint  bit
-        fill_factor           tinyint NOT NULL   = 0
-        is_padded             bit                = 0
         is_disabled           bit                = 0
-        is_hypothetical       bit                = 0
-        allow_row_locks       bit                = 1
-        allow_page_locks      bit                = 1
         has_filter            bit                = 0
         filter_definition     nvarchar(max)      = NULL
         """,

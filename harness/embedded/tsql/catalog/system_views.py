@@ -95,19 +95,10 @@ def _nothing(context: Context) -> Iterator[ObjectRow]:
     return iter(())
 
 
-VIEW_COLUMNS = (
-    OBJECT_COLUMNS
-    + """
-        is_published              bit                = 0
-        is_schema_published       bit                = 0
-        with_check_option         bit NOT NULL       = 0
-        """
-)
-
 VIEWS = [
     View("all_objects", OBJECT_COLUMNS, _all_objects, visible=of_object()),
-    View("views", VIEW_COLUMNS, _nothing, visible=everybody),
-    View("system_views", VIEW_COLUMNS, system_views, visible=everybody),
+    View("views", OBJECT_COLUMNS, _nothing, visible=everybody),
+    View("system_views", OBJECT_COLUMNS, system_views, visible=everybody),
     column_view("all_columns", "", all_columns),
     View("sequences", OBJECT_COLUMNS, _nothing, since=2012, visible=everybody),
     View(
@@ -153,12 +144,6 @@ VIEWS = [
         """
         object_id                int NOT NULL   <- item.object_id
         definition               nvarchar(max)
-        uses_ansi_nulls          bit            = 1
-        uses_quoted_identifier   bit            = 1
-        is_schema_bound          bit            = 0
-        uses_database_collation  bit            = 0
-        is_recompiled            bit            = 0
-        null_on_null_input       bit            = 0
         """,
         modules,
         visible=of_object("item"),

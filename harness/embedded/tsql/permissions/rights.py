@@ -147,15 +147,8 @@ SA_ID, DBO_ID = 1, 1
 
 # principal_id of each, as in SQL Server
 FIXED_USER_IDS = {"public": 0, DBO: DBO_ID, "guest": 2, "sys": 4}
-SERVER_ROLE_IDS = {
-    "public": 2,
-    SYSADMIN: 3,
-}
-DATABASE_ROLE_IDS = {
-    "db_owner": 16384,
-    "db_datareader": 16390,
-    "db_datawriter": 16391,
-}
+SERVER_ROLE_IDS = {"public": 2, SYSADMIN: 3}
+DATABASE_ROLE_IDS = {"db_owner": 16384, "db_datareader": 16390, "db_datawriter": 16391}
 
 
 def words(text: str) -> frozenset[str]:
@@ -164,9 +157,7 @@ def words(text: str) -> frozenset[str]:
 
 
 # The permissions of each fixed role on the server or on the whole database. Members of sysadmin are never checked.
-SERVER_ROLES = {
-    "public": words("VIEW ANY DATABASE"),
-}
+SERVER_ROLES = {"public": words("VIEW ANY DATABASE")}
 DATABASE_ROLES = {
     "db_owner": words("CONTROL"),
     "db_datareader": words("SELECT"),
@@ -188,10 +179,10 @@ _ON_SERVER = words(
     VIEW SERVER SECURITY STATE, VIEW SERVER STATE"""
 )
 _ON_DATABASE = words(
-    """ALTER, ALTER ANY USER, CONNECT, CONTROL, CREATE CERTIFICATE, CREATE CONTRACT,
-    CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE, CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SERVICE,
-    CREATE TABLE, DELETE, EXECUTE, INSERT, REFERENCES, SELECT, UPDATE,
-    VIEW DATABASE PERFORMANCE STATE, VIEW DATABASE STATE, VIEW DEFINITION"""
+    """ALTER, ALTER ANY USER, CONNECT, CONTROL, CREATE CERTIFICATE, CREATE CONTRACT, CREATE MESSAGE TYPE,
+    CREATE PROCEDURE, CREATE QUEUE, CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SERVICE, CREATE TABLE,
+    DELETE, EXECUTE, INSERT, REFERENCES, SELECT, UPDATE, VIEW DATABASE PERFORMANCE STATE, VIEW DATABASE STATE,
+    VIEW DEFINITION"""
 )
 _COMMON = words("ALTER, CONTROL, VIEW DEFINITION")
 # The permissions that can be granted on each class of securable. A check may ask for another one: CONTROL implies it.
