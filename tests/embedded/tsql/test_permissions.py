@@ -197,9 +197,17 @@ def test_the_creator_of_a_database_is_its_dbo(side):
 def test_a_principal_created_again_has_none_of_its_former_permissions(side):
     side.run("GRANT SELECT ON OBJECT::dbo.t TO ann; DROP USER ann; CREATE USER ann FOR LOGIN ann;")
     assert number(side, "SELECT a FROM dbo.t;", as_login(side, "ann")) == 229
+    side.run("GRANT SEND ON SERVICE::s TO ann; DROP USER ann; CREATE USER ann FOR LOGIN ann;")
+    assert not side.engine.databases.get("shop").catalog.services["s"].senders, "the broker remembers ann"
+    side.run("USE master; CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'; CREATE CERTIFICATE c WITH SUBJECT = 'c';")
+    side.run(
+        "CREATE ENDPOINT e STATE = STARTED AS TCP (LISTENER_PORT = 5022) FOR SERVICE_BROKER (AUTHENTICATION = CERTIFICATE c);"
+    )
+    side.run("GRANT CONNECT ON ENDPOINT::e TO bob;")
     side.run("USE master; ALTER SERVER ROLE sysadmin ADD MEMBER bob; DROP LOGIN bob;")
     side.run("CREATE LOGIN bob WITH PASSWORD = 'Secret-word-1';")
     assert side.value("SELECT IS_SRVROLEMEMBER(N'sysadmin');", as_login(side, "bob", "master")) == 0
+    assert "bob" not in side.engine.link.endpoint.connect_granted_to
 
 
 # -- modules -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.embedded.broker import ddl_principals
+from harness.embedded.broker import ddl_network, ddl_principals, ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
@@ -104,6 +104,9 @@ def alter_login(parser: Parser) -> Definition:
 
 def _drop_login(frame: Frame, tx: Transaction, name: ObjectName) -> None:
     frame.instance.grants.forget_principal(tx, SERVER, name[0].lower())
+    link = frame.instance.engine.link
+    if link.endpoint is not None:
+        ddl_network.set_connect(tx, link, link.endpoint.name, name[0].lower(), may=False)
     ddl_principals.drop_login(tx, frame.instance.engine.logins, name[0])
 
 
@@ -164,8 +167,12 @@ def alter_user(parser: Parser) -> Definition:
 
 
 def _drop_user(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-    frame.instance.grants.forget_principal(tx, frame.database.database_id, name[0].lower())
-    ddl_principals.drop_user(tx, frame.database.catalog, name[0])
+    catalog, key = frame.database.catalog, name[0].lower()
+    frame.instance.grants.forget_principal(tx, frame.database.database_id, key)
+    for service in catalog.services.values():
+        if key in service.senders:
+            ddl_services.set_sender(tx, catalog, service.name, key, may=False)
+    ddl_principals.drop_user(tx, catalog, name[0])
 
 
 register_drop(
