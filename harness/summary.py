@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.measures import QUANTILES
 from harness.records import State
 from harness.sweep import journal
 from harness.sweep.attempt import Measured
@@ -41,7 +42,7 @@ class Summary:
 def of_cell(folder: Path, measured: Measured) -> Summary:
     """Summarize a run of one cell that was not reduced, with the columns of the table of a matrix."""
     headings = ["sent/s", "processed/s", "call p50, ms", "p95, ms", "p99, ms", "state"]
-    latencies = [milliseconds(measured.latencies_us[name]) for name in ("p50", "p95", "p99")]
+    latencies = [milliseconds(measured.columns[f"latency_us_{name}"]) for name in QUANTILES]
     row = [f"{measured.sent_per_s:,.0f}", f"{measured.processed_per_s:,.0f}", *latencies, measured.state]
     findings = []
     if (kept := measured.punctuality).rate_per_s:
@@ -82,5 +83,5 @@ def states_by_cell(folder: Path) -> dict[str, str]:
     }
 
 
-def milliseconds(microseconds: float) -> str:
-    return "–" if math.isnan(microseconds) else f"{microseconds / 1000:,.2f}"
+def milliseconds(microseconds: float | None) -> str:
+    return "–" if microseconds is None or math.isnan(microseconds) else f"{microseconds / 1000:,.2f}"

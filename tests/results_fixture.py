@@ -154,9 +154,9 @@ def write_cell(
             "processed_at_ns": processed,
         },
     )
-    # A RECEIVE takes what came within some 10 ms.
+    # A RECEIVE takes what came within some 10 ms, and the EndDialog of each message's own dialog.
     slots, counts = np.unique(processed // 10_000_000, return_counts=True)
-    received = {"received_at_ns": (slots + 1) * 10_000_000, "messages": counts, "session_id": 51 + slots % 4}
+    received = {"received_at_ns": (slots + 1) * 10_000_000, "messages": 2 * counts, "session_id": 51 + slots % 4}
     records.write(folder, "receives", visit, attempt, received)
     samples = _samples(cell, per_s, (started_at_ns, measured_from_ns, measured_to_ns, stopped_at_ns, drained_at_ns))
     records.write(folder, "samples", visit, attempt, samples)

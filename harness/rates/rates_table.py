@@ -14,8 +14,6 @@ from harness.sweep.attempt import Measured
 from harness.sweep.punctuality import SHORTFALL_MAX
 
 NAME = "rates"
-QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
-VALUES_BEYOND_MIN = 10  # fewer values beyond a percentile do not carry it
 
 _INTEGER, _FLOAT, _TEXT, _FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 SCHEMA = pa.schema(
@@ -59,7 +57,6 @@ def row(step: Step, measured: Measured, *, load_model: str, run_id: str, lab: st
     """Make the row of a completed step."""
     cell, kept = step.cell, measured.punctuality
     is_open = step.percent is not None
-    values = kept.due - kept.missed if is_open else measured.sent_per_s * measured.window_s
     made = measured.sent_per_s * measured.window_s
     return {
         "run_id": run_id,
@@ -74,13 +71,7 @@ def row(step: Step, measured: Measured, *, load_model: str, run_id: str, lab: st
         "percent": step.percent,
         "load_model": load_model,
         "asked_per_s": kept.rate_per_s * cell.initiators if is_open else None,
-        "measured_s": measured.window_s,
-        "sent_per_s": measured.sent_per_s,
-        "processed_per_s": measured.processed_per_s,
-        **{
-            f"latency_us_{name}": measured.latencies_us[name] if values * (1 - quantile) >= VALUES_BEYOND_MIN else None
-            for name, quantile in QUANTILES.items()
-        },
+        **measured.columns,
         "due_calls": kept.due if is_open else None,
         "late_calls": kept.late if is_open else None,
         "missed_calls": kept.missed if is_open else None,

@@ -13,16 +13,10 @@ and the cell's own record call completed, if all its files can be read. Everythi
 
 How numbers are computed:
 
-* Throughput is a count divided by the window's length: calls of the send procedure that returned in the measured
-  window, and messages whose RECEIVE the target counted in it, by the target's clock. It is never a mean of rates.
-* Percentiles are exact to the microsecond: linear interpolation between the two nearest ranks of all values of a cell
-  (numpy's default, SQL's PERCENTILE_CONT), never an average of percentiles. `calls_in_window` is the number of
-  values.
-  A percentile q is null where fewer than 10 / (1 - q) values carry it: 20 for the median, 1,000 for the 99th.
-* Where a workload's messages are counted, processed messages are those that were sent and wait in no queue
-  (`harness.sweep.counting`); the number of RECEIVEs and end-to-end latency are null.
-* End-to-end latency is that of every message *sent* in the window, whenever it was processed, so that it includes the
-  backlog. The clocks of two machines may differ: negative values are kept and counted.
+* Rates and percentiles are those of `harness.measures`, which says what is counted. `calls_in_window` is the number of
+  values of the percentiles of calls.
+* Where a workload's messages are counted, the number of RECEIVEs and end-to-end latency are null.
+* The clocks of two machines may differ: negative end-to-end latencies are kept and counted.
 * In the closed loop each thread waits for its call, so latencies do not show how long calls of an open arrival stream
   would have waited. In an open loop latencies, end to end too, count from the intended start of a call and are those of
   the sends that were intended to start in the window; `late_calls` and `missed_calls` of them started late or never.
@@ -56,6 +50,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from harness.measures import COLUMNS_READ
 from harness.records import KEY, SCHEMAS, NotWritable, ResultsError, write_table
 from harness.reductions import bins, cells, circumstances, instance_activity, message_records, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
@@ -125,7 +120,7 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = No
     progress.phase(f"starting Spark for {counted(len(raw.files['cells']), 'cell')}")
     try:
         with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:
-            gathered = [kind for kind in raw.files if kind not in message_records.COLUMNS_READ]
+            gathered = [kind for kind in raw.files if kind not in COLUMNS_READ]
             folders = {kind: threads.submit(gather, kind, raw.files, scratch) for kind in gathered}
             with session(master) as spark:
                 tables = Tables(spark, raw.manifest, target, scratch, progress)
@@ -214,7 +209,7 @@ def _keys(files: Mapping[str, Sequence[Path]]) -> dict[raw_files.Attempt | None,
 def _by_attempt(files: Mapping[str, Sequence[Path]]) -> dict[str, dict[int, list[Path]]]:
     """Return the files of the kinds with a record per message, by kind and number of the attempt."""
     keys = _keys(files)
-    found: dict[str, dict[int, list[Path]]] = {kind: {} for kind in message_records.COLUMNS_READ}
+    found: dict[str, dict[int, list[Path]]] = {kind: {} for kind in COLUMNS_READ}
     for kind, of_kind in found.items():
         for path in files[kind]:
             of_kind.setdefault(keys[raw_files.attempt_of(path)], []).append(path)
@@ -295,8 +290,7 @@ def _reduce(
         "cells",
         cells.cells(
             counting,
-            counts=messages.counts(course),
-            latencies=message_records.latencies(summaries),
+            measures=message_records.measures(summaries),
             processors=instance_activity.processor_use(rows("processors"), counting),
             peaks=messages.peaks(seconds),
             top_waits=instance_activity.top_waits(waits_made.result()),

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, beside
+from harness.measures import NS_PER_S
+from harness.reductions.cells import ATTEMPT, AXES, beside
 
 # The phases of a cell, each from one moment to the next.
 EDGES = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.measures import NS_PER_S
 from harness.records import State
 from harness.whitepaper import BASE_DIALOG_RATIO
 
@@ -16,7 +17,6 @@ ATTEMPT_KEY = "attempt_key"  # the number of an attempt in one reduction, which 
 KEY = (*AXES, "attempt")  # of every raw record, and of every table but `cells` and `gain`
 OPEN_LOOP = ("rate_per_s", "due_calls", "late_calls", "missed_calls")
 MOMENTS = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
-NS_PER_S = 1_000_000_000
 # What the record of a cell says about whether it counts.
 CIRCUMSTANCES = ("state", "state_reason", "settled", "readers_at_begin", "readers_at_end", "late_samples")
 OF_A_WORKER = ("processor_percent", "run_delay_percent", "hub_lag_ms", "between_calls_percent")
@@ -77,8 +77,7 @@ def elapsed_s(start: str, end: str) -> Column:
 def cells(
     attempts: DataFrame,
     *,
-    counts: DataFrame,
-    latencies: DataFrame,
+    measures: DataFrame,
     processors: DataFrame,
     peaks: DataFrame,
     top_waits: DataFrame,
@@ -87,20 +86,14 @@ def cells(
     growth: DataFrame,
 ) -> DataFrame:
     """Return one row per cell and block: axes, rates of the measured window, latencies, depths, waits, durations."""
-    parts = (counts, latencies, processors, peaks, top_waits, health, machine, growth)
-    window_s = elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s")
-    known = beside(ATTEMPT, attempts, *parts).select("*", window_s)
+    known = beside(ATTEMPT, attempts, measures, processors, peaks, top_waits, health, machine, growth)
     until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")
     return known.select(
         *("cell_id", "block", "attempt", "server_version", "initiators", "threads"),
         (F.col("initiators") * F.col("threads")).alias("total_threads"),
-        *("dialog_ratio", "payload_bytes"),
-        _rate("calls_in_window").alias("sent_per_s"),
-        _rate("processed_in_window").alias("processed_per_s"),
-        *("state", "state_reason"),
+        *("dialog_ratio", "payload_bytes", "sent_per_s", "processed_per_s", "state", "state_reason"),
         F.round(F.col("processed_messages") / F.nullif(until_drained_s, F.lit(0.0)), 2).alias("until_drained_per_s"),
-        _count("calls_in_window").alias("calls_in_window"),
-        "receives_in_window",
+        *("calls_in_window", "receives_in_window"),
         *("latency_us_p50", "latency_us_p95", "latency_us_p99", "latency_us_max"),
         *("end_to_end_us_p50", "end_to_end_us_p95", "end_to_end_us_p99", "end_to_end_negative"),
         *("queue_depth_peak", "transmission_queue_depth_peak"),
@@ -111,7 +104,7 @@ def cells(
         *MACHINE,
         "growth_bytes",
         _seconds("started_at_ns", "measured_from_ns").alias("settle_s"),
-        F.round("window_s", 3).alias("measured_s"),
+        "measured_s",
         _seconds("started_at_ns", "stopped_at_ns").alias("load_s"),
         _seconds("stopped_at_ns", "drained_at_ns").alias("drain_s"),
         *("sent_messages", "processed_messages", "started_at_ns"),
@@ -152,14 +145,6 @@ def gain(cells: DataFrame) -> DataFrame:
             (F.col("valid_ratio_1") & F.col("valid")).alias("valid"),
         )
     )
-
-
-def _count(count: str) -> Column:
-    return F.coalesce(count, F.lit(0))
-
-
-def _rate(count: str) -> Column:
-    return F.round(_count(count) / F.col("window_s"), 2)
 
 
 def _seconds(start: str, end: str) -> Column:

@@ -1,30 +1,15 @@
-"""Messages sent and processed: each cell's course, their number in its measured window, and the cell by second."""
+"""Each cell second by second: messages sent and processed, and the depths of the queues."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, AXES, NS_PER_S, beside, second_of, with_moments
+from harness.measures import NS_PER_S
+from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, AXES, beside, second_of, with_moments
 
 # No cell is meant to last longer; an absurd drain time must not blow up the table.
 SECONDS_MAX = 4 * 3600
-
-
-def counts(course: DataFrame) -> DataFrame:
-    """Return one row per attempt: calls that returned in the window, and messages and number of the RECEIVEs in it.
-
-    The number of RECEIVEs is null where an attempt has none at all.
-    """
-
-    def inside(name: str) -> Column:
-        return F.coalesce(F.sum(F.when(F.col("in_window"), F.col(name))), F.lit(0))
-
-    return course.groupBy(*ATTEMPT).agg(
-        inside("sent").alias("calls_in_window"),
-        inside("processed").alias("processed_in_window"),
-        F.when(F.sum("receives") > 0, inside("receives")).alias("receives_in_window"),
-    )
 
 
 def depth_by_second(samples: DataFrame, attempts: DataFrame) -> DataFrame:

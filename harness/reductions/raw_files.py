@@ -20,7 +20,7 @@ from harness.records import SCHEMAS, ResultsError, read_manifest
 
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-b(?P<block>\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
 # A completed cell has no throughput without one kind of each. Other kinds may be missing and leave nulls.
-REQUIRED_KINDS = (("calls",), ("receives", "processed"))
+REQUIRED_KINDS = (("calls",), ("deliveries", "processed"))
 _PARQUET, _LOCAL = ParquetFileFormat(), LocalFileSystem()
 
 Attempt = tuple[str, int, int]  # cell id, block, attempt

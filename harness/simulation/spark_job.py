@@ -39,6 +39,7 @@ from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
+from harness.measures import RATE_DIGITS
 from harness.records import written_whole
 from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
 from harness.reductions.spark_session import context
@@ -311,8 +312,8 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         reason,
         run_folder.now(),
         turn.attempt,  # need not differ from other cells', since no two share a world
-        sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
-        processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
+        sent_per_s=round(measured.sent_per_s, RATE_DIGITS) if measured else 0.0,
+        processed_per_s=round(measured.processed_per_s, RATE_DIGITS) if measured else 0.0,
         state=measured.state if measured else "",
         state_reason=measured.state_reason if measured else "",
         phases_s=phases_s,

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from harness.lab import dialog_pool, scripts
 from harness.lab.instances import Instance, Lab
 from harness.load.plan import LoadReport
@@ -28,7 +26,7 @@ Columns = Mapping[str, Any]  # by name, of equal length
 
 
 class Accounts(Protocol):
-    """Call `progress` at any time; after the drain `account`, `records` and then `processed`, once each."""
+    """Call `progress` at any time; after the drain `account` and then `records`, once each."""
 
     def progress(self) -> TargetProgress:
         """Read how far the target is."""
@@ -41,10 +39,6 @@ class Accounts(Protocol):
 
         `returned_ns` is when each call returned, `moments_ns` are those of `counting.course`.
         """
-        ...
-
-    def processed(self, first_ns: int, last_ns: int) -> int:
-        """Return how many messages were processed from the first moment until the last."""
         ...
 
 
@@ -69,10 +63,6 @@ class HeaderAccounts:
         receives = scripts.columns(self._target, "observe/receives.sql", {})
         return {"deliveries": self._deliveries, "receives": receives}
 
-    def processed(self, first_ns: int, last_ns: int) -> int:
-        at_ns = np.asarray(self._deliveries["processed_at_ns"], dtype=np.int64)
-        return int(((at_ns >= first_ns) & (at_ns < last_ns)).sum())
-
 
 class CountAccounts:
     """Accounts by what was sent and by the depths of the queues."""
@@ -90,7 +80,6 @@ class CountAccounts:
         self._initiators = initiators
         self._target_progress = target_progress
         self._depths = counting.Depths()
-        self._course: dict[str, Numbers] = {}
         self._sent_before = self._sent() if has_dialogs else None
 
     def progress(self) -> TargetProgress:
@@ -119,12 +108,7 @@ class CountAccounts:
         for instance, metric, at_ns, depth in zip(*(samples[name] for name in names), strict=True):
             if metrics.get(instance) == metric:
                 self._depths.add(instance, at_ns, depth)
-        self._course = counting.course(returned_ns, self._depths, moments_ns)
-        return {"processed": self._course}
-
-    def processed(self, first_ns: int, last_ns: int) -> int:
-        at_ns = self._course["processed_at_ns"]
-        return int(self._course["messages"][(at_ns >= first_ns) & (at_ns < last_ns)].sum())
+        return {"processed": counting.course(returned_ns, self._depths, moments_ns)}
 
     def _sent(self) -> int:
         return sum(dialog_pool.sent_messages(connection) for _, connection in self._initiators)

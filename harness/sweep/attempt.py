@@ -22,6 +22,7 @@ from harness.lab.instances import Instance, Lab, LabError
 from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
+from harness.measures import COLUMNS_READ, Measures
 from harness.observe import dialog_pages, event_sessions, snapshots
 from harness.observe.event_sessions import EventSessions
 from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
 SNAPSHOT_TIMEOUT_S = 20.0
-PERCENTILES = (50, 95, 99)
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class Measured:
     processed_per_s: float
     sent: int
     window_s: float
-    # p50, p95, p99 of the calls that returned in the window; in an open loop of those intended to start in it
-    latencies_us: Mapping[str, float]
+    columns: Mapping[str, float | None]  # as tables have them: `harness.measures`
     punctuality: Punctuality = IN_TIME
     state: State = State.VALID
     state_reason: str = ""
@@ -229,8 +228,7 @@ class Attempt:
             self._require_faultless(report)
         with self.phases.phase("write"):
             calls = self._calls(report.barriers_at_ns)
-            self._write(observed.records, calls)
-            measured = self._measured(report, calls)
+            measured = self._measured(report, calls, self._write(observed.records, calls))
             self._write_cell("completed", "", measured)
         clocks = worker_clocks.complaints(self.clock_rows)
         for complaint in (*observed.failures, *clocks, *filter(None, [self.shortfall])):
@@ -357,7 +355,10 @@ class Attempt:
         if noted := dialog_pool.recorded_errors(self.equipment.target):
             raise CellFailed(noted)
 
-    def _write(self, observed: Mapping[str, dict[str, list[Any]]], calls: Mapping[Share, Calls]) -> None:
+    def _write(
+        self, observed: Mapping[str, dict[str, list[Any]]], calls: Mapping[Share, Calls]
+    ) -> Mapping[str, Columns]:
+        """Write all records but that of the cell; return those of processed messages."""
         moments = self.moments
         processed = self.accounts.records(
             np.concatenate([one.returned for one in calls.values()]),
@@ -379,6 +380,7 @@ class Attempt:
         for kind, columns in found.items():
             records.write(self.results, kind, self.visit, self.number, columns)
         self.phases.reporter.recorded(found, range(moments.measured_from_ns, moments.measured_to_ns))
+        return processed
 
     def _write_cell(self, outcome: str, reason: str, measured: Measured | None = None) -> None:
         moments, report, counts = self.moments, self.report, self.accounting
@@ -406,26 +408,24 @@ class Attempt:
         }
         records.write(self.results, "cells", self.visit, self.number, {name: [value] for name, value in values.items()})
 
-    def _measured(self, report: LoadReport, calls: Mapping[Share, Calls]) -> Measured:
-        first, last = self.moments.measured_from_ns, self.moments.measured_to_ns
-        window_s = (last - first) / 1e9
-        intended, _, returned = (np.concatenate(columns) for columns in zip(*calls.values(), strict=True))
-        inside = (returned >= first) & (returned < last)
-        timed = inside
-        if open_loop := self.settings.open_loop:
-            timed = (intended >= first) & (intended < last)
+    def _measured(self, report: LoadReport, calls: Mapping[Share, Calls], processed: Mapping[str, Columns]) -> Measured:
+        open_loop = self.settings.open_loop
+        measures = Measures({**asdict(self.moments), "rate_per_s": open_loop.rate_per_s if open_loop else 0.0})
+        for own in calls.values():
+            measures.add("calls", {"intended_at_ns": own.intended, "latency_ns": own.returned - own.intended})
+        for kind, columns in processed.items():
+            measures.add(kind, {name: np.asarray(columns[name], np.int64) for name in COLUMNS_READ[kind]})
+        window, window_s = measures.window, measures.window.length_s
+        if open_loop:
             self.punctuality = punctuality(
-                open_loop, calls, report.barriers_at_ns, self.visit.block, range(first, last)
+                open_loop, calls, report.barriers_at_ns, self.visit.block, range(window.begin_ns, window.end_ns)
             )
-        latencies = (returned - intended)[timed]
-        shares = np.percentile(latencies, PERCENTILES) / 1000 if timed.any() else [float("nan")] * 3
-        sent_count, processed_count = int(inside.sum()), self.accounts.processed(first, last)
-        self.shortfall = self.punctuality.complaint(sent_count, window_s, self.cell.initiators)
+        self.shortfall = self.punctuality.complaint(measures.calls, window_s, self.cell.initiators)
         state, state_reason = judge(
             Evidence(
                 window_s=window_s,
-                sent_in_window=sent_count,
-                processed_in_window=processed_count,
+                sent_in_window=measures.calls,
+                processed_in_window=measures.processed,
                 unsteady=self.unsteady,
                 readers_at_begin=self.readers_at_begin,
                 readers_at_end=self.readers_at_end,
@@ -437,11 +437,11 @@ class Attempt:
             )
         )
         return Measured(
-            sent_per_s=sent_count / window_s,
-            processed_per_s=processed_count / window_s,
+            sent_per_s=measures.sent_per_s,
+            processed_per_s=measures.processed_per_s,
             sent=report.sent_messages,
             window_s=window_s,
-            latencies_us={f"p{p}": float(value) for p, value in zip(PERCENTILES, shares, strict=True)},
+            columns=measures.columns(),
             punctuality=self.punctuality,
             state=state,
             state_reason=state_reason,

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from harness.failures import MachineFailure
 from harness.lab import interruption
+from harness.measures import RATE_DIGITS
 from harness.records import State
 from harness.reporting import Reporter
 from harness.sweep import run_folder
@@ -167,8 +168,8 @@ class Sweep(Generic[Swept]):
             reason,
             run_folder.now(),
             run,
-            sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
-            processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
+            sent_per_s=round(measured.sent_per_s, RATE_DIGITS) if measured else 0.0,
+            processed_per_s=round(measured.processed_per_s, RATE_DIGITS) if measured else 0.0,
             state=measured.state if measured else "",
             state_reason=measured.state_reason if measured else "",
             phases_s=phases.seconds,

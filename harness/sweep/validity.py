@@ -44,7 +44,7 @@ class Evidence:
 
     window_s: float  # its length
     sent_in_window: int  # calls that returned
-    processed_in_window: int  # messages of the RECEIVEs
+    processed_in_window: int  # messages
     unsteady: Sequence[str]  # what had not settled when the window began
     readers_at_begin: int
     readers_at_end: int

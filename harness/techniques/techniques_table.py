@@ -1,11 +1,8 @@
 """`reduced/techniques.parquet`: one row per technique and block, from its raw records.
 
-Numbers are computed like those of cells (`harness.reductions`), with one exception: processed messages are those that
-the target stored, not those that its RECEIVEs returned, because a RECEIVE also returns the EndDialog message of each
-dialog that carried one message. A row holds the step's settings, so that the scenario file is not needed to read it.
-
-A step that processes in batch receives nothing in the window. Its rate processed, readers and messages per RECEIVE are
-those from when its clients have stopped until all messages are processed.
+Numbers are those of `harness.measures`; a step that processes in batch receives nothing in the window, so its rate
+processed, readers and messages per RECEIVE are those from when its clients have stopped until all messages are
+processed. A row holds the step's settings, so that the scenario file is not needed to read it.
 """
 
 from __future__ import annotations
@@ -15,20 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import records
 from harness.load_model import CLOSED_LOOP
+from harness.measures import COLUMNS_READ, NS_PER_S, Measures, Span
 from harness.observe.observers import INTERVAL_S
-from harness.reductions.latencies import QUANTILES, values_needed
 from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"
-
-Span = tuple[int, int]  # from the first moment until the last, in ns since 1970
 
 _INTEGER, _FLOAT, _TEXT, _FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 SCHEMA = pa.schema(
@@ -104,92 +97,44 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
         "payload_bytes": cell.payload_bytes,
         "conversations_in_use": cell.initiators * arrangement.used_dialogs(cell.threads) or None,
         **arrangement.columns,
-        **_measured(_Raw(turn.folder(results), turn, attempt)),
+        **_measured(turn.folder(results), turn, attempt),
         **({"readers": None} if arrangement.outside_readers else {}),
     }
 
 
-class _Raw:
-    """Read the raw records of one attempt."""
+def _measured(folder: Path, turn: Turn, attempt: int) -> dict[str, Any]:
+    columns_read = {kind: list(names) for kind, names in COLUMNS_READ.items()}
 
-    def __init__(self, folder: Path, turn: Turn, attempt: int) -> None:
-        self._folder, self._visit, self._attempt = folder, turn.visit, attempt
-        names = ("measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns", "sent_messages", "state")
-        moments = self.table("cells", *names).to_pylist()[0]
-        self.window: Span = (moments["measured_from_ns"], moments["measured_to_ns"])
-        self.receiving = self.window
-        if turn.technique.arrangement.batch:
-            self.receiving = (moments["stopped_at_ns"], moments["drained_at_ns"])
-        self.sent_messages, self.state = moments["sent_messages"], moments["state"]
+    def table(kind: str, writer: str = "") -> pa.Table:
+        path = records.raw_path(folder, kind, turn.visit, attempt, writer)
+        return pq.read_table(path, columns=columns_read.get(kind))
 
-    def table(self, kind: str, *columns: str, writer: str = "") -> pa.Table:
-        path = records.raw_path(self._folder, kind, self._visit, self._attempt, writer)
-        return pq.read_table(path, columns=list(columns))
-
-    def numbers(self, kind: str, *columns: str, writer: str = "") -> list[npt.NDArray[Any]]:
-        table = self.table(kind, *columns, writer=writer)
-        return [table[column].to_numpy() for column in columns]
-
-    def calls(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Return the moment at which each call of all initiators' clients returned, and its latency."""
-        pieces = [
-            self.numbers("calls", "intended_at_ns", "latency_ns", writer=f"i{number}")
-            for number in range(1, self._visit.cell.initiators + 1)
-        ]
-        intended, latency = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-        return intended + latency, latency
-
-
-def _inside(span: Span, moments_ns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    inside: npt.NDArray[np.bool_] = (moments_ns >= span[0]) & (moments_ns < span[1])
-    return inside
-
-
-def _seconds(span: Span) -> float:
-    return (span[1] - span[0]) / 1e9
-
-
-def _measured(raw: _Raw) -> dict[str, Any]:
-    returned, latency = raw.calls()
-    sent_at, processed_at = raw.numbers("deliveries", "sent_at_ns", "processed_at_ns")
-    received_at, messages = raw.numbers("receives", "received_at_ns", "messages")
-    calls, processed = _inside(raw.window, returned), _inside(raw.receiving, processed_at)
-    received = messages[_inside(raw.receiving, received_at)]
+    [cell] = table("cells").to_pylist()
+    measures = Measures(cell, in_batch=turn.technique.arrangement.batch)
+    clients = [("calls", f"i{number}") for number in range(1, turn.cell.initiators + 1)]
+    for kind, writer in (*clients, ("deliveries", ""), ("receives", "")):
+        rows = table(kind, writer)
+        measures.add(kind, {name: rows[name].to_numpy() for name in rows.column_names})
     return {
-        "measured_s": round(_seconds(raw.window), 3),
-        "sent_per_s": round(int(calls.sum()) / _seconds(raw.window), 2),
-        "processed_per_s": round(int(processed.sum()) / _seconds(raw.receiving), 2),
-        "state": raw.state,
-        **_quantiles(latency[calls], "latency_us"),
-        **_quantiles((processed_at - sent_at)[_inside(raw.window, sent_at)], "end_to_end_us"),
-        "readers": _readers(raw),
-        "messages_per_receive": round(float(received.mean()), 2) if len(received) else None,
-        "sent_messages": raw.sent_messages,
+        **measures.columns(),
+        "state": cell["state"],
+        "readers": _readers(table("samples"), measures.receiving),
+        "messages_per_receive": round(measures.received / measures.receives, 2) if measures.receives else None,
+        "sent_messages": cell["sent_messages"],
     }
 
 
-def _quantiles(nanoseconds: npt.NDArray[Any], prefix: str) -> dict[str, float | None]:
-    values_us = np.round(nanoseconds / 1000)
-    return {
-        f"{prefix}_p{round(100 * quantile)}": (
-            round(float(np.quantile(values_us, quantile)), 3) if len(values_us) >= values_needed(quantile) else None
-        )
-        for quantile in QUANTILES
-    }
-
-
-def _readers(raw: _Raw) -> int | None:
+def _readers(samples: pa.Table, receiving: Span) -> int | None:
     """Return the most readers that the target ran at once, or None without a sample.
 
     A sample holds the number of readers only while there are any, but it always holds the queue depth. The last sample
     before it counts too, since it is at most one interval old.
     """
-    first_ns, last_ns = raw.receiving
-    since_ns = first_ns - int(INTERVAL_S * 1e9)
+    since_ns = receiving.begin_ns - int(INTERVAL_S * NS_PER_S)
     running: dict[int, float] = {}
-    for sample in raw.table("samples", "instance", "sampled_at_ns", "metric", "value").to_pylist():
+    for sample in samples.to_pylist():
         at_ns = sample["sampled_at_ns"]
-        if sample["instance"] != "target" or not since_ns <= at_ns < last_ns:
+        if sample["instance"] != "target" or not since_ns <= at_ns < receiving.end_ns:
             continue
         if sample["metric"] in ("queue_depth", "activated_tasks"):
             tasks = sample["value"] if sample["metric"] == "activated_tasks" else 0.0

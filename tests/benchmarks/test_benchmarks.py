@@ -21,7 +21,7 @@ MEASURED = {
     "sweep": r"^path: [1-9][\d,]* sent/s, [\d,]+ stored/s .*\n(.*\n)*sweep: overhead per cell median .* 1 cells ",
     "observer": r"^observers: \d+\.\d\d\d times the rate without them \(one run, no interval; 1 block of i1-t1-",
     "monitors": r"^monitors of 3 queues with 30 messages: -?\d+\.\d\d % of a core .*, \d+\.\d\d s from look to look; the first look",
-    "stall": r"^stall of 200 ms in 1 s, open loop: p99 \d+\.\d ms without, \d+\.\d ms with it \(goal \d+ ms ± 10 %\)\n.*closed",
+    "stall": r"^stall of 200 ms in 1 s, open loop: p99 nan ms without, nan ms with it \(goal \d+ ms ± 10 %\)\n.*closed",
     "tds": r"microsoft_exec_max +\d+\.\d µs\n(.*\n)* +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d$",
     "broker": r"^ +2( +[1-9]\d*){4}$",
     "starvation": r"^ +unread( +\d+\.\d){3} +\d+( +\d+\.\d\d){2} +none +\d+ +\d+\.\d\d +-?\d+\.\d\d +\d+\.\d\d$",

@@ -12,6 +12,7 @@ import pytest
 from pyspark import SparkContext
 
 from harness.matrix import Cell, Visit
+from harness.measures import COLUMNS_READ
 from harness.reductions import gather, message_records, packages, raw_files, read_raw, spark_session
 from harness.reductions.cells import completed_attempts
 from harness.reductions.spark_session import context, session
@@ -85,8 +86,8 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
         # One table: all of them would cost three times the processor time.
         with session(master) as spark:
             attempts = completed_attempts(read_raw(spark, "cells", folder))
-            by_attempt = {kind: {0: list(files[kind])} for kind in message_records.COLUMNS_READ}
-            [row] = message_records.latencies(message_records.summaries(attempts, by_attempt)).collect()
+            by_attempt = {kind: {0: list(files[kind])} for kind in COLUMNS_READ}
+            [row] = message_records.measures(message_records.summaries(attempts, by_attempt)).collect()
     assert len(entries) == 2
     assert all(entry.reason.endswith(f"/{packages.NAME}/harness/__init__.py") for entry in entries)
     expected = oracle.cell_numbers(run, CELLS[0])

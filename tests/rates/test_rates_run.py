@@ -28,7 +28,13 @@ from harness.sweep.punctuality import IN_TIME, Punctuality
 
 CELL = Cell.parse("i2-t5-r1-p100-v2008")
 CLOSED_LOOP_PER_S = 1000.0
-LATENCIES_US = {"p50": 1000.0, "p95": 2000.0, "p99": 3000.0}
+
+
+def measured(sent_per_s: float, processed_per_s: float, kept: Punctuality = IN_TIME) -> Measured:
+    rates = {"measured_s": 2.0, "sent_per_s": sent_per_s, "processed_per_s": processed_per_s}
+    p99_us = 3000.0 if sent_per_s >= 500 else None
+    latencies = {"latency_us_p50": 1000.0, "latency_us_p95": 2000.0, "latency_us_p99": p99_us}
+    return Measured(sent_per_s, processed_per_s, 2000, 2.0, {**rates, **latencies}, kept)
 
 
 class FakeRunner:
@@ -49,12 +55,12 @@ class FakeRunner:
         self.folders.append(folder)
         self._trouble(open_loop)
         if open_loop is None:
-            return Measured(CLOSED_LOOP_PER_S, 990.0, 2000, 2.0, LATENCIES_US)
+            return measured(CLOSED_LOOP_PER_S, 990.0)
         asked_per_s = open_loop.rate_per_s * visit.cell.initiators
         made_per_s = min(CLOSED_LOOP_PER_S, asked_per_s)
         missed = round(2 * (asked_per_s - made_per_s))
         kept = Punctuality(open_loop.rate_per_s, due=round(2 * asked_per_s), late=missed, missed=missed)
-        return Measured(made_per_s, made_per_s, 2000, 2.0, LATENCIES_US, kept)
+        return measured(made_per_s, made_per_s, kept)
 
     def tear_down(self) -> None: ...
 
@@ -106,7 +112,6 @@ def test_the_table_has_what_was_asked_and_what_was_made(whole: tuple[Outcome, Fa
 def test_a_percentile_that_too_few_calls_carry_is_left_out(whole: tuple[Outcome, FakeRunner]) -> None:
     outcome, _ = whole
     table = pd.read_parquet(outcome.results / "reduced" / "rates.parquet").set_index("percent")
-    # A 99th percentile needs 1,000 calls: 2 s of 500/s. A 95th needs 200.
     assert table.loc[list(PERCENTS)].latency_us_p99.isna().tolist() == [percent < 50 for percent in PERCENTS]
     assert table.latency_us_p95.notna().all()
 
@@ -196,8 +201,6 @@ def test_a_rate_from_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_row_of_the_closed_loop_needs_no_schedule() -> None:
-    measured = Measured(10.0, 10.0, 20, 1.0, LATENCIES_US)
-    assert measured.punctuality is IN_TIME
-    row = rates_table.row(Step(CELL), measured, load_model="closed loop", run_id="a run", lab="embedded")
+    row = rates_table.row(Step(CELL), measured(10.0, 10.0), load_model="closed loop", run_id="a run", lab="embedded")
     assert set(row) == set(rates_table.SCHEMA.names)
     assert set(rate_lines.COLUMNS) <= set(row)

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.matrix import Cell
+from harness.measures import COLUMNS_READ
 from harness.records import SCHEMAS
 from harness.reductions import gathered_schema, message_records, spark_schema
 from harness.reductions.cells import ATTEMPT_KEY, completed_attempts
-from harness.reductions.message_records import COLUMNS_READ
 from harness.reductions.spark_session import context, session
 from tests import warm_jvm
 
@@ -80,7 +80,7 @@ def summaries(spark, tmp_path):
             of_attempt: dict[int, list[dict[str, Any]]] = {}
             for row in rows:
                 known = dict.fromkeys(COLUMNS_READ[kind], 0) | {"intended_at_ns": row.get("started_at_ns", 0)}
-                of_attempt.setdefault(_number(row), []).append(known | {"succeeded": True} | row)
+                of_attempt.setdefault(_number(row), []).append(known | row)
             for number, records in of_attempt.items():
                 path = tmp_path / f"{kind}-{number}.parquet"
                 schema = pa.schema([SCHEMAS[kind].field(name) for name in COLUMNS_READ[kind]])

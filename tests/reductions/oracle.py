@@ -36,7 +36,7 @@ def cell_numbers(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, float]
     latencies = [
         round(call["latency_ns"] / 1000)
         for call in rows(folder, "calls", cell, attempt)
-        if call["succeeded"] and start <= call["started_at_ns"] + call["latency_ns"] < end
+        if start <= call["started_at_ns"] + call["latency_ns"] < end
     ]
     elapsed = [
         round((delivery["processed_at_ns"] - delivery["sent_at_ns"]) / 1000)
@@ -44,9 +44,7 @@ def cell_numbers(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, float]
         if start <= delivery["sent_at_ns"] < end
     ]
     processed = sum(
-        receive["messages"]
-        for receive in rows(folder, "receives", cell, attempt)
-        if start <= receive["received_at_ns"] < end
+        start <= delivery["processed_at_ns"] < end for delivery in rows(folder, "deliveries", cell, attempt)
     )
     return {
         "sent_per_s": len(latencies) / window_s,

@@ -29,7 +29,7 @@ def test_bins_are_a_tenth_of_the_cell_or_shorter_and_are_cut_where_a_phase_ends(
     rows = table(
         attempts,
         calls=[call_that_returns_at(ns) for ns in (0, 1 * S - 1, 1 * S, 3 * S - 1)],
-        receives=[{"received_at_ns": 3 * S, "messages": 7}],
+        processed=[{"processed_at_ns": 3 * S, "messages": 7}],
     )
     assert rows.phase.tolist() == ["settle"] * 3 + ["measure"] * 6 + ["drain"] * 2
     assert rows.from_s.tolist() == pytest.approx([0, 1 / 3, 2 / 3, *(1 + part / 3 for part in range(6)), 3, 3.25])
@@ -73,6 +73,6 @@ def check_bins(rows, edges, moments):
 
 
 def test_what_another_clock_puts_outside_the_cell_is_in_its_first_or_last_bin(table, attempts):
-    received = [{"received_at_ns": ns, "messages": 1} for ns in (-5 * S, 3 * S + S // 2, 90 * S)]
-    rows = table(attempts, receives=received)
+    deliveries = [{"processed_at_ns": ns} for ns in (-5 * S, 3 * S + S // 2, 90 * S)]
+    rows = table(attempts, deliveries=deliveries)
     assert rows.processed_messages.tolist() == [1, *[0] * (len(rows) - 2), 2]

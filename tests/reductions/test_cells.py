@@ -2,7 +2,8 @@ import pytest
 from pyspark.testing import assertDataFrameEqual
 
 from harness.reductions.cells import MACHINE, WORKERS, cells, completed_attempts, gain
-from tests.reductions.conftest import CELL, COMPLETED, S
+from harness.reductions.message_records import MEASURES
+from tests.reductions.conftest import COMPLETED, S
 
 pytestmark = pytest.mark.spark
 
@@ -37,57 +38,45 @@ def test_an_attempt_without_a_measured_window_does_not_count(spark, raw):
 
 @pytest.fixture
 def cell(spark, raw):
-    """Return the row of an attempt that lasts from 10 s to 13.5 s, with a window of 2 s, and these counts."""
+    """Return the row of an attempt that lasts from 10 s to 13.5 s, with a window of 2 s."""
 
-    def row(*, calls=None, processed=None, **moments):
+    def row(**moments):
         later = {name: moment + 10 * S for name, moment in COMPLETED.items() if name.endswith("_ns")}
         attempts = completed_attempts(raw("cells", [COMPLETED | later | {"processed_messages": 7} | moments]))
-        keys = (CELL.id, 1, 1)
 
-        def part(columns, *values):
-            schema = "cell_id string, block int, attempt int, " + columns
-            return spark.createDataFrame([] if values == (None,) else [(*keys, *values)], schema)
+        def part(columns):
+            return spark.createDataFrame([], "cell_id string, block int, attempt int, " + columns)
 
-        counted = "calls_in_window long, processed_in_window long, receives_in_window long"
-        latencies = ", ".join(f"latency_us_{name} double" for name in ("p50", "p95", "p99", "max"))
-        ends = "end_to_end_us_p50 double, end_to_end_us_p95 double, end_to_end_us_p99 double, end_to_end_negative long"
         (found,) = cells(
             attempts,
-            counts=part(counted, calls, processed, 2),
-            latencies=part(f"{latencies}, {ends}", None),
-            processors=part("initiator_processor_percent double, target_processor_percent double", None),
-            peaks=part("queue_depth_peak long, transmission_queue_depth_peak long", None),
-            top_waits=part("initiator_top_waits string, target_top_waits string", None),
-            health=part(", ".join(f"{name} double" for name in WORKERS), None),
-            machine=part(", ".join(f"{name} double" for name in MACHINE), None),
-            growth=part("growth_bytes long", None),
+            measures=part(", ".join(f"{name} double" for name in MEASURES)),
+            processors=part("initiator_processor_percent double, target_processor_percent double"),
+            peaks=part("queue_depth_peak long, transmission_queue_depth_peak long"),
+            top_waits=part("initiator_top_waits string, target_top_waits string"),
+            health=part(", ".join(f"{name} double" for name in WORKERS)),
+            machine=part(", ".join(f"{name} double" for name in MACHINE)),
+            growth=part("growth_bytes long"),
         ).collect()
         return found
 
     return row
 
 
-def test_rates_are_counts_by_the_seconds_of_the_window(cell):
-    row = cell(calls=5, processed=3)
-    assert (row.sent_per_s, row.processed_per_s, row.until_drained_per_s) == (2.5, 1.5, 2.0)
-    assert (row.settle_s, row.measured_s, row.load_s, row.drain_s) == (1.0, 2.0, 3.0, 0.5)
-    assert (row.total_threads, row.calls_in_window, row.receives_in_window) == (2, 5, 2)
+def test_a_cell_has_the_lengths_of_its_phases_and_the_rate_until_drained(cell):
+    row = cell()
+    assert (row.settle_s, row.load_s, row.drain_s, row.until_drained_per_s) == (1.0, 3.0, 0.5, 2.0)
+    assert row.total_threads == 2
 
 
 def test_a_cell_keeps_the_state_and_the_figures_of_its_record(cell):
-    row = cell(calls=10, processed=8, state="behind", state_reason="why", readers_at_begin=1, readers_at_end=2)
+    row = cell(state="behind", state_reason="why", readers_at_begin=1, readers_at_end=2)
     assert (row.state, row.state_reason, row.settled) == ("behind", "why", True)
     assert (row.readers_at_begin, row.readers_at_end, row.late_samples) == (1, 2, 0)
     assert (row.worker_processor_percent_max, row.steal_percent, row.growth_bytes) == (None, None, None)
 
 
-def test_a_cell_without_calls_in_the_window_sent_nothing(cell):
-    row = cell(processed=3)
-    assert (row.sent_per_s, row.calls_in_window, row.latency_us_p50) == (0, 0, None)
-
-
 def test_a_cell_that_took_no_time_has_no_rate_until_drained(cell):
-    assert cell(calls=1, processed=1, drained_at_ns=10 * S).until_drained_per_s is None
+    assert cell(drained_at_ns=10 * S).until_drained_per_s is None
 
 
 CELLS = (

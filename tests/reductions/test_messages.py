@@ -8,52 +8,10 @@ from tests.reductions.conftest import CELL, COMPLETED, S
 
 pytestmark = pytest.mark.spark
 
-US = 1_000
-
-
-COUNTS = (
-    "cell_id string, block int, attempt int, calls_in_window long, processed_in_window long, receives_in_window long"
-)
-
-
-def test_a_call_belongs_to_the_window_in_which_it_returns(spark, summaries, attempts):
-    calls = [
-        {"started_at_ns": 1 * S - 5 * US, "latency_ns": 4 * US},  # returns before the window
-        {"started_at_ns": 1 * S - 5 * US, "latency_ns": 5 * US},  # returns with its first nanosecond
-        {"started_at_ns": 2 * S, "latency_ns": 7 * US},
-        {"started_at_ns": 2 * S, "latency_ns": 9 * US, "succeeded": False},
-        {"started_at_ns": 3 * S - 5 * US, "latency_ns": 6 * US},  # returns when the window is over
-    ]
-    expected = spark.createDataFrame([(CELL.id, 1, 1, 2, 0, None)], COUNTS)
-    assertDataFrameEqual(messages.counts(course(summaries(attempts, calls=calls))), expected)
-
 
 def test_calls_of_an_attempt_that_does_not_count_are_left_out(summaries, attempts):
-    calls = [{"attempt": 2, "started_at_ns": 2 * S, "latency_ns": 7 * US}]
+    calls = [{"attempt": 2, "started_at_ns": 2 * S, "latency_ns": 7_000}]
     assert course(summaries(attempts, calls=calls)).isEmpty()
-
-
-def test_messages_are_processed_when_their_receive_is_counted(spark, summaries, attempts):
-    receives = [
-        {"received_at_ns": 1 * S - 1, "messages": 100},
-        {"received_at_ns": 1 * S, "messages": 10},
-        {"received_at_ns": 3 * S - 1, "messages": 7},
-        {"received_at_ns": 3 * S, "messages": 1000},
-    ]
-    expected = spark.createDataFrame([(CELL.id, 1, 1, 0, 17, 2)], COUNTS)
-    assertDataFrameEqual(messages.counts(course(summaries(attempts, receives=receives))), expected)
-
-
-def test_a_target_that_counted_nothing_in_the_window_processed_zero(spark, summaries, attempts):
-    receives = [{"received_at_ns": 5 * S, "messages": 100}]
-    expected = spark.createDataFrame([(CELL.id, 1, 1, 0, 0, 0)], COUNTS)
-    assertDataFrameEqual(messages.counts(course(summaries(attempts, receives=receives))), expected)
-
-
-def test_messages_that_are_counted_have_no_receives(spark, summaries, attempts):
-    processed = [{"processed_at_ns": 2 * S, "messages": 30}, {"processed_at_ns": 3 * S, "messages": 5}]
-    expected = spark.createDataFrame([(CELL.id, 1, 1, 0, 30, None)], COUNTS)
-    assertDataFrameEqual(messages.counts(course(summaries(attempts, processed=processed))), expected)
 
 
 @pytest.fixture
@@ -71,9 +29,8 @@ def test_every_second_until_drained_has_a_row_and_missing_depths_stay_missing(sp
         calls=[
             {"started_at_ns": 0, "latency_ns": S // 2},
             {"started_at_ns": S // 2, "latency_ns": S},  # counted in the second in which it returns
-            {"started_at_ns": S, "latency_ns": S // 4, "succeeded": False},
         ],
-        receives=[{"received_at_ns": 3 * S + 1, "messages": 7}],
+        processed=[{"processed_at_ns": 3 * S + 1, "messages": 7}],
         samples=[{"instance": "target", "metric": "queue_depth", "sampled_at_ns": 2 * S, "value": 5}],
     ).select("cell_id", "second", "sent", "processed", "queue_depth", "transmission_queue_depth")
     expected = spark.createDataFrame(
@@ -113,5 +70,5 @@ def test_depths_are_the_deepest_sample_and_initiators_add_up(spark, table, attem
 def test_seconds_are_counted_from_the_start_of_the_clients(raw, table):
     later = {name: moment + 100 * S for name, moment in COMPLETED.items() if name.endswith("_ns")}
     attempts = completed_attempts(raw("cells", [COMPLETED | later]))
-    actual = table(attempts, receives=[{"received_at_ns": 102 * S, "messages": 7}]).collect()
+    actual = table(attempts, processed=[{"processed_at_ns": 102 * S, "messages": 7}]).collect()
     assert {row.second: row.processed for row in actual} == {0: 0, 1: 0, 2: 7, 3: 0}

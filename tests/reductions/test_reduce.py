@@ -9,6 +9,7 @@ import harness
 from harness import records, reductions
 from harness.failures import UsageFailure
 from harness.matrix import Cell, Visit
+from harness.measures import COLUMNS_READ, Measures
 from harness.records import NotWritable, ResultsError
 from harness.reductions import TABLES, SparkUnavailable, reduce
 from tests.noting import NotingReporter
@@ -71,6 +72,17 @@ def test_a_cell_has_the_numbers_that_plain_python_computes(run, cell):
         # The longest call keeps its nanoseconds.
         tolerance = 0.51 if name.endswith("_max") else 0.006
         assert cells.loc[cell.id, name] == pytest.approx(value, abs=tolerance, nan_ok=True), name
+
+
+def test_a_table_has_the_numbers_that_an_attempt_prints_of_the_same_records(run):
+    for row in table(run, "cells").to_dict("records"):
+        [attempt] = oracle.rows(run, "cells", Cell.parse(row["cell_id"]))
+        measures = Measures(attempt)
+        for kind in ("calls", "deliveries"):
+            records = pd.DataFrame(oracle.rows(run, kind, Cell.parse(row["cell_id"])))
+            measures.add(kind, {name: records[name].to_numpy() for name in COLUMNS_READ[kind]})
+        columns = measures.columns()
+        assert {name: None if pd.isna(row[name]) else row[name] for name in columns} == columns
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -167,7 +179,7 @@ def incomplete(tmp_path_factory, spark, master):
         for path in (run / "raw" / kind).glob(f"{cell.id}-b1-a1*"):
             path.unlink()
     write_cell(run, cell, 50, attempt=2)
-    for kind in ("processors", "waits", "samples", "deliveries"):
+    for kind in ("processors", "waits", "samples", "receives"):
         for path in (run / "raw" / kind).glob(f"{cell.id}-b1-a2*"):
             path.unlink()
     write_journal(run, [(cell.id, 1, "failed"), (cell.id, 2, "completed")])
@@ -214,7 +226,7 @@ def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(incom
     row = table(run, "cells").set_index("cell_id").loc[CELLS[0].id]
     assert row.attempt == 2
     assert row.sent_per_s > 0
-    assert pd.isna(row.target_processor_percent) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.queue_depth_peak)
+    assert pd.isna(row.target_processor_percent) and pd.isna(row.receives_in_window) and pd.isna(row.queue_depth_peak)
 
 
 def test_events_are_a_table_of_the_run_that_recorded_them(incomplete):

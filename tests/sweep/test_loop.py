@@ -18,7 +18,7 @@ from harness.sweep.journal import Journal, Phases
 from harness.sweep.loop import Sweep, SweepStopped, describe
 
 CELLS = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2, 3)]
-MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})
+MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, columns={})
 
 
 class FakeTestbed:

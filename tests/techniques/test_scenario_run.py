@@ -48,7 +48,7 @@ class FakeTestbed:
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
         self._trouble(cell.id, attempt)
         write_raw(self._results, cell, attempt=attempt)
-        return Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})
+        return Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, columns={})
 
     def tear_down(self) -> None: ...
 
