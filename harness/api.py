@@ -3,8 +3,7 @@
 The functions are named after the commands, their keywords after the options: `measure="2s"` is `--measure 2s`. A
 setting that is not given comes from the environment (`HARNESS_MEASURE`), the settings file, or the lab's defaults. A
 wrong one raises SettingsError, a UsageFailure, before anything starts; its message spells the setting as the command
-line does, a note on it as Python does. `harness.settings` has every setting with its meaning; times are texts such as
-`500ms` or numbers of seconds.
+line does. `harness.settings` has every setting with its meaning; times are texts such as `500ms` or numbers of seconds.
 
 Whatever opens a lab is called from the main thread, as Jupyter calls it, and says nothing. `progress=True` prints a
 line per cell, and `progress` may be any `harness.reporting.Reporter`. Ctrl-C ends a run; what was measured is kept.
@@ -15,7 +14,6 @@ line per cell, and `progress` may be any `harness.reporting.Reporter`. Ctrl-C en
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,22 +29,6 @@ if TYPE_CHECKING:
     from harness.reporting import Reporter
     from harness.sweep.matrix_run import Outcome
     from harness.sweep.sweep_plan import Plan
-
-
-class _named_as_keywords(contextlib.ContextDecorator):
-    """Adds a note on what Python calls the settings that an error spells as options; tracebacks show such notes."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, UsageFailure):
-            return
-        from harness.settings import Settings, SimulationSettings
-
-        for option in dict.fromkeys(re.findall(r"--[a-z][a-z-]*", str(error))):
-            keyword = option[2:].replace("-", "_")
-            if keyword in {**Settings.model_fields, **SimulationSettings.model_fields}:
-                error.add_note(f"{option} is the keyword {keyword}")
 
 
 @contextlib.contextmanager
@@ -65,14 +47,10 @@ def open_lab(
     `endpoint_encryption`, `driver` and `workload`. `tell` gets a line for each long step. Raises UsageFailure or
     MachineFailure.
     """
-    with (
-        _named_as_keywords(),
-        _opened(settings, settings_file, initiators, server_version, tell, for_sweep=False) as (_, lab),
-    ):
+    with _opened(settings, settings_file, initiators, server_version, tell, for_sweep=False) as (_, lab):
         yield lab
 
 
-@_named_as_keywords()
 def examine_lab(
     *,
     initiators: int | str = 1,
@@ -96,7 +74,6 @@ def examine_lab(
         return doctor.examine(lab, cells=cells, settings=selection.settings, reporter=reporter)
 
 
-@_named_as_keywords()
 def plan_matrix(
     *, noise_from: Path | str | None = None, settings_file: Path | str | None = None, **settings: Any
 ) -> Plan:
@@ -110,7 +87,6 @@ def plan_matrix(
     return sweep_plan.plan(_plain(settings), settings_file=_path(settings_file), noise_from=_path(noise_from))
 
 
-@_named_as_keywords()
 def run_matrix(
     *,
     resume: Path | str | None = None,
@@ -136,7 +112,6 @@ def run_matrix(
     return _reduced(outcome, reduce, reporter)
 
 
-@_named_as_keywords()
 def run_cell(
     cell: str | None = None,
     *,
@@ -171,7 +146,6 @@ def run_cell(
     return _reduced(outcome, reduce, reporter)
 
 
-@_named_as_keywords()
 def simulate(
     *,
     resume: Path | str | None = None,
@@ -196,7 +170,6 @@ def simulate(
         return _reduced(outcome, reduce, reporter)
 
 
-@_named_as_keywords()
 def run_rates(cell: str, *, arrivals: Arrivals = "constant", progress: bool | Reporter = False, **settings: Any) -> Run:
     """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate, and draw its latencies.
 
@@ -208,7 +181,6 @@ def run_rates(cell: str, *, arrivals: Arrivals = "constant", progress: bool | Re
     return Run(outcome.results, outcome)
 
 
-@_named_as_keywords()
 def run_techniques(
     *,
     scenario_file: Path | str | None = None,

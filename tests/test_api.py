@@ -76,6 +76,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: harness.run_rates("i1-t10", lab="embeded"), r"unknown lab 'embeded'"),
     (lambda: harness.run_techniques(lab="embeded"), r"unknown lab 'embeded'"),
     (lambda: harness.simulate(lab="embedded"), r"leave lab out"),
+    (lambda: harness.simulate(lab_file="lab.toml"), r"--lab-file does not go"),
     (lambda: harness.simulate(hardware="papper"), r"papper"),
     (lambda: harness.examine_lab(lab="embedded", initiators=99), r"initiators 99 is not valid: 1 to 16"),
     (lambda: harness.plan_matrix(lab="embedded", cells="i9-*"), r"no cell matches 'i9-\*'"),
@@ -89,28 +90,6 @@ def test_what_is_wrong_is_one_line_and_nothing_starts(call: Callable[[], Any], m
         call()
     assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def open_nowhere() -> None:
-    with harness.open_lab(lab="embedded", lab_file=Path("lab.toml")):
-        pass
-
-
-SPELT: list[tuple[Callable[[], Any], str, list[str]]] = [
-    (lambda: harness.examine_lab(lab="embedded", server_version="x"), "server version", []),
-    (lambda: harness.run_matrix(lab="embedded", measure="soon"), "--measure", ["--measure is the keyword measure"]),
-    (open_nowhere, "--lab embedded cannot", ["--lab is the keyword lab"]),
-    (lambda: harness.simulate(lab_file="lab.toml"), "--lab-file does not go", ["--lab-file is the keyword lab_file"]),
-]
-
-
-@pytest.mark.parametrize("call, message, notes", SPELT, ids=[message for _, message, _ in SPELT])
-def test_a_setting_that_an_error_spells_as_an_option_has_its_keyword_beside_it(
-    call: Callable[[], Any], message: str, notes: list[str]
-) -> None:
-    with pytest.raises(harness.UsageFailure, match=message) as raised:
-        call()
-    assert getattr(raised.value, "__notes__", []) == notes
 
 
 def test_a_plan_names_cells_and_seconds() -> None:
