@@ -45,6 +45,15 @@ def test_a_journal_torn_anywhere_keeps_its_whole_lines_and_can_be_written_on(
     assert [item.cell for item in read(path)] == [*(item.cell for item in whole), "z"]
 
 
+def test_an_entry_is_flushed_to_the_disk_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    flushed: list[bytes] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(journal.path.read_bytes()))
+    journal.append(entry("a"))
+    journal.append(entry("b"))
+    assert [text.count(b"\n") for text in flushed] == [1, 2]
+
+
 def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(entry("a"))

@@ -38,16 +38,11 @@ def remove(  # noqa: PLR0917
     write(tx, catalog, kind, identifier, None)
 
 
-def assign(tx: Transaction, thing: object, attribute: str, value: object) -> None:
-    tx.on_rollback(partial(setattr, thing, attribute, getattr(thing, attribute)))
-    setattr(thing, attribute, value)
-
-
 def assign_given(tx: Transaction, thing: object, **values: object) -> None:
     """Assigns the values that are not None, which stands for a clause that is left out."""
     for attribute, value in values.items():
         if value is not None:
-            assign(tx, thing, attribute, value)
+            tx.set(thing, attribute, value)
 
 
 def write(tx: Transaction, catalog: Catalog, kind: str, identifier: int, row: Value | None) -> None:

@@ -38,7 +38,7 @@ def set_broker(  # noqa: PLR0917
     """ALTER DATABASE ... SET ENABLE_BROKER, DISABLE_BROKER, NEW_BROKER or ERROR_BROKER_CONVERSATIONS."""
     catalog = database.catalog
     if option == "NEW_BROKER":
-        ddl.assign(tx, catalog, "service_broker_guid", random_guid(entropy))
+        tx.set(catalog, "service_broker_guid", random_guid(entropy))
         for endpoint in list(database.endpoints.values()):
             delivery.remove(tx, endpoint)
     elif option == "ERROR_BROKER_CONVERSATIONS":
@@ -49,7 +49,7 @@ def set_broker(  # noqa: PLR0917
         other = databases.of_broker(catalog.service_broker_guid)
         if other is not None and other is not database and other.catalog.is_broker_enabled:
             raise SqlServerError(9772, database.name)
-    ddl.assign(tx, catalog, "is_broker_enabled", option != "DISABLE_BROKER")
+    tx.set(catalog, "is_broker_enabled", option != "DISABLE_BROKER")
     ddl.store_database(tx, catalog)
     ddl.changed(tx, catalog)
 
@@ -65,7 +65,7 @@ OPTIONS = {
 
 def set_option(tx: Transaction, catalog: Catalog, option: str, value: int | bool) -> None:
     """ALTER DATABASE ... SET one of `OPTIONS`."""
-    ddl.assign(tx, catalog, OPTIONS[option], value)
+    tx.set(catalog, OPTIONS[option], value)
     ddl.store_database(tx, catalog)
     ddl.changed(tx, catalog)  # messages that waited for a TRUSTWORTHY database go on
 
@@ -73,7 +73,7 @@ def set_option(tx: Transaction, catalog: Catalog, option: str, value: int | bool
 def set_shown_option(tx: Transaction, catalog: Catalog, option: str, value: str) -> None:
     """ALTER DATABASE ... SET one of `catalog.SHOWN_OPTIONS`."""
     if catalog.shown_options[option] != value:
-        ddl.assign(tx, catalog, "shown_options", {**catalog.shown_options, option: value})
+        tx.set(catalog, "shown_options", {**catalog.shown_options, option: value})
         ddl.store_database(tx, catalog)
 
 

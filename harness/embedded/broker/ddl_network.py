@@ -194,9 +194,7 @@ def _require_certificate(link: BrokerLink, name: str | None) -> None:
 
 
 def _set_endpoint(tx: Transaction, link: BrokerLink, endpoint: BrokerEndpoint | None) -> None:
-    before = link.endpoint
-    tx.on_rollback(partial(setattr, link, "endpoint", before))
-    link.endpoint = endpoint
+    tx.set(link, "endpoint", endpoint)
     _store_endpoint(tx, link)
     tx.on_commit(link.listen)
     ddl.changed(tx, link.master)

@@ -25,7 +25,7 @@ def create_master_key(tx: Transaction, catalog: Catalog, password: str | None = 
     locked = None if password is None else catalog.keys.lock_master_key(master_key, password)
     if catalog.principals.has_master_key:  # others may have gone on until here
         raise SqlServerError(15578)
-    ddl.assign(tx, catalog.principals, "locked_master_key", locked)
+    tx.set(catalog.principals, "locked_master_key", locked)
     set_master_key(tx, catalog, master_key)
 
 
@@ -48,12 +48,12 @@ def drop_master_key(tx: Transaction, catalog: Catalog) -> None:
     for certificate in catalog.principals.certificates.values():
         if certificate.private_key is not None and not certificate.has_password:
             raise SqlServerError(15580, "certificate", certificate.name)
-    ddl.assign(tx, catalog.principals, "locked_master_key", None)
+    tx.set(catalog.principals, "locked_master_key", None)
     set_master_key(tx, catalog, None)
 
 
 def set_master_key(tx: Transaction, catalog: Catalog, master_key: bytes | None) -> None:
-    ddl.assign(tx, catalog.principals, "master_key", master_key)
+    tx.set(catalog.principals, "master_key", master_key)
     ddl.store_database(tx, catalog)
     ddl.changed(tx, catalog)
 
@@ -76,7 +76,7 @@ def alter_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, 
     user = ddl.find(catalog.principals.users, "alter", "user", name, name.lower())
     if login.lower() not in logins:
         raise SqlServerError(15007, login)
-    ddl.assign(tx, user, "login", login)
+    tx.set(user, "login", login)
     ddl.store(tx, catalog, "user", user)
 
 

@@ -68,7 +68,7 @@ def create_message_type(
 def alter_message_type(tx: Transaction, catalog: Catalog, name: str, *, validation: str) -> None:
     message_type = ddl.find(catalog.message_types, "alter", "message type", name)
     ddl.require_user_object(message_type.message_type_id)
-    ddl.assign(tx, message_type, "validation", _VALIDATIONS[validation])
+    tx.set(message_type, "validation", _VALIDATIONS[validation])
     _store_message_type(tx, catalog, message_type)
 
 
@@ -137,7 +137,7 @@ def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, optio
     _set_options(tx, catalog, queue, options)
     _store_queue(tx, catalog, queue)
     if options.status is not None:
-        ddl.assign(tx, queue, "rollbacks", 0)
+        tx.set(queue, "rollbacks", 0)
         tx.on_commit(queue.wake_everybody)
     if options.status:
         tx.on_commit(queue.unblock)
@@ -153,7 +153,7 @@ def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> lis
     if any(service.queue is queue for service in catalog.services.values()):
         raise SqlServerError(3716, "service queue", name, "service")
     ddl.remove(tx, catalog, "queue", catalog.queues, key, queue.object_id)
-    ddl.assign(tx, queue, "is_dropped", True)
+    tx.set(queue, "is_dropped", True)
     for row in queue.rows.values():
         tx.write(queue.table, row.queuing_order, None)
     tx.on_commit(queue.wake_everybody)
@@ -177,8 +177,8 @@ def _set_options(tx: Transaction, catalog: Catalog, queue: Queue, options: Queue
 def _set_activation(tx: Transaction, catalog: Catalog, queue: Queue, activation: ActivationOptions) -> None:
     if activation.drop:
         for attribute in ("activation_procedure", "max_readers", "execute_as"):
-            ddl.assign(tx, queue, attribute, None)
-        ddl.assign(tx, queue, "is_activation_enabled", False)
+            tx.set(queue, attribute, None)
+        tx.set(queue, "is_activation_enabled", False)
         return
     if any("QUEUE_ACTIVATION" in notification.events for notification in queue.notifications.values()):
         raise SqlServerError(9717, queue.name)
@@ -284,7 +284,7 @@ def alter_service(
         if contract in contracts:
             raise SqlServerError(8404, contract)
         contracts[contract] = ddl.find(catalog.contracts, "find", "service contract", contract)
-    ddl.assign(tx, service, "contracts", contracts)
+    tx.set(service, "contracts", contracts)
     if queue is not None:
         target = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
         _move_to_queue(tx, database, delivery, service, target)
@@ -300,10 +300,10 @@ def _move_to_queue(tx: Transaction, database: Database, delivery: Delivery, serv
     endpoints = [endpoint for endpoint in database.endpoints.values() if endpoint.service is service]
     for endpoint in endpoints:
         delivery.discard_rows(tx, endpoint, then=partial(_requeue, tx, target))
-    ddl.assign(tx, service, "queue", target)
+    tx.set(service, "queue", target)
     for endpoint in endpoints:
         source.withdraw(endpoint.incoming.group)
-        ddl.assign(tx, endpoint.incoming.group, "queue", target)
+        tx.set(endpoint.incoming.group, "queue", target)
     tx.on_commit(source.wake_everybody)
 
 
@@ -341,7 +341,7 @@ def _store(tx: Transaction, catalog: Catalog, service: Service) -> None:
 def set_owner(tx: Transaction, catalog: Catalog, service_name: str, owner: str) -> None:
     service = ddl.find(catalog.services, "find", "service", service_name)
     ddl.require_user_object(service.service_id)
-    ddl.assign(tx, service, "owner", owner)
+    tx.set(service, "owner", owner)
     _store(tx, catalog, service)
     ddl.changed(tx, catalog)
 
@@ -385,7 +385,7 @@ def alter_priority(tx: Transaction, catalog: Catalog, name: str, **changes: str 
     """Changes a priority; `changes` are keywords of `create_priority`."""
     priority = ddl.find(catalog.priorities, "alter", "broker priority", name)
     for attribute, value in changes.items():
-        ddl.assign(tx, priority, attribute, value)
+        tx.set(priority, attribute, value)
     _check_priority(catalog, priority)
     ddl.store(tx, catalog, "priority", priority)
 

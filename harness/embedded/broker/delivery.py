@@ -185,8 +185,7 @@ class Delivery:
             self.enqueue(tx, receiver, message_type, sequence, body)
         else:  # in every other state nobody can use the message: it is acknowledged and dropped
             self._counters.dropped += 1
-        receiver.receive_sequence = sequence + 1
-        tx.on_rollback(partial(setattr, receiver, "receive_sequence", sequence))
+        tx.set(receiver, "receive_sequence", sequence + 1)
         if receiver.terms.is_initiator and receiver.state is CLOSED:
             return  # removed
         tx.writes.append(
@@ -283,18 +282,15 @@ class Delivery:
         if endpoint.terms.is_initiator:
             self.remove(tx, endpoint)
             return
-        now_ns = self._clock.utc_ns()
-        tx.on_rollback(partial(setattr, endpoint, "security_timestamp", endpoint.security_timestamp))
         if endpoint.first_is_acknowledged:
-            endpoint.security_timestamp = now_ns + CLOSED_ENDPOINT_RETENTION_NS
+            tx.set(endpoint, "security_timestamp", self._clock.utc_ns() + CLOSED_ENDPOINT_RETENTION_NS)
         tx.change_state(endpoint, CLOSED)
         tx.on_commit(partial(self.deadlines.closed, endpoint))
 
     def remove(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
         """Removes the endpoint and all its rows, at commit."""
         database = endpoint.database
-        tx.on_rollback(partial(setattr, endpoint, "state", endpoint.state))
-        endpoint.state = CLOSED
+        tx.set(endpoint, "state", CLOSED)
         self.discard_rows(tx, endpoint)
         handle = endpoint.terms.conversation_handle
         for table in (database.endpoint_table, database.desend_table, database.dercv_table):

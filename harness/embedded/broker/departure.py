@@ -109,8 +109,8 @@ class Departure:
                 )
             elif receiver.state is CLOSED and row.message_type_name not in system_objects.ENDS:
                 raise Refusal(8462)
-            if terms.is_initiator and sender.first_is_acknowledged:
-                receiver.first_is_acknowledged = True
+            if terms.is_initiator and sender.first_is_acknowledged and not receiver.first_is_acknowledged:
+                tx.set(receiver, "first_is_acknowledged", True)
             if receiver.state is not CLOSED:
                 assert receiver.receive_sequence == row.message_sequence_number, "a local message out of sequence"
                 self._delivery.accept(tx, receiver, row.message_type_name, row.message_body)
@@ -129,11 +129,9 @@ class Departure:
             if sender.terms.is_initiator:
                 tx.on_commit(partial(setattr, sender, "first_is_acknowledged", True))
             else:  # a message from the target shows the initiator that the target exists
-                sender.first_is_acknowledged = True
-                tx.on_rollback(partial(setattr, sender, "first_is_acknowledged", False))
+                tx.set(sender, "first_is_acknowledged", True)
         if sender.far_broker_instance is None:
-            sender.far_broker_instance = destination.database.catalog.service_broker_guid
-            tx.on_rollback(partial(setattr, sender, "far_broker_instance", None))
+            tx.set(sender, "far_broker_instance", destination.database.catalog.service_broker_guid)
             tx.store_endpoint(sender)
         if sender.state is DISCONNECTED_OUTBOUND and row.message_type_name in system_objects.ENDS:
             self._delivery.close(tx, sender)
@@ -156,8 +154,8 @@ class Departure:
                     break
                 tx.write(endpoint.database.xmit_table, row.key, None)
                 delivered.append(row)
-        outgoing.in_flight = len(delivered)
-        tx.on_rollback(partial(setattr, outgoing, "in_flight", 0))
+        outgoing.in_flight = 0  # the transport may have had some, when the route was another
+        tx.set(outgoing, "in_flight", len(delivered))
         tx.on_commit(partial(self._take_off, endpoint, delivered))
         try:
             yield from tx.commit()

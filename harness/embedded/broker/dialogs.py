@@ -170,8 +170,7 @@ class Dialogs:
     def _append(self, tx: Transaction, endpoint: ConversationEndpoint, name: str, body: bytes | None) -> None:
         """Adds the next message of this side to the transaction."""
         sequence = endpoint.send_sequence
-        endpoint.send_sequence = sequence + 1
-        tx.on_rollback(partial(setattr, endpoint, "send_sequence", sequence))
+        tx.set(endpoint, "send_sequence", sequence + 1)
         if endpoint.state is STARTED_OUTBOUND:
             tx.change_state(endpoint, CONVERSING)
         tx.writes.append((endpoint.database.desend_table, endpoint.terms.conversation_handle, (sequence + 1,)))
@@ -201,8 +200,7 @@ class Dialogs:
         yield from self._platform.cpu("end_conversation")
         yield from self._platform.latch(endpoint.page)
         if endpoint.dialog_timer is not None:
-            tx.on_rollback(partial(setattr, endpoint, "dialog_timer", endpoint.dialog_timer))
-            endpoint.dialog_timer = None
+            tx.set(endpoint, "dialog_timer", None)
         delivery.discard_rows(tx, endpoint)
         if error is not None:
             self._unsend(tx, endpoint, also_in_flight=False)
@@ -210,8 +208,7 @@ class Dialogs:
             # The far side has ended already, or does not know this conversation: nothing is sent.
             delivery.close(tx, endpoint)
             return
-        tx.on_rollback(partial(setattr, endpoint, "end_dialog_sequence", endpoint.end_dialog_sequence))
-        endpoint.end_dialog_sequence = endpoint.send_sequence
+        tx.set(endpoint, "end_dialog_sequence", endpoint.send_sequence)
         if error is None:
             self._append(tx, endpoint, system_objects.END_DIALOG, None)
         else:
@@ -227,11 +224,8 @@ class Dialogs:
         waiting = list(rows)[keep:]
         if not own and not waiting:
             return
-        sent_before = list(tx.sent)
-        tx.sent[:] = [row for row in tx.sent if row.endpoint is not endpoint]
-        tx.on_rollback(partial(tx.sent.__setitem__, slice(None), sent_before))
-        tx.on_rollback(partial(setattr, endpoint, "send_sequence", endpoint.send_sequence))
-        endpoint.send_sequence -= len(own) + len(waiting)
+        tx.set(tx, "sent", [row for row in tx.sent if row.endpoint is not endpoint])
+        tx.set(endpoint, "send_sequence", endpoint.send_sequence - len(own) - len(waiting))
         outgoing.unacknowledged = deque(islice(rows, len(rows) - len(waiting))) if len(rows) > len(waiting) else ()
         for row in waiting:
             tx.write(endpoint.database.xmit_table, row.key, None)
@@ -274,8 +268,7 @@ class Dialogs:
         if endpoint.terms.lifetime is not None and due_ns > endpoint.terms.lifetime:
             raise SqlServerError(8410)
         _mark_changing(tx, endpoint)
-        tx.on_rollback(partial(setattr, endpoint, "dialog_timer", endpoint.dialog_timer))
-        endpoint.dialog_timer = due_ns
+        tx.set(endpoint, "dialog_timer", due_ns)
         tx.store_endpoint(endpoint)
         tx.on_commit(partial(self._deadlines.set_timer, endpoint))
 
@@ -302,8 +295,7 @@ class Dialogs:
     def _send_timer_message(self, tx: Transaction, endpoint: ConversationEndpoint, due_ns: int) -> None:
         if endpoint.dialog_timer != due_ns:  # the timer was replaced
             return
-        endpoint.dialog_timer = None
-        tx.on_rollback(partial(setattr, endpoint, "dialog_timer", due_ns))
+        tx.set(endpoint, "dialog_timer", None)
         tx.store_endpoint(endpoint)
         timer = endpoint.database.catalog.message_types[system_objects.DIALOG_TIMER]
         self._delivery.enqueue(tx, endpoint, timer, -1, None)

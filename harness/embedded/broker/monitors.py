@@ -106,7 +106,8 @@ class Notifier:
     ) -> Waiting[None]:
         if queue.notifications.get(notification.name.lower()) is not notification:
             return  # dropped meanwhile
-        if notification.conversation_handle is None:
+        handle = notification.conversation_handle
+        if handle is None:
             handle = yield from self._dialogs.begin(
                 tx,
                 database,
@@ -117,14 +118,12 @@ class Notifier:
                 encryption=False,
                 is_system=True,
             )
-            notification.conversation_handle = handle
-            tx.on_rollback(partial(setattr, notification, "conversation_handle", None))
+            tx.set(notification, "conversation_handle", handle)
             ddl_services.store_notification(tx, database.catalog, queue, notification)
-        elif notification.conversation_handle not in database.endpoints:
+        elif handle not in database.endpoints:
             return
         body = self._body(database, queue, event)
-        handles = [notification.conversation_handle]
-        yield from self._dialogs.send(tx, database, handles, system_objects.EVENT_NOTIFICATION, body)
+        yield from self._dialogs.send(tx, database, [handle], system_objects.EVENT_NOTIFICATION, body)
 
     def end(self, tx: Transaction, database: Database, dropped: Iterable[EventNotification]) -> Waiting[None]:
         """Ends the conversations of dropped notifications: they "stay open until the notification is dropped"."""

@@ -85,9 +85,9 @@ def raise_again(defect: Exception) -> None:
 class Transaction:
     """One transaction: its changes so far, and how to end it.
 
-    Changes in memory happen at once, each with its `on_rollback`; `write` stages durable changes, which reach the disk
-    together at `commit`. `on_commit` actions then publish changes that others may see only afterwards. Sent messages
-    wait in `sent`: the commit decides where they go, as in SQL Server.
+    Changes in memory happen at once: `set` changes a field, other changes have an `on_rollback` each. `write` stages
+    durable changes, which reach the disk together at `commit`. `on_commit` actions then publish changes that others may
+    see only afterwards. Sent messages wait in `sent`: the commit decides where they go, as in SQL Server.
     """
 
     __slots__ = (
@@ -134,9 +134,13 @@ class Transaction:
         self.writes.append((endpoint.database.endpoint_table, endpoint.terms.conversation_handle, endpoint.stored()))
 
     def change_state(self, endpoint: ConversationEndpoint, state: EndpointState) -> None:
-        self._undo.append(partial(setattr, endpoint, "state", endpoint.state))
-        endpoint.state = state
+        self.set(endpoint, "state", state)
         self.store_endpoint(endpoint)
+
+    def set(self, thing: object, field: str, value: object) -> None:
+        """Assign to a field; a rollback restores what it is now."""
+        self._undo.append(partial(setattr, thing, field, getattr(thing, field)))
+        setattr(thing, field, value)
 
     def on_rollback(self, undo: Callable[[], object]) -> None:
         """Adds an action to run at rollback, newest first."""

@@ -396,11 +396,13 @@ def test_rolled_back_ddl_leaves_nothing(here):
     ddl_services.create_message_type(tx, here.db.catalog, "new")
     ddl_services.create_queue(tx, here.db.catalog, "dbo", "new", _ON)
     ddl_services.alter_queue(tx, here.db.catalog, "dbo", "q", _OFF)
+    ddl_network.drop_endpoint(tx, here.engine.link, "broker")
     tx.rollback()
     assert (
         "new" not in here.db.catalog.message_types
         and "dbo.new" not in here.db.catalog.queues
         and here.queue.is_receive_enabled
+        and here.engine.link.endpoint is not None
     )
     assert here.store.rows == before
 

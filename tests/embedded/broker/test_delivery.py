@@ -285,6 +285,20 @@ def test_a_message_that_did_not_reach_the_disk_leaves_the_way_to_a_local_queue_f
     assert here.engine.counters.enqueued_transmission == 0 and bodies(here.receive(queue="dbo.other")) == [b"1"]
 
 
+def test_a_message_that_waited_and_did_not_reach_the_disk_is_tried_again_with_the_next_change(world, here):
+    service_on_a_queue_of_its_own(here)
+    switch_other_queue(here, _OFF)
+    here.send(here.begin(to_service="T"), b"1")
+    world.run_for(10)  # the next retry is seconds away
+    switch_other_queue(here, _ON)
+    here.store.is_full = True  # from after the change's commit on
+    world.run_for(0.1)
+    here.store.is_full = False
+    switch_other_queue(here, _ON)
+    world.run_for(0.1)
+    assert bodies(here.receive(queue="dbo.other")) == [b"1"]
+
+
 def test_a_timer_whose_message_does_not_reach_the_disk_comes_when_there_is_room_again(world, here):
     handle = here.begin()
     here.run(here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 1)))

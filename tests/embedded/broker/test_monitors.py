@@ -339,6 +339,16 @@ def test_a_time_out_of_an_empty_queue_sends_nothing_and_the_next_message_is_noti
     assert len(here.receive(queue="dbo.events")) == 1
 
 
+def test_a_notification_that_does_not_reach_the_disk_is_sent_when_there_is_room_again(here, notified):
+    messages(here)
+    here.store.is_full = True  # from after the message's commit on
+    here.world.run_for(5)
+    assert here.engine.error_log.lines
+    here.store.is_full = False
+    here.world.run_for(2)
+    assert kinds(here.receive(queue="dbo.events")) == ["EventNotification"]
+
+
 def test_a_receive_ends_the_time_out(here, notified):
     messages(here)
     here.world.run_for(NOTIFICATION_TIMEOUT_NS // SECOND - 10)

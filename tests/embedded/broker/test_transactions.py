@@ -1,8 +1,11 @@
 """Transactions: locks, savepoints, poison messages, group commit, full disks and lost sessions."""
 
+from contextlib import suppress
+
 import pytest
 
 from harness.embedded.broker import ddl_databases, ddl_services
+from harness.embedded.broker.database import ConversationEndpoint
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, TaskState
 from tests.embedded.broker.world import M, bodies, handle_of, snapshot, with_transaction
@@ -260,6 +263,50 @@ def test_a_full_disk_rolls_the_transaction_back(here):
     here.store.is_full = False
     here.send(handle, b"1")
     assert bodies(here.receive()) == [b"1"]
+
+
+def everything(instance):
+    """Each endpoint with all that a transaction may change in it."""
+    fields = set(ConversationEndpoint.__slots__) - {"database", "service", "terms", "incoming", "outgoing", "page"}
+    return {
+        handle: {field: getattr(endpoint, field) for field in fields} | {"staged": endpoint.outgoing.staged}
+        for handle, endpoint in instance.db.endpoints.items()
+    }
+
+
+@pytest.mark.parametrize("who", ["initiator", "target"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda here, tx, handle: here.send(handle, b"2", tx),
+        lambda here, tx, handle: here.end(handle, tx),
+        lambda here, tx, handle: here.end(handle, tx, error=(1, "x")),
+        lambda here, tx, handle: here.end(handle, tx, cleanup=True),
+        lambda here, tx, handle: here.run(here.engine.dialogs.begin_timer(tx, here.db, handle, 9)),
+    ],
+    ids=["send", "end", "error", "cleanup", "timer"],
+)
+@pytest.mark.parametrize("is_ended", [False, True], ids=["conversing", "ended by the far side"])
+def test_a_transaction_that_fails_leaves_every_endpoint_as_it_was(here, who, change, is_ended):
+    handles = {"initiator": here.begin()}
+    here.send(handles["initiator"], b"1")
+    [row] = here.receive()
+    handles["target"] = handle_of(row)
+    for handle in handles.values():
+        here.run(here.autocommit(lambda tx, handle=handle: here.engine.dialogs.begin_timer(tx, here.db, handle, 99)))
+    if is_ended:
+        here.end(next(handle for side, handle in handles.items() if side != who))
+    before = everything(here), snapshot(here)
+    here.store.is_full = True
+    for is_committed in (False, True):
+        tx = begin_tx(here)
+        with suppress(SqlServerError):  # 9002, or the refusal of an ended conversation
+            change(here, tx, handles[who])
+            if is_committed:
+                here.commit(tx)
+        if tx.active:
+            tx.rollback()
+        assert (everything(here), snapshot(here)) == before
 
 
 def test_a_target_with_a_full_disk_acknowledges_nothing_and_loses_nothing(world, pair):

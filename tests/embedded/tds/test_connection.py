@@ -41,6 +41,13 @@ def test_a_packet_out_of_turn_is_a_protocol_error(state, kind):
         connection.receive(packet(kind, b""))
 
 
+def test_an_attention_may_come_while_the_login_is_checked():
+    connection = fresh()
+    connection.state = ConnectionState.LOGGING_IN
+    assert connection.receive(packet(PacketType.ATTENTION, b"")) == [Attention()]
+    assert connection.state is ConnectionState.LOGGING_IN
+
+
 @pytest.mark.parametrize("wish", Encryption)
 def test_without_a_certificate_no_encryption_is_offered(wish):
     sent: list[bytes] = []
