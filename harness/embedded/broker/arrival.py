@@ -55,6 +55,7 @@ class Arrival:
         acceptance: Acceptance,
         inboxes: Inboxes,
     ) -> None:
+        self._scheduler = environment.scheduler
         self._store = environment.store
         self._platform = environment.platform
         self._transactions = transactions
@@ -63,8 +64,10 @@ class Arrival:
         self._conversations = router.databases.conversations
         self._acceptance = acceptance
         self._inboxes = inboxes
-        for inbox in inboxes.all:
-            environment.scheduler.spawn(self._run(inbox), "arrival")
+
+    def start(self) -> None:
+        for inbox in self._inboxes.all:
+            self._scheduler.spawn(self._run(inbox), "arrival")
 
     def _run(self, inbox: Inbox) -> Waiting[None]:
         while True:

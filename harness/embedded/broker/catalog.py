@@ -55,9 +55,9 @@ class Service:
 class Changes:
     """Counts changes in all databases on which routing depends, and announces them when they are committed."""
 
-    def __init__(self) -> None:
+    def __init__(self, committed: Callable[[Catalog], None]) -> None:
         self.version = 0
-        self.committed: Callable[[Catalog], None] = lambda catalog: None
+        self.committed = committed
 
     def count(self) -> None:
         self.version += 1

@@ -419,11 +419,11 @@ class Database:
 class Databases(dict[str, Database]):
     """The databases of an instance by name, in lower case."""
 
-    def __init__(self, server_version: str, environment: Environment) -> None:
+    def __init__(self, server_version: str, environment: Environment, changed: Callable[[Catalog], None]) -> None:
         super().__init__()
         self._server_version = server_version
         self._environment = environment
-        self.changes = Changes()
+        self.changes = Changes(changed)
         # The endpoints of all databases, by conversation id and is_initiator.
         self.conversations: dict[tuple[str, bool], ConversationEndpoint] = {}
 

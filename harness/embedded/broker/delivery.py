@@ -85,13 +85,12 @@ class Deadlines:
     No entry is removed early: the action at a deadline checks whether it still applies.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, due: Callable[[Deadline, ConversationEndpoint, int], None]) -> None:
         self._scheduler = scheduler
-        self.due: Callable[[Deadline, ConversationEndpoint, int], None] = lambda what, endpoint, due_ns: None
+        self._due = due
         # When it is due, a serial number, when its time has passed, and its moment in UTC, which identifies it.
         self._entries: list[tuple[int, int, int, int, Deadline, ConversationEndpoint]] = []
         self._serial = 0
-        scheduler.on_wall_clock_set = self._look
         self._timer: Timer | None = None
         self._timer_due_ns = 0
 
@@ -126,7 +125,7 @@ class Deadlines:
         if self._timer is None or due_ns < self._timer_due_ns:
             self._arm()
 
-    def _look(self) -> None:
+    def wall_clock_set(self) -> None:
         clock = self._scheduler.clock
         behind_ns = clock.now_ns - clock.utc_ns()
         self._entries = [
@@ -150,20 +149,25 @@ class Deadlines:
         while self._entries and self._entries[0][0] <= now_ns:
             *_, utc_ns, what, endpoint = heapq.heappop(self._entries)
             if not endpoint.incoming.is_gone:
-                self.due(what, endpoint, utc_ns)
+                self._due(what, endpoint, utc_ns)
         self._arm()
 
 
 class Delivery:
     """Enqueues messages and changes endpoints, always in the caller's transaction."""
 
-    def __init__(self, environment: Environment) -> None:
-        self.deadlines = Deadlines(environment.scheduler)
+    def __init__(
+        self,
+        environment: Environment,
+        deadlines: Deadlines,
+        system_conversation_ended: Callable[[ConversationEndpoint], None],
+    ) -> None:
+        self.deadlines = deadlines
         self._clock = environment.clock
         self._entropy = environment.entropy
         self._counters = environment.counters
         # Called when the far side of a conversation of the broker's own has ended it, or it has failed.
-        self.system_conversation_ended: Callable[[ConversationEndpoint], None] = lambda endpoint: None
+        self._system_conversation_ended = system_conversation_ended
 
     def accept(
         self, tx: Transaction, receiver: ConversationEndpoint, message_type_name: str, body: bytes | None
@@ -236,7 +240,7 @@ class Delivery:
             tx.change_state(receiver, after)
             self.enqueue(tx, receiver, receiver.database.catalog.message_types[name], sequence, body)
             if receiver.terms.is_system:
-                tx.on_commit(partial(self.system_conversation_ended, receiver))
+                tx.on_commit(partial(self._system_conversation_ended, receiver))
 
     def enqueue(
         self,
@@ -275,7 +279,7 @@ class Delivery:
         error = endpoint.database.catalog.message_types[system_objects.ERROR]
         self.enqueue(tx, endpoint, error, -1, system_objects.error_body(code, description))
         if endpoint.terms.is_system:
-            tx.on_commit(partial(self.system_conversation_ended, endpoint))
+            tx.on_commit(partial(self._system_conversation_ended, endpoint))
 
     def close(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
         """Closes an endpoint when both sides have ended: removes an initiator, keeps a target for a while."""

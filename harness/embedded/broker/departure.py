@@ -41,9 +41,8 @@ class Departure:
         self._delivery = delivery
         self._dispatchers = dispatchers
         self._counters = counters
-        transactions.prepare = self._prepare
 
-    def _prepare(self, tx: Transaction) -> None:
+    def prepare(self, tx: Transaction) -> None:
         """Stages the transaction's messages where they go."""
         queued: list[TransmissionRow] = []
         for row in tx.sent:

@@ -50,7 +50,6 @@ class Dialogs:
         self._delivery = delivery
         self._deadlines = delivery.deadlines
         self._dispatchers = dispatchers
-        self._deadlines.due = self._expire
 
     def begin(
         self,
@@ -274,7 +273,7 @@ class Dialogs:
 
     # Deadlines
 
-    def _expire(self, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
+    def expire(self, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
         """Starts a task that acts on a deadline, in its own transaction."""
         self._transactions.spawn(
             f"{what} of {endpoint.terms.conversation_handle}",

@@ -15,7 +15,6 @@ from functools import partial
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.database import ConversationEndpoint, Database
-from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.dialogs import Dialogs
 from harness.embedded.broker.router import BROKER_CONFIGURATION
 from harness.embedded.broker.transactions import Transaction, Transactions
@@ -28,13 +27,12 @@ _Missing = tuple[int, str, str | None, str]  # database_id, service, broker inst
 
 
 class ConfigurationRequests:
-    def __init__(self, transactions: Transactions, dialogs: Dialogs, delivery: Delivery) -> None:
+    def __init__(self, transactions: Transactions, dialogs: Dialogs) -> None:
         self._transactions = transactions
         self._clock = transactions.scheduler.clock
         self._dialogs = dialogs
         self._open: dict[str, _Missing] = {}  # by conversation handle
         self._not_before_ns: dict[_Missing, int] = {}
-        delivery.system_conversation_ended = self._answered
 
     def ask(self, endpoint: ConversationEndpoint, request: str) -> None:
         """Asks for what this endpoint's messages lack unless a request is open or was answered a short while ago."""
@@ -70,7 +68,7 @@ class ConfigurationRequests:
         self._open[handle] = missing
         tx.on_rollback(partial(self._open.pop, handle, None))
 
-    def _answered(self, endpoint: ConversationEndpoint) -> None:
+    def answered(self, endpoint: ConversationEndpoint) -> None:
         """Ends this side of a request that the configuration service has ended, and tries to route again."""
         if endpoint.terms.far_service != BROKER_CONFIGURATION:
             return

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from harness.embedded.broker.arrival import Acceptance, Arrival
 from harness.embedded.broker.broker_link import BrokerLink, Dispatchers, Inboxes, Transport
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.database import Databases
+from harness.embedded.broker.database import ConversationEndpoint, Database, Databases, Local
 from harness.embedded.broker.ddl_services import Severance
 from harness.embedded.broker.definitions import Login
-from harness.embedded.broker.delivery import Delivery
+from harness.embedded.broker.delivery import Deadlines, Delivery
 from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.dialog_security import DialogSecurity
 from harness.embedded.broker.dialogs import Dialogs
@@ -20,6 +21,7 @@ from harness.embedded.broker.environment import Counters, Environment, ErrorLog,
 from harness.embedded.broker.frames import Frame
 from harness.embedded.broker.keys import Keys, NoKeys
 from harness.embedded.broker.monitors import Monitors, Notifier, PoisonDetection
+from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.receiving import Receiving
 from harness.embedded.broker.recovery import recover
 from harness.embedded.broker.router import Router
@@ -27,17 +29,25 @@ from harness.embedded.broker.transactions import Transactions
 from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
-from harness.embedded.runtime.tasks import Entropy, Scheduler
+from harness.embedded.runtime.tasks import Entropy, Scheduler, Waiting
 from harness.embedded.store.group_commit import Store
 
 # database_id and name; whether the broker is enabled after setup
 SYSTEM_DATABASES = ((1, "master", False), (2, "tempdb", True), (4, "msdb", True))
 
 
+def no_procedures(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
+    """Fail to run an activation procedure: without T-SQL there is none."""
+    raise SqlServerError(9614, queue.name)
+    yield
+
+
 class Engine:
     """One instance: makes and joins the parts of the broker; callers use the parts.
 
-    Construction makes the system databases. Call `recover` once, before anything else: it loads the store.
+    Construction makes the system databases. Call `recover` once, before anything else: it loads the store. T-SQL gives
+    `activate`, which runs a queue's procedure, and `crossing_problem`, which says why a dialog may not reach a service
+    in another database of the instance: an empty text if it may.
     """
 
     def __init__(
@@ -53,6 +63,9 @@ class Engine:
         waits: WaitStatistics | None = None,
         keys: Keys | None = None,
         hash_password: Callable[[str], bytes] = str.encode,
+        error_log: ErrorLog | None = None,
+        activate: Callable[[Engine, Database, Queue], Waiting[None]] = no_procedures,
+        crossing_problem: Callable[[Engine, ConversationEndpoint, Local], str] = lambda *crossing: "",
     ) -> None:
         self.name = name
         self.version = version
@@ -65,32 +78,41 @@ class Engine:
         self.entropy = entropy = ReplaceableEntropy(entropy)
         self.waits = waits = waits or WaitStatistics()  # shared with a platform that counts waits too
         self.counters = counters = Counters()
-        self.error_log = error_log = ErrorLog(clock)
+        self.error_log = error_log = error_log or ErrorLog(clock)
         keys = keys or NoKeys(entropy)
         environment = Environment(name, scheduler, clock, entropy, store, platform, waits, counters, error_log, keys)
         self.statements: Any = None  # what runs its T-SQL: the engine and it end together
         self.rows_set_aside = 0  # by recovery, because it could not read them
         self.logins: dict[str, Login] = {}  # by name, lower case
-        self.databases = databases = Databases(version, environment)
-        databases.changes.committed = self._refresh
+        self.databases = databases = Databases(version, environment, self._refresh)
         self.link = link = BrokerLink(transport, databases, environment)
-        self.transactions = transactions = Transactions(environment)
+        # The parts call each other in circles. Each circle is closed here by a lambda, which finds a part that is made
+        # further below.
+        self.transactions = transactions = Transactions(
+            environment,
+            prepare=lambda tx: departure.prepare(tx),
+            rolled_back=lambda queues: poison_detection.rolled_back(queues),
+        )
         self._dispatchers = dispatchers = Dispatchers(platform.dispatchers)
         self._inboxes = inboxes = Inboxes(platform.dispatchers, counters)
         security = DialogSecurity(environment)
-        self.router = router = Router(databases, link, security, clock)
-        self.delivery = delivery = Delivery(environment)
+        self.router = router = Router(databases, link, security, clock, partial(crossing_problem, self))
+        deadlines = Deadlines(scheduler, due=lambda *deadline: self.dialogs.expire(*deadline))
+        scheduler.on_wall_clock_set = deadlines.wall_clock_set
+        self.delivery = delivery = Delivery(environment, deadlines, lambda endpoint: requests.answered(endpoint))
         departure = Departure(transactions, router, delivery, dispatchers, counters)
         self.receiving = Receiving(environment)
         self.dialogs = Dialogs(environment, transactions, delivery, dispatchers)
-        requests = ConfigurationRequests(transactions, self.dialogs, delivery)
+        requests = ConfigurationRequests(transactions, self.dialogs)
         self._transmitter = transmitter = Transmitter(environment, router, departure, dispatchers, requests)
         self.severance = Severance(delivery, transmitter)
         notifier = Notifier(transactions, self.dialogs)
-        self.monitors = Monitors(environment, notifier)
-        PoisonDetection(environment, databases, transactions, notifier)
+        self.monitors = Monitors(environment, notifier, partial(activate, self))
+        poison_detection = PoisonDetection(environment, databases, transactions, notifier)
         acceptance = Acceptance(environment, router, security, delivery, transmitter, inboxes)
-        Arrival(environment, transactions, router, acceptance, inboxes)
+        arrival = Arrival(environment, transactions, router, acceptance, inboxes)
+        transmitter.start()
+        arrival.start()
         for database_id, database, is_broker_enabled in SYSTEM_DATABASES:
             catalog = databases.add(database, database_id).catalog
             catalog.is_broker_enabled = is_broker_enabled

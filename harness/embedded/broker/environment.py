@@ -59,12 +59,12 @@ class ErrorLogEntry(NamedTuple):
 
 
 class ErrorLog:
-    """The latest entries of ERRORLOG, newest last. `written` is called with each; a server adds it to a file."""
+    """The latest entries of ERRORLOG, newest last. `copy` gets each too: a server adds it to a file."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, copy: Callable[[ErrorLogEntry], None] | None = None) -> None:
         self._clock = clock
         self.entries: deque[ErrorLogEntry] = deque(maxlen=ERROR_LOG_ENTRIES_MAX)
-        self.written: Callable[[ErrorLogEntry], None] = lambda entry: None
+        self._copy = copy
 
     @property
     def lines(self) -> list[str]:
@@ -74,7 +74,8 @@ class ErrorLog:
     def write(self, text: str, process_info: str = BROKER_PROCESS) -> None:
         entry = ErrorLogEntry(self._clock.utc_ns(), process_info, one_line(text, ERROR_LOG_TEXT_MAX))
         self.entries.append(entry)
-        self.written(entry)
+        if self._copy is not None:
+            self._copy(entry)
 
 
 GAUGE = 65792  # cntr_type of an instantaneous value

@@ -153,13 +153,15 @@ class Notifier:
 class Monitors:
     """The queue monitors of an instance and the readers that they have launched."""
 
-    def __init__(self, environment: Environment, notifier: Notifier) -> None:
+    def __init__(
+        self, environment: Environment, notifier: Notifier, activate: Callable[[Database, Queue], Waiting[None]]
+    ) -> None:
         self.scheduler = environment.scheduler
         self.platform = environment.platform
         self.counters = environment.counters
         self.error_log = environment.error_log
         self.notifier = notifier
-        self.activate: Callable[[Database, Queue], Waiting[None]] = _no_procedures  # T-SQL replaces it
+        self.activate = activate  # runs the procedure of a queue
         self.all: dict[Queue, QueueMonitor] = {}  # sys.dm_broker_queue_monitors
         self.readers: dict[Task, QueueReader] = {}  # sys.dm_broker_activated_tasks
 
@@ -184,11 +186,6 @@ class Monitors:
             if monitor is None:
                 monitor = queue.monitor = self.all[queue] = QueueMonitor(self, database, queue)
             monitor.check()
-
-
-def _no_procedures(database: Database, queue: Queue) -> Waiting[None]:
-    raise SqlServerError(9614, queue.name)
-    yield
 
 
 class QueueMonitor:
@@ -388,9 +385,8 @@ class PoisonDetection:
         self._databases = databases
         self._transactions = transactions
         self._notifier = notifier
-        transactions.rolled_back = self._rolled_back
 
-    def _rolled_back(self, queues: Iterable[Queue]) -> None:
+    def rolled_back(self, queues: Iterable[Queue]) -> None:
         """Counts the rollback of a transaction that received from these queues."""
         self._counters.rollbacks += 1
         for queue in queues:

@@ -51,12 +51,19 @@ class Router:
 
     An endpoint keeps its destination until something that routing depends on changes."""
 
-    def __init__(self, databases: Databases, link: BrokerLink, security: DialogSecurity, clock: Clock) -> None:
+    def __init__(
+        self,
+        databases: Databases,
+        link: BrokerLink,
+        security: DialogSecurity,
+        clock: Clock,
+        crossing_problem: Callable[[ConversationEndpoint, Local], str],
+    ) -> None:
         self.databases = databases
         self.link = link
         self._security = security
         # Returns why a dialog may not reach a service in another database of this instance; empty if it may.
-        self.crossing_problem: Callable[[ConversationEndpoint, Local], str] = lambda endpoint, destination: ""
+        self._crossing_problem = crossing_problem
         self._changes = databases.changes
         self._clock = clock
 
@@ -80,7 +87,7 @@ class Router:
             elif insecure:
                 destination = Delayed(insecure)
         elif isinstance(destination, Local) and destination.database is not database and terms.is_initiator:
-            refused = self.crossing_problem(endpoint, destination)
+            refused = self._crossing_problem(endpoint, destination)
             destination = Delayed(refused) if refused else destination
         outgoing.destination, outgoing.routing_version = destination, version
         if isinstance(destination, Delayed) or any(

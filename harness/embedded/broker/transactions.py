@@ -27,14 +27,19 @@ FULL_RETRY_NS = SECOND  # of the broker's own statements, while the disk is full
 class Transactions:
     """Begins transactions and holds what their ends need."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        prepare: Callable[[Transaction], None],
+        rolled_back: Callable[[Sequence[Queue]], None],
+    ) -> None:
         self.instance = environment.instance  # its name
         self.store = environment.store
         self.scheduler = environment.scheduler
         self.waits = environment.waits
         self.error_log = environment.error_log
-        self.prepare: Callable[[Transaction], None] = lambda tx: None  # decides where sent messages go
-        self.rolled_back: Callable[[Sequence[Queue]], None] = lambda queues: None  # counts towards poison detection
+        self.prepare = prepare  # decides where sent messages go
+        self.rolled_back = rolled_back  # counts towards poison detection
         # A defect in undoing or publishing a change. The rest is still done: locks must not stay for ever.
         self.defect: Callable[[Exception], None] = raise_again
         self.is_full = False  # the disk, for the last commit

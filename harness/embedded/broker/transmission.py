@@ -50,7 +50,9 @@ class Transmitter:
         self._timer: Timer | None = None
         self._timer_due_ns = 0
         self._broken: set[tuple[str, int]] = set()
-        for dispatcher in dispatchers.all:
+
+    def start(self) -> None:
+        for dispatcher in self._dispatchers.all:
             self._scheduler.spawn(self._run(dispatcher), "transmitter")
 
     def _run(self, dispatcher: Dispatcher) -> Waiting[None]:

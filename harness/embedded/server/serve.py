@@ -47,7 +47,7 @@ from harness.embedded.server.tds_listener import Admit, TdsListener
 from harness.embedded.server.turns import OTHERS_SHARE_OF_ACTIVATED, Account, Turns
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
-from harness.embedded.tsql.requests import install_activation
+from harness.embedded.tsql.requests import activate, crossing_problem
 from harness.embedded.tsql.storage.tables import database_of
 from harness.embedded.versions import NEWEST, product
 from harness.failures import UsageFailure
@@ -154,13 +154,14 @@ class InstanceServer:
         self._store = store
         waits = WaitStatistics()
         turns = Turns(loop, waits)
-        peers = Account()
+        peers, share = Account(), OTHERS_SHARE_OF_ACTIVATED
 
         def run_after_frames() -> None:
             turns.sent(peers)
             driver.run()
 
         transport = self._transport = BrokerTransport(loop, host=host, run=run_after_frames)
+        self._error_log = ErrorLog(scheduler.clock, ErrorLogFile(self._data).append)
         engine = Engine(
             name=self._name,
             version=self._version,
@@ -172,17 +173,16 @@ class InstanceServer:
             waits=waits,
             keys=ServerKeys(key, self._cost),
             hash_password=functools.partial(passwords.hashed, cost=self._cost),
+            error_log=self._error_log,
+            activate=lambda *activation: turns.run(activate(*activation), Account(others_share=share)),
+            crossing_problem=crossing_problem,
         )
-        engine.error_log.written = ErrorLogFile(self._data).append
-        self._error_log = engine.error_log
         transport.broker = engine
         engine.link.connections = transport.connections
-        share = OTHERS_SHARE_OF_ACTIVATED
-        install_activation(engine, lambda activated: turns.run(activated, Account(others_share=share)))
+        instance = Instance.of(engine)
         engine.recover()
         for note in notes:
             engine.error_log.write(note)
-        instance = Instance.of(engine)
         instance.usage = _usage
         instance.defects.report = DefectLog().report
         instance.sqlite.reads = LongReads(instance.sqlite, loop)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from harness.embedded.broker.database import Database
+from harness.embedded.broker.database import ConversationEndpoint, Database, Local
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError, let_go
@@ -14,8 +14,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, Parameter, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.instance.modules import Procedure
-from harness.embedded.tsql.permissions import guard
-from harness.embedded.tsql.permissions.crossing import crossing_problem
+from harness.embedded.tsql.permissions import crossing, guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches, bulk_load
@@ -175,14 +174,9 @@ def _prepared(name: str) -> PreparedCall:
 # -- activation --------------------------------------------------------------------------------------------------------
 
 
-def install_activation(
-    engine: Engine, in_turns: Callable[[Waiting[None]], Waiting[None]] = lambda activated: activated
-) -> None:
-    """Make the engine run activation procedures, and let databases refuse dialogs of others. Call it before
-    `engine.recover`, which may find messages waiting. `in_turns` lets others go on while a procedure takes long."""
-    instance = Instance.of(engine)
-    engine.router.crossing_problem = lambda endpoint, destination: crossing_problem(instance, endpoint, destination)
-    engine.monitors.activate = lambda database, queue: in_turns(activate(engine, database, queue))
+def crossing_problem(engine: Engine, endpoint: ConversationEndpoint, destination: Local) -> str:
+    """Why a dialog may not reach a service in another database of the instance; empty if it may."""
+    return crossing.problem(Instance.of(engine), endpoint, destination)
 
 
 class _ErrorLog(ResultSink):

@@ -13,7 +13,7 @@ from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, Virtua
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, Parameter, ResultSink, SqlType
 from harness.embedded.store.memory_store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.requests import ClientSession, install_activation
+from harness.embedded.tsql.requests import ClientSession, activate, crossing_problem
 from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns
@@ -126,10 +126,11 @@ class Side:
             transport=_Transport(self),
             platform=latches,
             waits=waits,
+            activate=activate,
+            crossing_problem=crossing_problem,
         )
-        install_activation(self.engine)
-        self.engine.recover()
         self.instance = Instance.of(self.engine)
+        self.engine.recover()
         self.spids = 50
         self.session = self.connect("master")
 

@@ -14,7 +14,7 @@ from harness.embedded.tsql.permissions.guard import Catalog
 STATE = 3  # of the error inside 28005
 
 
-def crossing_problem(catalog: Catalog, endpoint: ConversationEndpoint, destination: Local) -> str:
+def problem(catalog: Catalog, endpoint: ConversationEndpoint, destination: Local) -> str:
     """Why the dialog may not reach the service, as transmission_status shows it; empty if it may."""
     source, target = endpoint.database, destination.database
     if endpoint.terms.is_encrypted and source.catalog.binding_for(endpoint.terms.far_service) is not None:
