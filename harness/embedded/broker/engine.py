@@ -120,7 +120,7 @@ class Engine:
 
     def recover(self) -> None:
         """Loads everything from the store, before anything runs."""
-        self.rows_set_aside = recover(
+        self.rows_set_aside += recover(
             self.transactions,
             self.databases,
             self.logins,

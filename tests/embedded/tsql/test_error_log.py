@@ -100,3 +100,10 @@ def test_only_who_may_see_the_state_of_the_server_reads_the_log(side):
     side.session = side.connect("master")
     side.run("GRANT VIEW SERVER STATE TO l")
     assert side.results("EXEC sp_readerrorlog", session).errors == []
+
+
+def test_a_row_of_t_sql_that_cannot_be_read_counts_as_set_aside_and_is_named(side):
+    [key] = [key for key in side.store.rows if key[0] == "tsql.tables"]
+    side.store.rows[key] = (1,)
+    side.crash()
+    assert side.engine.rows_set_aside == 1 and "cannot read tsql.tables" in side.engine.error_log.lines[0]
