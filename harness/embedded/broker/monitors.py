@@ -1,15 +1,15 @@
 """Queue monitors decide when to launch a queue reader; event notifications and poison message detection of queues.
 
 A monitor watches every queue whose activation is ON (or that has a QUEUE_ACTIVATION notification), that is enabled,
-in a database whose broker is enabled. It follows two descriptions ("Understanding Queue Monitors", R. Rusanu;
-the manual's "Understanding When Activation Occurs"):
+in a database whose broker is enabled. `monitor_states` has its states. It launches a reader on two occasions, in the
+words of the manual ("Understanding When Activation Occurs"):
 
-- INACTIVE: nothing can be received. A message that can be received launches the procedure unless one is running.
-- NOTIFIED: the procedure is launched, and no session has issued a RECEIVE since. This state launches nothing, however
-  long it lasts; any session's RECEIVE ends it. After an event notification, a time-out ends it too.
-- RECEIVES_OCCURRING: sessions issue RECEIVE. If messages are available, no session waits in a RECEIVE without WHERE and
-  for five seconds none has come back empty, the monitor launches one more reader, up to MAX_QUEUE_READERS. Then the
-  five seconds begin again.
+- "A new message arrives on a queue that contains no unread messages and there are no activation stored procedures
+  running for the queue": in INACTIVE, at once.
+- "The queue contains unread messages, there is no session waiting in a GET CONVERSATION GROUP statement or a RECEIVE
+  statement without a WHERE clause, and no GET CONVERSATION GROUP statement or RECEIVE statement without a WHERE clause
+  has returned an empty result set for a few seconds": in RECEIVES_OCCURRING, each time a timer of five seconds ends,
+  while fewer than MAX_QUEUE_READERS run.
 
 A reader's task calls the procedure again as long as its RECEIVE returned rows.
 """
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from functools import partial
 
 from harness.embedded.broker import ddl_services, system_objects
@@ -27,6 +26,7 @@ from harness.embedded.broker.definitions import EventNotification, QueueOptions
 from harness.embedded.broker.dialogs import Dialogs
 from harness.embedded.broker.endpoint_states import EndpointEvent, successor
 from harness.embedded.broker.environment import Environment, datetime_text
+from harness.embedded.broker.monitor_states import INACTIVE, NOTIFIED, TRANSITIONS, MonitorEvent
 from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.errors import SqlServerError
@@ -48,17 +48,6 @@ AFTER_A_ROLLBACK_NS = MILLISECOND
 POISON_ROLLBACKS = 5
 # Errors of a procedure that could not start; the launch is tried again after the threshold.
 _NOT_LAUNCHED = frozenset({2812, 9613, 9614, 9653, 15517})
-
-
-class MonitorState(StrEnum):
-    """sys.dm_broker_queue_monitors.state"""
-
-    INACTIVE = "INACTIVE"
-    NOTIFIED = "NOTIFIED"
-    RECEIVES_OCCURRING = "RECEIVES_OCCURRING"
-
-
-_INACTIVE, _NOTIFIED, _RECEIVES_OCCURRING = MonitorState
 
 
 class QueueReader:
@@ -197,7 +186,7 @@ class QueueMonitor:
         self.queue = queue
         self.database_id = queue.database_id
         self.queue_id = queue.object_id
-        self.state = _INACTIVE
+        self.state = INACTIVE
         self.last_empty_rowset_time: int | None = None  # UTC ns
         self.last_activated_time: int | None = None  # UTC ns
         self._is_stopped = False
@@ -224,12 +213,12 @@ class QueueMonitor:
 
     def message_available(self) -> None:
         """Notes that a group became available: by a new message, a rollback, a released lock or ALTER QUEUE."""
-        if self.state is _INACTIVE:
+        if self.state is INACTIVE:
             if not self._monitors.readers_of(self.queue):
                 self._launch()
                 return
-            self.state = _RECEIVES_OCCURRING
-        if self._timer is None and self.state is _RECEIVES_OCCURRING:
+            self._enter(MonitorEvent.LEFT_TO_READERS)
+        if self._timer is None and self.state is not NOTIFIED:
             self._set_timer()
 
     def check(self) -> None:
@@ -242,23 +231,25 @@ class QueueMonitor:
         reader = self._monitors.current_reader()
         if reader is not None and reader.queue is self.queue:
             reader.received_rows = rows > 0
-        if self.state is _NOTIFIED:
+        if self.state is NOTIFIED:
+            # "Once the Queue Monitor enters the RECEIVES_OCCURING state it will start an internal timer."
             self._stop_response_timer()
-            self.state = _RECEIVES_OCCURRING
             self._quiet_since_ns = self._monitors.scheduler.clock.now_ns
+        self._enter(MonitorEvent.RECEIVE)
         if self.queue.first_available() is None:
-            self.state = _INACTIVE
-        elif self.state is _INACTIVE:
+            self._enter(MonitorEvent.EMPTIED)
+        elif self.state is INACTIVE:
             self.message_available()
         elif self._timer is None:
             self._set_timer()
 
     def receive_came_back_empty(self) -> None:
-        """Resets the activation timer: "there is no reason to launch a new instance of the procedure"."""
+        """Resets the activation timer: "Each time a RECEIVE statement on the monitored queue returns an empty rowset
+        this timer is reset", as "there is no reason to launch a new instance of the procedure"."""
         self._quiet_since_ns = self._monitors.scheduler.clock.now_ns
         self.last_empty_rowset_time = self._monitors.scheduler.clock.utc_ns()
-        if self.state is not _NOTIFIED and self.queue.first_available() is None:
-            self.state = _INACTIVE
+        if self.queue.first_available() is None:
+            self._enter(MonitorEvent.EMPTIED)
 
     def wait_ended(self) -> None:
         """Resets the activation timer: until now a session was waiting in RECEIVE."""
@@ -272,7 +263,7 @@ class QueueMonitor:
 
     def _threshold(self) -> None:
         self._timer = None
-        if self._is_stopped or self.state is _NOTIFIED or self.queue.first_available() is None:
+        if self._is_stopped or self.state is NOTIFIED or self.queue.first_available() is None:
             return
         now_ns = self._monitors.scheduler.clock.now_ns
         if self.queue.receivers_waiting:
@@ -287,33 +278,32 @@ class QueueMonitor:
         self._quiet_since_ns = monitors.scheduler.clock.now_ns
         if not self._launches_procedures:
             if monitors.notifier.notify(self._database, self.queue, "QUEUE_ACTIVATION"):
-                self._notified()
-                self._await_response()
+                self._launched()
+                if self.state is NOTIFIED:
+                    due_ns = monitors.scheduler.clock.now_ns + NOTIFICATION_TIMEOUT_NS
+                    self._response_timer = monitors.scheduler.call_at(due_ns, self._no_response)
             return
         if len(self._monitors.readers_of(self.queue)) >= (self.queue.max_readers or 0):
             monitors.counters.task_limit_reached += 1
             return
-        self._notified()
+        self._launched()
         reader = QueueReader(self.queue)
         monitors.counters.tasks_started += 1
         monitors.counters.tasks_running += 1
         reader.task = monitors.scheduler.spawn(self._run(reader), f"reader of {self.queue.qualified_name}")
         monitors.readers[reader.task] = reader
 
-    def _notified(self) -> None:
+    def _launched(self) -> None:
         self.last_activated_time = self._monitors.scheduler.clock.utc_ns()
-        if self.state is _INACTIVE:
-            self.state = _NOTIFIED
+        self._enter(MonitorEvent.LAUNCHED)
 
-    def _await_response(self) -> None:
-        if self.state is _NOTIFIED:
-            due_ns = self._monitors.scheduler.clock.now_ns + NOTIFICATION_TIMEOUT_NS
-            self._response_timer = self._monitors.scheduler.call_at(due_ns, self._no_response)
+    def _enter(self, event: MonitorEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
 
     def _no_response(self) -> None:
         """Notifies again if something can be received."""
         self._response_timer = None
-        self._check_idle()
+        self._check_after(MonitorEvent.TIME_OUT)
 
     def _stop_response_timer(self) -> None:
         if self._response_timer is not None:
@@ -323,7 +313,7 @@ class QueueMonitor:
     def _run(self, reader: QueueReader) -> Waiting[None]:
         monitors, queue = self._monitors, self.queue
         counters = monitors.counters
-        pause_ns = 0
+        pause_ns, event = 0, MonitorEvent.READERS_GONE
         try:
             while True:
                 reader.received_rows = False
@@ -336,7 +326,9 @@ class QueueMonitor:
                 if counters.rollbacks != rollbacks:
                     yield Delay(AFTER_A_ROLLBACK_NS)
         except SqlServerError as error:
-            pause_ns = THRESHOLD_NS if error.number in _NOT_LAUNCHED else AFTER_AN_ERROR_NS
+            pause_ns = AFTER_AN_ERROR_NS
+            if error.number in _NOT_LAUNCHED:
+                pause_ns, event = THRESHOLD_NS, MonitorEvent.TIME_OUT
             counters.tasks_aborted += 1
             counters.activation_errors += 1
             where = f"{self._database.name}.{queue.qualified_name}"
@@ -347,31 +339,23 @@ class QueueMonitor:
                 monitors.readers.pop(reader.task, None)
         monitor = monitors.all.get(queue)
         if monitor is not None and not monitors.readers_of(queue):
-            monitor.last_reader_ended(pause_ns)
+            monitor.last_reader_ended(event, pause_ns)
 
-    def last_reader_ended(self, pause_ns: int) -> None:
+    def last_reader_ended(self, event: MonitorEvent, pause_ns: int) -> None:
         """Launches a reader again if something can be received; after an error with a pause."""
         if pause_ns:
-            pause = self._check_later(pause_ns, pause_ns == THRESHOLD_NS)
-            self._monitors.scheduler.spawn(pause, "activation check")
-        elif self.state is not _NOTIFIED:
-            self._check_idle()
+            self._monitors.scheduler.spawn(self._check_later(event, pause_ns), "activation check")
+        else:
+            self._check_after(event)
 
-    def _check_idle(self) -> None:
-        self.state = _INACTIVE
-        self.check()
-
-    def _check_later(self, pause_ns: int, also_if_notified: bool) -> Waiting[None]:
-        """Tries a procedure that could not start every five seconds.
-
-        A procedure that fails before its RECEIVE leaves the monitor NOTIFIED."""
+    def _check_later(self, event: MonitorEvent, pause_ns: int) -> Waiting[None]:
         yield Delay(pause_ns)
-        if (
-            not self._is_stopped
-            and not self._monitors.readers_of(self.queue)
-            and (also_if_notified or self.state is not _NOTIFIED)
-        ):
-            self._check_idle()
+        if not self._is_stopped and not self._monitors.readers_of(self.queue):
+            self._check_after(event)
+
+    def _check_after(self, event: MonitorEvent) -> None:
+        self._enter(event)
+        self.check()
 
 
 class PoisonDetection:

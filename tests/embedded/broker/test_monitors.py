@@ -5,6 +5,7 @@ import pytest
 
 from harness.embedded.broker import ddl_databases, ddl_services, system_objects
 from harness.embedded.broker.definitions import QueueOptions
+from harness.embedded.broker.monitor_states import TRANSITIONS, MonitorEvent, MonitorState
 from harness.embedded.broker.monitors import NOTIFICATION_TIMEOUT_NS
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Delay
@@ -74,6 +75,12 @@ def messages(here, count=1):
     """Sends messages on separate conversations."""
     for _ in range(count):
         here.send(here.begin())
+
+
+def test_only_a_monitor_that_is_notified_launches_nothing():
+    missing = {(state, event) for state in MonitorState for event in MonitorEvent} - set(TRANSITIONS)
+    assert {state for state, event in missing if event is MonitorEvent.LAUNCHED} == {MonitorState.NOTIFIED}
+    assert {event for _, event in missing} == {MonitorEvent.LAUNCHED, MonitorEvent.LEFT_TO_READERS}
 
 
 def test_there_is_a_monitor_for_each_queue_with_activation_enabled(here, readers):
