@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import astuple, replace
-from functools import partial
 from typing import Any
 
 from harness.embedded.broker import ddl
@@ -173,13 +172,10 @@ def drop_endpoint(tx: Transaction, link: BrokerLink, name: str) -> None:
 
 def set_connect(tx: Transaction, link: BrokerLink, endpoint: str, login: str, *, may: bool) -> None:
     """Changes a login's CONNECT; `login` in lower case."""
-    granted = _endpoint(link, "find", endpoint).connect_granted_to
-    if (login in granted) == may:
-        return
-    change, undo = (granted.add, granted.discard) if may else (granted.discard, granted.add)
-    change(login)
-    tx.on_rollback(partial(undo, login))
-    _store_endpoint(tx, link)
+    changed = _endpoint(link, "find", endpoint)
+    if (login in changed.connect_granted_to) != may:
+        tx.set(changed, "connect_granted_to", changed.connect_granted_to ^ {login})
+        _store_endpoint(tx, link)
 
 
 def _endpoint(link: BrokerLink, verb: str, name: str) -> BrokerEndpoint:

@@ -353,12 +353,9 @@ def set_sender(tx: Transaction, catalog: Catalog, service_name: str, principal: 
     if name not in {"public", "dbo", "guest"} and name not in users and not name.startswith("db_"):
         raise SqlServerError(15151, "find", "user", principal)
     service = ddl.find(catalog.services, "find", "service", service_name)
-    senders = service.senders
-    if (name in senders) == may:
+    if (name in service.senders) == may:
         return
-    change, undo = (senders.add, senders.discard) if may else (senders.discard, senders.add)
-    change(name)
-    tx.on_rollback(partial(undo, name))
+    tx.set(service, "senders", service.senders ^ {name})
     _store(tx, catalog, service)
     ddl.changed(tx, catalog)
 

@@ -157,15 +157,20 @@ def test_switching_activation_off_and_on_recycles_the_monitor(here, readers):
 
 
 def test_one_more_reader_every_five_seconds_while_no_receive_comes_back_empty(here, readers, monitor):
-    readers.procedure = readers.slow(1)
+    slow, states, seen = readers.slow(1), [], []
+
+    def procedure(tx):
+        states.append(monitor.state)
+        yield from slow(tx)
+
+    readers.procedure = procedure
     messages(here, 400)
-    seen = []
     for _ in range(40):
         here.world.run_for(1)
         seen.append(len(here.engine.monitors.readers_of(here.queue)))
     # Reader n starts about 5 (n - 1) seconds after the first; eight need 35.
     assert [seen.index(n) for n in range(2, 9)] == pytest.approx([5, 10, 15, 20, 25, 30, 35], abs=1)
-    assert max(seen) == 8 and monitor.state == "RECEIVES_OCCURRING"
+    assert max(seen) == 8 and states[0] == "NOTIFIED" and set(states[1:]) == {"RECEIVES_OCCURRING"}
     assert here.engine.counters.tasks_started == 8 and here.engine.counters.tasks_running == 8
     assert here.engine.counters.task_limit_reached >= 1
     here.world.run_for(120)
@@ -206,7 +211,7 @@ def test_a_new_message_on_an_empty_queue_does_not_launch_while_a_procedure_runs(
     here.world.run_for(1)
     messages(here)
     here.world.run_for(1)
-    assert len(readers.started) == 1
+    assert len(readers.started) == 1 and monitor.state == "RECEIVES_OCCURRING"
     here.world.run_for(4)
     assert len(readers.started) == 1 and here.queue.depth == 0
     assert monitor.tasks_waiting == 1 and monitor.state == "INACTIVE"
