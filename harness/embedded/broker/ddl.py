@@ -7,34 +7,26 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.definitions import Certificate, Priority, RemoteServiceBinding, Route, User
-from harness.embedded.broker.transactions import Transaction
+from harness.embedded.broker.transactions import Name, Thing, Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.store.group_commit import Value
 
-Name = TypeVar("Name")
-Thing = TypeVar("Thing")
 Plain = Route | RemoteServiceBinding | Priority | User | Certificate  # a row holds all their fields
 
 # Object ids of SQL Server's user tables walk through the positive integers in steps of a number prime to 2^31.
 _FIRST_OBJECT_ID, _OBJECT_ID_STEP, _OBJECT_ID_MODULUS = 245575913, 16000057, 2147483647
 
 
-def add(tx: Transaction, objects: dict[Name, Thing], name: Name, thing: Thing) -> None:
-    objects[name] = thing
-    tx.on_rollback(partial(objects.pop, name, None))
-
-
 def remove(  # noqa: PLR0917
     tx: Transaction, catalog: Catalog, kind: str, objects: dict[Name, Thing], name: Name, identifier: int
 ) -> None:
     """Takes an object out of the catalog and of the store."""
-    tx.on_rollback(partial(objects.__setitem__, name, objects[name]))
-    del objects[name]
+    tx.put(objects, name, None)
     write(tx, catalog, kind, identifier, None)
 
 

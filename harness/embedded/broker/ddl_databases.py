@@ -84,8 +84,7 @@ def drop_database(tx: Transaction, databases: Databases, delivery: Delivery, nam
     if database.database_id < FIRST_DATABASE_ID:
         raise SqlServerError(9663)
     _drop_contents(tx, database, delivery)
-    tx.on_rollback(partial(databases.__setitem__, name.lower(), database))
-    del databases[name.lower()]
+    tx.put(databases, name.lower(), None)
     tx.write("catalog.database", database.database_id, None)
     changes = database.catalog.changes
     changes.count()

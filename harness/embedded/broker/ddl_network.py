@@ -27,7 +27,7 @@ def create_route(tx: Transaction, catalog: Catalog, name: str, *, owner: str = "
     fields = _fields(catalog, name, **clauses)
     created = Route(name, catalog.new_id("route"), owner=owner, **fields)
     _check_route(created)
-    ddl.add(tx, catalog.routes, name, created)
+    tx.put(catalog.routes, name, created)
     _store_route(tx, catalog, created)
 
 
@@ -116,7 +116,7 @@ def create_remote_service_binding(
         raise SqlServerError(9619, name, to_service)
     _require_user(catalog, user)
     created = RemoteServiceBinding(name, catalog.new_id("remote_service_binding"), to_service, user, anonymous, owner)
-    ddl.add(tx, catalog.remote_service_bindings, name, created)
+    tx.put(catalog.remote_service_bindings, name, created)
     _store_binding(tx, catalog, created)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from harness.embedded.broker import ddl
 from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.definitions import Certificate, Login, User
@@ -66,7 +64,7 @@ def create_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *,
         raise SqlServerError(15007, login)
     identifier = max((user.principal_id for user in users.values()), default=_FIRST_PRINCIPAL_ID - 1) + 1
     user = User(name, identifier, login)
-    ddl.add(tx, users, name.lower(), user)
+    tx.put(users, name.lower(), user)
     ddl.store(tx, catalog, "user", user)
     return user
 
@@ -123,7 +121,7 @@ def create_certificate(
         active_for_begin_dialog,
         password is not None,
     )
-    ddl.add(tx, certificates, name.lower(), certificate)
+    tx.put(certificates, name.lower(), certificate)
     ddl.store(tx, catalog, "certificate", certificate)
     ddl.changed(tx, catalog)
     return certificate
@@ -167,7 +165,7 @@ def create_login(
     ddl.refuse_existing(logins, name, 15025, name.lower())
     taken = (login.principal_id for login in logins.values())
     login = Login(name, max(_FIRST_LOGIN_ID, max(taken, default=0) + 1), password_hash, from_certificate)
-    ddl.add(tx, logins, name.lower(), login)
+    tx.put(logins, name.lower(), login)
     _store_login(tx, login)
     return login
 
@@ -188,6 +186,5 @@ def _store_login(tx: Transaction, login: Login) -> None:
 
 def drop_login(tx: Transaction, logins: Logins, name: str) -> None:
     login = ddl.find(logins, "drop", "login", name, name.lower())
-    del logins[name.lower()]
-    tx.on_rollback(partial(logins.__setitem__, name.lower(), login))
+    tx.put(logins, name.lower(), None)
     tx.write("catalog.login", login.principal_id, None)

@@ -61,7 +61,7 @@ def create_message_type(
     """Adds a message type; NONE, EMPTY, WELL_FORMED_XML or VALID_XML, which is checked for well-formedness only."""
     ddl.refuse_existing(catalog.message_types, name)
     created = MessageType(name, catalog.new_id("message_type"), _VALIDATIONS[validation], owner=owner)
-    ddl.add(tx, catalog.message_types, name, created)
+    tx.put(catalog.message_types, name, created)
     _store_message_type(tx, catalog, created)
 
 
@@ -99,7 +99,7 @@ def create_contract(
     if not any(usage.is_sent_by_initiator for usage in agreed.values()):
         raise SqlServerError(8492, name)
     created = Contract(name, catalog.new_id("contract"), agreed, owner)
-    ddl.add(tx, catalog.contracts, name, created)
+    tx.put(catalog.contracts, name, created)
     stored = tuple(
         (usage.message_type.name, _SENT_BY[usage.is_sent_by_initiator, usage.is_sent_by_target])
         for usage in agreed.values()
@@ -126,7 +126,7 @@ def create_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, opti
     queue = Queue(catalog.store, catalog.database_id, schema, name, ddl.new_object_id(tx, catalog))
     queue.create_time_ns = catalog.clock.utc_ns()
     _set_options(tx, catalog, queue, options)
-    ddl.add(tx, catalog.queues, key, queue)
+    tx.put(catalog.queues, key, queue)
     _store_queue(tx, catalog, queue)
     ddl.changed(tx, catalog)
     return queue
@@ -220,7 +220,7 @@ def create_event_notification(
     created = EventNotification(
         name, ddl.new_object_id(tx, catalog), tuple(events), service, instance, creator, catalog.clock.utc_ns()
     )
-    ddl.add(tx, watched.notifications, name.lower(), created)
+    tx.put(watched.notifications, name.lower(), created)
     store_notification(tx, catalog, watched, created)
     ddl.changed(tx, catalog)
     return created
@@ -256,7 +256,7 @@ def create_service(
             raise SqlServerError(8404, contract)
         agreed[contract] = ddl.find(catalog.contracts, "find", "service contract", contract)
     created = Service(name, catalog.new_id("service"), on_queue, agreed, owner)
-    ddl.add(tx, catalog.services, name, created)
+    tx.put(catalog.services, name, created)
     _store(tx, catalog, created)
     ddl.changed(tx, catalog)
 
@@ -374,7 +374,7 @@ def create_priority(
     ddl.refuse_existing(catalog.priorities, name)
     created = Priority(name, catalog.new_id("priority"), contract, local_service, remote_service, level)
     _check_priority(catalog, created)
-    ddl.add(tx, catalog.priorities, name, created)
+    tx.put(catalog.priorities, name, created)
     ddl.store(tx, catalog, "priority", created)
 
 

@@ -65,8 +65,7 @@ class ConfigurationRequests:
         element = name.rpartition("/")[2]
         body = f'\ufeff<{element} xmlns="{name}">{elements}</{element}>'.encode("utf-16-le")
         yield from self._dialogs.send(tx, database, [handle], name, body)
-        self._open[handle] = missing
-        tx.on_rollback(partial(self._open.pop, handle, None))
+        tx.put(self._open, handle, missing)
 
     def answered(self, endpoint: ConversationEndpoint) -> None:
         """Ends this side of a request that the configuration service has ended, and tries to route again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
 from harness.embedded.broker.endpoint_states import EndpointState
@@ -15,6 +15,9 @@ from harness.embedded.runtime import turns
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.runtime.tasks import SECOND, Cancelled, Delay, Waiting
 from harness.embedded.store.group_commit import Flush, Key, StoreFull, Value, Write
+
+Name = TypeVar("Name")
+Thing = TypeVar("Thing")
 
 # A savepoint: the numbers of writes, undo actions, commit actions, sent messages and arrived rows.
 Mark = tuple[int, int, int, int, int]
@@ -90,7 +93,7 @@ def raise_again(defect: Exception) -> None:
 class Transaction:
     """One transaction: its changes so far, and how to end it.
 
-    Changes in memory happen at once: `set` changes a field, other changes have an `on_rollback` each. `write` stages
+    Changes in memory happen at once: `set` and `put` undo theirs, others have an `on_rollback` each. `write` stages
     durable changes, which reach the disk together at `commit`. `on_commit` actions then publish changes that others may
     see only afterwards. Sent messages wait in `sent`: the commit decides where they go, as in SQL Server.
     """
@@ -146,6 +149,11 @@ class Transaction:
         """Assign to a field; a rollback restores what it is now."""
         self._undo.append(partial(setattr, thing, field, getattr(thing, field)))
         setattr(thing, field, value)
+
+    def put(self, things: dict[Name, Thing], name: Name, thing: Thing | None) -> None:
+        """Put a thing under a name, None removes it; a rollback restores what is there now."""
+        self._undo.append(partial(_put, things, name, things.get(name)))
+        _put(things, name, thing)
 
     def on_rollback(self, undo: Callable[[], object]) -> None:
         """Adds an action to run at rollback, newest first."""
@@ -269,3 +277,10 @@ class Transaction:
                 action()
             except Exception as defect:
                 self._of.defect(defect)
+
+
+def _put(things: dict[Name, Thing], name: Name, thing: Thing | None) -> None:
+    if thing is None:
+        things.pop(name, None)
+    else:
+        things[name] = thing

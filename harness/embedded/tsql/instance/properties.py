@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from harness.embedded.broker.database import Database
@@ -164,16 +163,8 @@ class DatabaseFiles:
             self._set(tx, database.database_id, None)
 
     def _set(self, tx: Transaction, database_id: int, files: tuple[File, ...] | None) -> None:
-        before = self._files.get(database_id)
-        self._put(database_id, files)
+        tx.put(self._files, database_id, files)
         tx.write(FILES_CATALOG, database_id, None if files is None else tuple(file.stored() for file in files))
-        tx.on_rollback(lambda: self._put(database_id, before))
-
-    def _put(self, database_id: int, files: tuple[File, ...] | None) -> None:
-        if files is None:
-            self._files.pop(database_id, None)
-        else:
-            self._files[database_id] = files
 
 
 class Property(NamedTuple):
@@ -198,22 +189,20 @@ class ExtendedProperties:
         key = database_id, name.lower()
         if key in self._properties:
             raise SqlServerError(15233, name, "object specified")  # how the error names a database
-        self._properties[key] = Property(database_id, name, value)
-        tx.on_rollback(partial(self._properties.pop, key))
+        tx.put(self._properties, key, Property(database_id, name, value))
         tx.write(PROPERTIES_CATALOG, (database_id, name), (value,))
 
     def drop(self, tx: Transaction, database_id: int, name: str) -> None:
         key = database_id, name.lower()
         if key not in self._properties:
             raise SqlServerError(15217, name, "object specified")
-        found = self._properties.pop(key)
-        tx.on_rollback(partial(self._properties.__setitem__, key, found))
-        tx.write(PROPERTIES_CATALOG, (database_id, found.name), None)
+        self._drop(tx, self._properties[key])
 
     def drop_all(self, tx: Transaction, database_id: int) -> None:
         """DROP DATABASE"""
-        dropped = {(database_id, each.name.lower()): each for each in self.of(database_id)}
-        for key, found in dropped.items():
-            del self._properties[key]
-            tx.write(PROPERTIES_CATALOG, (database_id, found.name), None)
-        tx.on_rollback(lambda: self._properties.update(dropped))
+        for dropped in list(self.of(database_id)):
+            self._drop(tx, dropped)
+
+    def _drop(self, tx: Transaction, dropped: Property) -> None:
+        tx.put(self._properties, (dropped.database_id, dropped.name.lower()), None)
+        tx.write(PROPERTIES_CATALOG, (dropped.database_id, dropped.name), None)

@@ -12,7 +12,7 @@ except over dbo and sysadmin. Source: "Permissions (Database Engine)" and the GR
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 from harness.embedded.broker.transactions import Transaction
@@ -124,16 +124,9 @@ class Grants:
         tx.on_rollback(self._changed)
 
     def _set(self, tx: Transaction, key: Key, word: str | None) -> None:
-        tx.on_rollback(partial(self._put, key, self._rows.get(key)))
-        self._put(key, word)
+        self.touch(tx)
+        tx.put(self._rows, key, word)
         tx.write(GRANTS_CATALOG, key, None if word is None else (word,))
-
-    def _put(self, key: Key, word: str | None) -> None:
-        if word is None:
-            self._rows.pop(key, None)
-        else:
-            self._rows[key] = word
-        self._changed()
 
     def _changed(self) -> None:
         self.version += 1
