@@ -23,13 +23,36 @@ ATTEMPT = {
 
 
 def measured(
-    *, attempt: dict[str, Any] = ATTEMPT, in_batch: bool = False, **records: list[tuple[int, int]]
+    *,
+    attempt: dict[str, Any] = ATTEMPT,
+    in_batch: bool = False,
+    parts: int = 1,
+    **records: list[tuple[int, int]],
 ) -> Measures:
-    """Measure records of two columns, by kind."""
+    """Measure records of two columns, by kind, each in so many parts."""
     found = Measures(attempt, in_batch=in_batch)
     for kind, rows in records.items():
-        found.add(kind, dict(zip(COLUMNS_READ[kind], np.array(rows, np.int64).T, strict=True)))
+        for part in np.array_split(np.array(rows, np.int64), parts):
+            found.add(kind, dict(zip(COLUMNS_READ[kind], part.T, strict=True)))
     return found
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_records_add_up_in_whatever_parts_they_are_read(parts: int) -> None:
+    found = measured(
+        parts=parts,
+        calls=[(1 * S, 9 * US), (2 * S, 8 * US), (2 * S, 7 * US)],
+        deliveries=[(1 * S, 2 * S), (2 * S, 2 * S)],
+        receives=[(1 * S, 1), (2 * S, 4), (2 * S, 2)],
+    )
+    assert (found.calls, found.processed, found.receives, found.received) == (3, 2, 3, 7)
+    assert (found.latencies.longest_us, found.end_to_end.longest_us) == (9, 1_000_000)
+
+
+def test_tables_have_rates_of_two_digits() -> None:
+    columns = measured(attempt=ATTEMPT | {"measured_to_ns": 4 * S}, calls=[(2 * S, US)], deliveries=[(2 * S, 3 * S)])
+    rates = {name: value for name, value in columns.columns().items() if name.endswith("_s")}
+    assert rates == {"measured_s": 3.0, "sent_per_s": 0.33, "processed_per_s": 0.33}
 
 
 def test_a_call_belongs_to_the_window_in_which_it_returns() -> None:
