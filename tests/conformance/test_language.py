@@ -39,7 +39,7 @@ def value(connection, text, *parameters):
         ("@@TRANCOUNT", 0),
         ("DATEDIFF(second, '2026-01-01T00:00:00', '2026-01-01T00:01:30')", 90),
         ("ABS(-2.5)", decimal.Decimal("2.5")),
-        ("DATEPART(tzoffset, SWITCHOFFSET(CAST('2026-01-01 10:00 +02:00' AS datetimeoffset), '-05:30'))", -330),
+        ("DATENAME(tzoffset, SWITCHOFFSET(CAST('2026-01-01 10:00 +02:00' AS datetimeoffset), '-05:30'))", "-05:30"),
     ],
 )
 def test_expressions_have_sql_servers_values(connection, expression, expected):

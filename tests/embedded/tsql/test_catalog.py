@@ -157,6 +157,38 @@ def test_output_has_the_values_of_its_types(side):
     assert side.rows(text) == [(Decimal("1.50"), "a   ")]
 
 
+@pytest.mark.parametrize(
+    ("name", "what", "value"),
+    [
+        ("dbo.people", "IsTable", 1),
+        ("dbo.people", "isusertable", 1),
+        ("dbo.people", "IsProcedure", 0),
+        ("dbo.people", "IsMSShipped", 0),
+        ("dbo.people", "TableHasPrimaryKey", 1),
+        ("dbo.people", "TableHasIdentity", 1),
+        ("dbo.people", "TableHasInsertTrigger", 1),
+        ("dbo.people", "TableHasDeleteTrigger", 0),
+        ("dbo.people", "ExecIsInsertTrigger", None),
+        ("dbo.p", "IsProcedure", 1),
+        ("dbo.p", "IsTable", 0),
+        ("dbo.p", "OwnerId", 1),
+        ("dbo.p", "nothing", None),
+        ("dbo.tr", "IsTrigger", 1),
+        ("dbo.tr", "IsProcedure", 0),
+        ("dbo.tr", "ExecIsInsertTrigger", 1),
+        ("dbo.tr", "ExecIsTriggerDisabled", 0),
+        ("dbo.q", "IsQueue", 1),
+        ("dbo.q", "IsMSShipped", 0),
+        ("dbo.missing", "IsTable", None),
+    ],
+)
+def test_objectproperty(catalog, name, what, value):
+    catalog.run("CREATE QUEUE dbo.q")
+    catalog.run("CREATE PROCEDURE dbo.p AS SELECT 1")
+    catalog.run("CREATE TRIGGER dbo.tr ON dbo.people AFTER INSERT AS PRINT 'inserted'")
+    assert catalog.value(f"SELECT OBJECTPROPERTY(OBJECT_ID('{name}'), '{what}')") == value
+
+
 def test_dbeaver_finds_tables_columns_keys_and_triggers(catalog):
     """Queries of its driver for SQL Server, as it puts them together for one schema."""
     catalog.run("CREATE TRIGGER dbo.noted ON dbo.people AFTER INSERT, DELETE AS RETURN")

@@ -78,6 +78,7 @@ def test_arithmetic_with_it_keeps_its_offset(side, expression, value):
         ("SWITCHOFFSET(CAST('2026-01-31 21:00' AS datetime2), '+14:00')", "2026-01-31 21:00:00.0000000 +14:00"),
         ("SWITCHOFFSET(@d, NULL)", None),
         ("DATEPART(tzoffset, @d)", 120),
+        ("DATENAME(tz, @d)", "+02:00"),
     ],
 )
 def test_its_offset_is_read_and_switched(side, expression, value):

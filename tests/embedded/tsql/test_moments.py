@@ -128,12 +128,14 @@ MOMENT = "CAST('2007-10-30 12:15:32.1234567' AS datetime2)"
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
-        # The manual's table of DATEPART
+        # The manual's tables of DATEPART and DATENAME
         *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("year", 2007), ("yyyy", 2007), ("qq", 4))),
         *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("month", 10), ("dayofyear", 303), ("dd", 30))),
         *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("week", 44), ("weekday", 3), ("hour", 12))),
         *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("minute", 15), ("ss", 32), ("ms", 123))),
         *((f"DATEPART({part}, {MOMENT})", value) for part, value in (("mcs", 123456), ("ns", 123456700))),
+        *((f"DATENAME({part}, {MOMENT})", value) for part, value in (("month", "October"), ("dw", "Tuesday"))),
+        *((f"DATENAME({part}, {MOMENT})", value) for part, value in (("year", "2007"), ("hour", "12"))),
         ("DATEPART(iso_week, '2010-01-03')", 53),
         ("DATEPART(week, '2010-01-03')", 2),
         ("DATEPART(week, '2010-12-31')", 53),
@@ -158,6 +160,7 @@ def test_the_parts_of_a_moment(side, expression, value):
     ("expression", "number", "named"),
     [
         ("DATEPART(hour, CAST('2026-01-02' AS date))", 9810, "datepart"),
+        ("DATENAME(year, CAST('10:00' AS time))", 9810, "datename"),
         ("YEAR(CAST('10:00' AS time))", 9810, "year"),
         ("DATEPART(fortnight, GETDATE())", 155, "datepart"),
         ("DATEADD(iso_week, 1, GETDATE())", 155, "dateadd"),

@@ -126,12 +126,12 @@ def test_the_collations_of_a_table_have_the_bytes_of_the_wire(side):
     assert rows[:2] == [(1, "id", None, None), (2, "name", b"\t\x04\xd0\x004", "SQL_Latin1_General_CP1_CI_AS")]
 
 
-def test_columns_have_names_and_schemas_ids(side):
-    names = "SELECT c.name FROM sys.columns AS c WHERE COL_NAME(c.object_id, c.column_id) = c.name"
-    assert side.rows(names)[:4] == [("id",), ("name",), ("age",), ("born",)]
-    nothing = "SELECT COL_NAME(OBJECT_ID('people'), 11), COL_NAME(1, 1), SCHEMA_ID('no')"
-    assert side.rows(nothing) == [(None,) * 3]
-    assert side.rows("SELECT SCHEMA_ID(), SCHEMA_ID('sys')") == [(1, 4)]
+def test_types_and_columns_have_names_and_schemas_ids(side):
+    names = "SELECT c.name, TYPE_NAME(c.user_type_id) FROM sys.columns AS c WHERE COL_NAME(c.object_id, c.column_id) = c.name"
+    assert side.rows(names)[:4] == [("id", "int"), ("name", "nvarchar"), ("age", "int"), ("born", "date")]
+    nothing = "SELECT TYPE_NAME(1), COL_NAME(OBJECT_ID('people'), 11), COL_NAME(1, 1), SCHEMA_ID('no')"
+    assert side.rows(nothing) == [(None,) * 4]
+    assert side.rows("SELECT SCHEMA_ID(), SCHEMA_ID('sys'), TYPE_NAME(256)") == [(1, 4, "sysname")]
 
 
 def test_a_procedure_of_another_database_knows_its_own_name(side):

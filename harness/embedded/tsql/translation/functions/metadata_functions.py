@@ -12,16 +12,19 @@ from typing import Any
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Certificate, Login, User
+from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
-from harness.embedded.tsql.catalog.object_views import SCHEMA_IDS, SYSTEM_OBJECTS, is_ms_shipped
+from harness.embedded.tsql.catalog.object_views import SCHEMA_IDS, SYSTEM_OBJECTS, is_ms_shipped, schema_id
+from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.instance.modules import Module, Trigger
+from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger
 from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
     DATABASE_ROLES,
     DBO,
+    DBO_ID,
     FIXED_USER_IDS,
     SA,
     SA_ID,
@@ -147,6 +150,11 @@ def col_name(frame: Frame, identifier: Any, number: Any) -> str | None:
     return str(table.columns[number - 1].name)
 
 
+def type_name(frame: Frame, identifier: Any) -> str | None:
+    """TYPE_NAME ( type_id )"""
+    return next((type_.name for type_ in data_types.TYPES.values() if type_.id == identifier), None)
+
+
 def column_property(frame: Frame, identifier: Any, column: Any, what: Any) -> int | None:
     """COLUMNPROPERTY ( id , column , property ) of a user table; NULL for an unknown column or property."""
     table = _object(frame, identifier, None)
@@ -168,6 +176,41 @@ def column_property(frame: Frame, identifier: Any, column: Any, what: Any) -> in
         "scale": data_types.scale(type_),
     }
     return properties.get(str(what).lower())
+
+
+# Kinds of objects that this server does not have
+NEVER = ("isview", "isscalarfunction", "isinlinefunction", "istablefunction", "isconstraint", "issystemtable")
+
+
+def object_property(frame: Frame, identifier: Any, what: Any) -> int | None:
+    """OBJECTPROPERTY ( id , property ); NULL for an unknown object, or a property that it does not have."""
+    item = _object(frame, identifier, None)
+    if item is None:
+        return None
+    properties: dict[str, Any] = {
+        **dict.fromkeys(NEVER, 0),
+        "ismsshipped": is_ms_shipped(item.object_id),
+        "isprocedure": isinstance(item, Procedure),
+        "isqueue": isinstance(item, Queue),
+        "istable": isinstance(item, Table),
+        "istrigger": isinstance(item, Trigger),
+        "isusertable": isinstance(item, Table),
+        "ownerid": DBO_ID,
+        "schemaid": schema_id(item.schema),
+    }
+    if isinstance(item, Table):
+        events = {event for trigger in frame.instance.triggers_on(item) for event in trigger.events}
+        properties |= {f"tablehas{event.lower()}trigger": event in events for event in EVENT_TYPES}
+        properties["tablehasidentity"] = item.identity is not None
+        properties["tablehasprimarykey"] = bool(item.primary_key)
+        properties["tablehasuniquecnst"] = bool(item.unique)
+    if isinstance(item, Module):
+        properties |= {"execisansinullson": 1, "execisquotedidenton": 1, "isencrypted": 0}
+    if isinstance(item, Trigger):
+        properties |= {f"execis{event.lower()}trigger": event in item.events for event in EVENT_TYPES}
+        properties |= {"execisaftertrigger": 1, "execisinsteadoftrigger": 0, "execistriggerdisabled": item.is_disabled}
+    value = properties.get(str(what).lower())
+    return None if value is None else int(value)
 
 
 def schema_identifier(frame: Frame, name: Any = DBO) -> int | None:
@@ -333,6 +376,7 @@ FUNCTIONS: Functions = {
     "HAS_PERMS_BY_NAME": in_session(has_perms_by_name, INT),
     "IS_MEMBER": in_session(is_member, INT),
     "IS_SRVROLEMEMBER": in_session(is_srvrolemember, INT),
+    "OBJECTPROPERTY": in_session(object_property, INT),
     "OBJECT_DEFINITION": in_session(object_definition, NVARCHAR_MAX),
     "OBJECT_ID": in_session(object_id, INT),
     "OBJECT_NAME": in_session(object_name, SYSNAME),
@@ -345,6 +389,7 @@ FUNCTIONS: Functions = {
         of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),
     "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
+    "TYPE_NAME": in_session(type_name, SYSNAME),
     "USER": of_frame("@user", SYSNAME, current_user),
     "USER_ID": in_session(user_id, INT),
     "USER_NAME": in_session(user_name, SYSNAME),
