@@ -255,11 +255,24 @@ def test_a_rolled_back_receive_launches_a_reader(here, readers, monitor):
     assert len(readers.started) == started + 1 and here.queue.depth == 0
 
 
-def test_a_missing_procedure_is_tried_again_every_five_seconds(here, readers, monitor):
-    def missing(database, queue):
-        raise SqlServerError(2812, "dbo.reader")
-        yield
+def missing(database, queue):
+    raise SqlServerError(2812, "dbo.reader")
+    yield
 
+
+@pytest.mark.parametrize("received", [1, 2])
+def test_a_missing_procedure_is_tried_again_though_others_receive_meanwhile(here, readers, monitor, received):
+    here.engine.monitors.activate = missing
+    messages(here, 2)
+    here.world.run_for(1)
+    for _ in range(received):
+        here.receive(top=1)
+    here.engine.monitors.activate = readers.run
+    here.world.run_for(4.5)
+    assert here.queue.depth == 0 and monitor.state == "INACTIVE"
+
+
+def test_a_missing_procedure_is_tried_again_every_five_seconds(here, readers, monitor):
     here.engine.monitors.activate = missing
     messages(here)
     here.world.run_for(11)
