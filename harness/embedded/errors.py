@@ -14,6 +14,7 @@ from harness.embedded import module_errors, table_errors, value_errors
 # Our own numbers, outside SQL Server's range
 UNSUPPORTED = 50001  # this server does not support the syntax
 DEFECT = 50002  # a bug of this server
+OVER_BUDGET = 50003  # a statement that would let others wait for too long
 
 _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     **module_errors.SYNTAX_ERRORS,
@@ -398,6 +399,10 @@ _TEXTS: dict[int, str] = {
         "of 50000 to 2147483647."
     ),
     UNSUPPORTED: "The embedded Service Broker does not support %s.",
+    OVER_BUDGET: (
+        "The statement has exceeded its budget of %s. Let it do less at once, or raise the budget: harness serve "
+        "--statement-budget SECONDS."
+    ),
     DEFECT: (
         "The statement failed because of a defect of the embedded Service Broker (%s). Please report it with what the "
         "server's log says about it."

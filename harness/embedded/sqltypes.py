@@ -20,7 +20,7 @@ NULL is None. Identifiers, dates and times are text because text sorts and joins
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,6 +80,15 @@ class ResultSink:
     __slots__ = ()
 
     held: Any = None  # the end of a statement, which has not left
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its client has to read before more is sent."""
+        return False
+
+    def wait_for_reader(self) -> Generator[Any, Any, None]:
+        """Yield until the client has read enough."""
+        yield from ()
 
     def columns(self, columns: Sequence[Column]) -> None: ...
 

@@ -2,7 +2,7 @@
 
 `python -m tests.benchmarks.attack --seed 7 --batches 10000 --packets 5000` repeats a run; `--from N` begins at a number.
 `--for 1h` attacks one process in all ways at once for so long (`tests.embedded.siege`), and prints its memory, descriptors,
-sessions, forks and log before, at most, and afterwards. Each attack that succeeded is printed, and each bound that did not
+sessions and log before, at most, and afterwards. Each attack that succeeded is printed, and each bound that did not
 hold; then the exit code is 1.
 """
 

@@ -24,7 +24,6 @@ MEASURED = {
     "stall": r"^stall of 200 ms in 1 s, open loop: p99 nan ms without, nan ms with it \(goal \d+ ms ± 10 %\)\n.*closed",
     "tds": r"microsoft_exec_max +\d+\.\d µs\n(.*\n)* +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d$",
     "broker": r"^ +2( +[1-9]\d*){4}$",
-    "starvation": r"^ +unread( +\d+\.\d){3} +\d+( +\d+\.\d\d){2} +none +\d+ +\d+\.\d\d +-?\d+\.\d\d +\d+\.\d\d$",
 }
 IN_WARM_JVM = (reduction, simulation)  # `test_spark_benchmarks.py` runs these
 ON_LAB = (sweep, observer, stall)

@@ -52,7 +52,10 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self._log = (folder / "log").open("w+b")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(folder / "data"), "--with-parent"],
+            [
+                *(sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(folder / "data")),
+                *("--with-parent", "--statement-budget", "1"),  # a client that gives up, or another one, waits for it
+            ],
             cwd=ROOT,
             env={**os.environ, "HARNESS_PASSWORD": PASSWORD},
             stdin=subprocess.PIPE,

@@ -11,7 +11,6 @@ from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime import turns
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.runtime.tasks import SECOND, Cancelled, Delay, Waiting
 from harness.embedded.store.group_commit import Flush, Key, StoreFull, Value, Write
@@ -199,9 +198,7 @@ class Transaction:
         try:
             if self.sent:
                 of.prepare(self)
-            # Nobody may run between a decision where messages go and its commit.
-            pause = None if self.sent or self.arrived else turns.pause_in_cleanup
-            flush = of.store.submit(self.writes, pause) if self.writes else None
+            flush = of.store.submit(self.writes) if self.writes else None
         except Exception:
             self._roll_back()
             raise
@@ -269,7 +266,6 @@ class Transaction:
         undo = self._undo
         while len(undo) > length:
             self._each((undo.pop(),))
-            turns.pause_in_cleanup()
 
     def _each(self, actions: Iterable[Callable[[], object]]) -> None:
         for action in actions:

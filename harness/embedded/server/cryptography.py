@@ -69,11 +69,11 @@ class ServerKeys:
 
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         salt = os.urandom(passwords.SALT_BYTES)
-        return salt + protect(passwords.derived_aside(password, salt, self._cost), self._master_key(master_key))
+        return salt + protect(passwords.derived(password, salt, self._cost), self._master_key(master_key))
 
     def unlock_master_key(self, locked: bytes, password: str) -> bytes:
         salt, protected = locked[: passwords.SALT_BYTES], locked[passwords.SALT_BYTES :]
-        key = passwords.derived_aside(password, salt, self._cost)
+        key = passwords.derived(password, salt, self._cost)
         return protect(self._service_master_key, reveal(key, protected))
 
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:

@@ -86,6 +86,7 @@ class MemoryWatch:
             library.mallopt(_M_MMAP_THRESHOLD, MMAP_BYTES)
             library.mallopt(_M_TRIM_THRESHOLD, MMAP_BYTES)
         self._free_again_s = 0.0
+        self._rows_bytes = 0  # of all tables and table variables at the last look
         self._free_later_s = float("inf")
         instance.sqlite.look_again = self._divide
         self._used_bytes = resident_bytes()  # after the last time
@@ -126,7 +127,7 @@ class MemoryWatch:
         sqlite = self._instance.sqlite
         tables_bytes, table_rows_bytes = sqlite.sizes_bytes("main")
         variables_bytes, variable_rows_bytes = sqlite.sizes_bytes("temp")
-        both_bytes = tables_bytes + variables_bytes
+        self._rows_bytes = both_bytes = tables_bytes + variables_bytes
         is_full = self._rest_is_full(both_bytes)
         if is_full and self._loop.time() >= self._free_again_s:
             self._free_again_s = self._loop.time() + FREE_AGAIN_S
@@ -136,6 +137,10 @@ class MemoryWatch:
         sqlite.tables_are_full = is_full or table_rows_bytes > TABLES_SHARE * self._memory_bytes
         sqlite.table_variables_are_full = is_full or variable_rows_bytes > TABLE_VARIABLES_SHARE * self._memory_bytes
         return both_bytes, table_rows_bytes + variable_rows_bytes
+
+    def is_short(self) -> bool:
+        """Whether a statement that runs must end, because all but rows of tables takes more than its share."""
+        return self._rest_is_full(self._rows_bytes)
 
     def _rest_is_full(self, rows_bytes: int) -> bool:
         address_space, resident = _sizes_bytes()

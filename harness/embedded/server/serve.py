@@ -39,12 +39,11 @@ from harness.embedded.server.cryptography import ServerKeys
 from harness.embedded.server.data_folder import CannotServe
 from harness.embedded.server.defect_log import DefectLog
 from harness.embedded.server.error_log_file import ErrorLogFile
-from harness.embedded.server.long_reads import LongReads
 from harness.embedded.server.memory import MemoryWatch, resident_bytes
 from harness.embedded.server.parent import die_with_parent
 from harness.embedded.server.session_ids import SessionIds
+from harness.embedded.server.statement_budget import DEFAULT_S, StatementBudget
 from harness.embedded.server.tds_listener import Admit, TdsListener
-from harness.embedded.server.turns import OTHERS_SHARE_OF_ACTIVATED, Account, Turns
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
 from harness.embedded.tsql.requests import activate, crossing_problem
@@ -75,6 +74,7 @@ def main(
     certificate_key: Path | None = None,
     with_parent: bool = False,
     throwaway: bool = False,
+    statement_budget: float = DEFAULT_S,
 ) -> int:
     """Serve until stopped, and return the exit code. `admin_port`, if given, is the port of the dedicated administrator
     connection, on this machine only; `certificate` and `certificate_key` are PEM files for TLS. `throwaway` data is
@@ -95,7 +95,9 @@ def main(
     _open_as_many_files_as_allowed()
     with data_folder.claim(data):
         cost = passwords.THROWAWAY if throwaway else passwords.LASTING
-        server = InstanceServer(name, server_version, data, password, tls, cost=cost)
+        server = InstanceServer(
+            name, server_version, data, password, tls, cost=cost, statement_budget_s=statement_budget
+        )
         exit_code = uvloop.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
     if hidden := flood.hidden():
         log.warning("%d records like others were not logged", hidden)
@@ -114,6 +116,7 @@ class InstanceServer:
         tls: ssl.SSLContext,
         platform: Callable[[Scheduler, WaitStatistics], Platform] = lambda scheduler, waits: RealPlatform(),
         cost: passwords.Cost = passwords.LASTING,
+        statement_budget_s: float = DEFAULT_S,
     ) -> None:
         self._name = name
         self._version = version
@@ -122,6 +125,7 @@ class InstanceServer:
         self._tls = tls
         self._platform = platform
         self._cost = cost
+        self._statement_budget_s = statement_budget_s
         self._listeners: list[TdsListener] = []
         self._error_log: ErrorLog
         self._exit_code = OK
@@ -153,14 +157,7 @@ class InstanceServer:
         )
         self._store = store
         waits = WaitStatistics()
-        turns = Turns(loop, waits)
-        peers, share = Account(), OTHERS_SHARE_OF_ACTIVATED
-
-        def run_after_frames() -> None:
-            turns.sent(peers)
-            driver.run()
-
-        transport = self._transport = BrokerTransport(loop, host=host, run=run_after_frames)
+        transport = self._transport = BrokerTransport(loop, host=host, run=driver.run)
         self._error_log = ErrorLog(scheduler.clock, ErrorLogFile(self._data).append)
         engine = Engine(
             name=self._name,
@@ -174,7 +171,7 @@ class InstanceServer:
             keys=ServerKeys(key, self._cost),
             hash_password=functools.partial(passwords.hashed, cost=self._cost),
             error_log=self._error_log,
-            activate=lambda *activation: turns.run(activate(*activation), Account(others_share=share)),
+            activate=activate,
             crossing_problem=crossing_problem,
         )
         transport.broker = engine
@@ -185,7 +182,6 @@ class InstanceServer:
             engine.error_log.write(note)
         instance.usage = _usage
         instance.defects.report = DefectLog().report
-        instance.sqlite.reads = LongReads(instance.sqlite, loop)
         if engine.rows_set_aside:
             log.error("%d rows of %s cannot be read and are set aside:", engine.rows_set_aside, self._data)
             for line in engine.error_log.lines:
@@ -205,12 +201,13 @@ class InstanceServer:
                 tls=self._tls,
                 requires_encryption=requires_encryption,
                 spids=spids,
-                turns=turns,
+                waits=waits,
             )
 
         gc.freeze()  # what exists now lives as long as the process: collections need not look at it
         gc.set_threshold(*GC_THRESHOLD)
         self._memory = MemoryWatch(loop, instance)
+        instance.sqlite.keep_to(StatementBudget(self._statement_budget_s, scheduler, self._memory.is_short))
         ready: dict[str, str | int] = {"name": self._name, "host": host}
         beyond = not is_loopback(host)
         if beyond:

@@ -10,18 +10,16 @@ import asyncio
 import logging
 import resource
 import ssl
-import time
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime import turns
+from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Signal, Task, TaskState, Waiting
 from harness.embedded.server import unproved
 from harness.embedded.server.session_ids import SessionIds
-from harness.embedded.server.turns import Account, Turns
 from harness.embedded.tds.bulk_load import BulkLoad
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
 from harness.embedded.tds.login import Login7
@@ -29,7 +27,6 @@ from harness.embedded.tds.packets import Room
 from harness.embedded.tds.requests import (
     Attention,
     IsolationLevel,
-    LongBatch,
     Refused,
     Request,
     Rpc,
@@ -46,9 +43,8 @@ log = logging.getLogger(__name__)
 
 LOGIN_TIMEOUT_S = 15
 CONNECTIONS_MAX = len(USER_SPIDS) - unproved.PLACES  # with a login; fewer if the process may open fewer files
-FILES_RESERVED = 128  # for the store, other instances, reads in other processes, and accept
+FILES_RESERVED = 128  # for the store, other instances, and accept
 CLOSE_TIMEOUT_S = 15
-LONG_READ = 128 * 1024  # bytes at once, after which others have their turn: libuv would read one socket up to 32 times
 UNREAD_BYTES_MAX = 1024 * 1024  # of a response that wait for the client in this process; more, and the statement waits
 
 
@@ -82,7 +78,7 @@ class TdsListener:
         tls: ssl.SSLContext | None = None,
         requires_encryption: bool = False,
         spids: SessionIds | None = None,
-        turns: Turns | None = None,
+        waits: WaitStatistics | None = None,
         connections_max: int | None = None,
     ) -> None:
         self.identity = identity
@@ -94,7 +90,7 @@ class TdsListener:
         self.requires_encryption = requires_encryption
         self.connections: dict[TdsProtocol, None] = {}
         self.spids = spids or SessionIds()  # a parameter because several ports share them
-        self.turns = turns or Turns(asyncio.get_running_loop())
+        self.waits = waits or WaitStatistics()
         self.connections_max = connections_max or _connections_max()
         self.pending = unproved.WaitingRoom(asyncio.get_running_loop())  # without a login
         self.room = Room()
@@ -141,9 +137,7 @@ class TdsProtocol(asyncio.Protocol):
         self._task: Task | None = None
         self._response: Response | None = None
         self._transaction: Transaction | None = None
-        self._account = Account()
-        self._follows_long = False  # a long part was read before: the end of a request may cost as much as its parts
-        self._is_full = False  # more than `UNREAD_BYTES_MAX` wait for the client
+        self.is_full = False  # more than `UNREAD_BYTES_MAX` wait for the client
         self._has_room = Signal()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -155,7 +149,7 @@ class TdsProtocol(asyncio.Protocol):
             self._transport.write,
             tls=listener.tls,
             requires_encryption=listener.requires_encryption,
-            flow=self._flow,
+            reader=self,
             room=listener.room,
         )
         self._name = f"a connection from {self._address}"
@@ -165,13 +159,6 @@ class TdsProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._arrive()
-        is_of_long = self._follows_long or len(data) >= LONG_READ
-        if is_of_long:
-            self._follows_long = len(data) >= LONG_READ
-            self._transport.pause_reading()
-            began_processor_ns = time.thread_time_ns()
-        else:
-            self._listener.turns.sent(self._account)
         try:
             for request in self._receive(data):
                 HANDLERS[type(request)](self, request)
@@ -181,13 +168,7 @@ class TdsProtocol(asyncio.Protocol):
         except Exception:
             log.exception("%s: the connection is closed because of a bug", self._name)
             self.close()
-        if is_of_long:
-            self._scheduler.spawn(self._read_on(time.thread_time_ns() - began_processor_ns), self._name)
         self._run()
-
-    def _read_on(self, used_ns: int) -> Waiting[None]:
-        yield from self._listener.turns.after_reading(self._account, used_ns)
-        self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         listener = self._listener
@@ -202,8 +183,7 @@ class TdsProtocol(asyncio.Protocol):
         task, self._response = self._task, None
         if task is not None:
             self._scheduler.cancel(task)
-        closing = listener.turns.run(self._end(task, session), Account())
-        self._scheduler.spawn(closing, f"{self._name} closing")
+        self._scheduler.spawn(self._end(task, session), f"{self._name} closing")
         self._run()
 
     def _end(self, task: Task | None, session: ClientSession) -> Waiting[None]:
@@ -215,25 +195,21 @@ class TdsProtocol(asyncio.Protocol):
             self._listener.spids.give_back(self._spid)
 
     def pause_writing(self) -> None:
-        self._is_full = True
+        self.is_full = True
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self.is_full = False
         self._has_room.notify_all()
 
-    def _flow(self) -> None:
-        """Wait until the client has read enough; let others go on."""
-        turn = turns.current
-        if turn is None:
-            return
-        turn.pause()
-        while self._is_full:
-            waits, clock = self._listener.turns.waits, self._scheduler.clock
-            waits.begin(self._task, "ASYNC_NETWORK_IO", clock.now_ns)
-            try:
-                turn.wait(self._has_room.wait())
-            finally:
-                waits.end(self._task, clock.now_ns)
+    def wait_until_read(self) -> Waiting[None]:
+        """Wait until the client has read enough."""
+        waits, clock = self._listener.waits, self._scheduler.clock
+        waits.begin(self._task, "ASYNC_NETWORK_IO", clock.now_ns)
+        try:
+            while self.is_full:
+                yield self._has_room.wait()
+        finally:
+            waits.end(self._task, clock.now_ns)
 
     def close(self) -> None:
         """Close the connection once everything written is sent, or later if the client does not read it."""
@@ -288,7 +264,6 @@ class TdsProtocol(asyncio.Protocol):
             self._refuse(login, error)
             return
         self._spid, self._name = spid, f"session {spid}"
-        self._account.login = login.user.lower()
         listener.pending.leave(self)
         self._connection.accept_login(login, database, spid)
 
@@ -306,15 +281,14 @@ class TdsProtocol(asyncio.Protocol):
     def _answer(self, request: Request, response: Response) -> Waiting[None]:
         session = self._session
         assert session is not None
-        while self._is_full:  # with what earlier requests answered
+        while self.is_full:  # with what earlier requests answered
             yield self._has_room.wait()
         try:
             if request.reset:
                 session.reset()
                 self._transaction = None
                 response.write(EnvChange(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
-            answer = ANSWERS[type(request)](session, request, response)
-            yield from self._listener.turns.run(answer, self._account)
+            yield from ANSWERS[type(request)](session, request, response)
         except SqlServerError as error:
             response.error(error)
         except Cancelled:
@@ -365,14 +339,6 @@ def _batch(session: ClientSession, request: SqlBatch, response: Response) -> Wai
     return session.batch(request.text, response)
 
 
-def _long_batch(session: ClientSession, request: LongBatch, response: Response) -> Waiting[None]:
-    pieces = []
-    for piece in request.pieces():
-        pieces.append(piece)
-        turns.pause()
-    yield from session.batch("".join(pieces), response)
-
-
 def _rpc(session: ClientSession, request: Rpc, response: Response) -> Waiting[None]:
     calls = request.calls
     for call in calls[:-1]:
@@ -408,7 +374,6 @@ TRANSACTION_STATEMENTS = {
 }
 ANSWERS: dict[type, Callable[[ClientSession, Any, Response], Waiting[None]]] = {
     SqlBatch: _batch,
-    LongBatch: _long_batch,
     Rpc: _rpc,
     BulkLoad: _bulk_load,
     TransactionRequest: _transaction,
@@ -417,7 +382,6 @@ ANSWERS: dict[type, Callable[[ClientSession, Any, Response], Waiting[None]]] = {
 HANDLERS: dict[type, Callable[[TdsProtocol, Any], None]] = {
     Login7: TdsProtocol._log_in,
     SqlBatch: TdsProtocol._start,
-    LongBatch: TdsProtocol._start,
     Rpc: TdsProtocol._start,
     BulkLoad: TdsProtocol._start,
     TransactionRequest: TdsProtocol._start,

@@ -19,7 +19,6 @@ from harness.embedded.store.group_commit import ASIDE, Flush, Key, Store, StoreF
 from harness.embedded.store.row_file import DATA, DamagedStore, Mark, PackedRow, RowFile, checked
 
 GROWN_BYTES = 64 * 1024 * 1024  # of commits: with more, and more than there are rows, the rows are written anew
-MANY_WRITES = 2000  # of a commit, which take some milliseconds
 _FEW_WRITES = 8  # of a transaction, among which it is not worth looking for several of one row
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -153,19 +152,11 @@ class FileStore(Store):
 
     # On the loop
 
-    def _rows_of(
-        self, writes: Sequence[Write], pause: Callable[[], None] | None = None
-    ) -> dict[tuple[str, Key], Value | None]:
+    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
         """Keys and rows are packed here, and not in the flush, which carries the writes of others too."""
         if len(writes) > _FEW_WRITES:  # several of one row, as when many messages of a dialog arrive at once
             writes = [(*place, row) for place, row in super()._rows_of(writes).items()]
-        if pause is None or len(writes) <= MANY_WRITES:
-            return {(table, _pack(key)): None if row is None else _pack(row) for table, key, row in writes}
-        rows: dict[tuple[str, Key], Value | None] = {}
-        for at in range(0, len(writes), MANY_WRITES):
-            rows |= self._rows_of(writes[at : at + MANY_WRITES])
-            pause()
-        return rows
+        return {(table, _pack(key)): None if row is None else _pack(row) for table, key, row in writes}
 
     def _flush(self, flush: Flush) -> None:
         rows = self._packed(flush)

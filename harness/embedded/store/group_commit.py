@@ -113,10 +113,10 @@ class Store(ABC):
     def _flush(self, flush: Flush) -> None:
         """Writes the flush and calls `_finished` on the loop when it is on disk or has failed."""
 
-    def submit(self, writes: Sequence[Write], pause: Callable[[], None] | None = None) -> Flush:
+    def submit(self, writes: Sequence[Write]) -> Flush:
         """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it. A value that
-        cannot be stored raises, and nothing is handed over. Among many writes `pause` lets others go on first."""
-        rows = self._rows_of(writes, pause)
+        cannot be stored raises, and nothing is handed over."""
+        rows = self._rows_of(writes)
         flush = self._next
         flush.rows.update(rows)
         flush.commits += 1
@@ -134,9 +134,7 @@ class Store(ABC):
         flush.lazy += [(*place, row) for place, row in rows.items()]
         self._begin_soon()
 
-    def _rows_of(
-        self, writes: Sequence[Write], pause: Callable[[], None] | None = None
-    ) -> dict[tuple[str, Key], Value | None]:
+    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
         """The last write of each row, as `Flush.rows` holds it."""
         return {(table, key): row for table, key, row in writes}
 

@@ -23,7 +23,7 @@ from harness.embedded.tds.packets import (
     PacketWriter,
     Room,
 )
-from harness.embedded.tds.requests import Attention, LongBatch, Refused, Request, Rpc, SqlBatch, TransactionRequest
+from harness.embedded.tds.requests import Attention, Refused, Request, Rpc, SqlBatch, TransactionRequest
 from harness.embedded.tds.response import (
     Done,
     DoneStatus,
@@ -31,6 +31,7 @@ from harness.embedded.tds.response import (
     EnvironmentChange,
     FeatureExtAck,
     LoginAck,
+    Reader,
     Response,
     ServerMessage,
     TokenType,
@@ -79,8 +80,7 @@ class ServerIdentity:
 
 
 class Connection:
-    """One connection; `send` is called with bytes for the socket, and `flow` after each part of a long response: it
-    waits while the client does not read."""
+    """One connection; `send` is called with bytes for the socket."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class Connection:
         *,
         tls: ssl.SSLContext | None = None,
         requires_encryption: bool = False,
-        flow: Callable[[], None] = lambda: None,
+        reader: Reader | None = None,
         room: Room | None = None,
     ) -> None:
         self.state = ConnectionState.PRELOGIN
         self._server = server
         self._spid = 0  # of the session, once there is one
-        self._flow = flow
+        self._reader = reader
         self._context = tls
         self._requires_encryption = requires_encryption
         self._tls: TlsLayer | None = None
@@ -218,7 +218,7 @@ class Connection:
         response.finish()
 
     def begin_response(self, *, is_call: bool) -> Response:
-        return Response(self._writer(), self._send, server=self._server.name, is_call=is_call, flow=self._flow)
+        return Response(self._writer(), self._send, server=self._server.name, is_call=is_call, reader=self._reader)
 
     def end_response(self) -> None:
         """Allow the next request: this one is answered."""
@@ -248,8 +248,6 @@ def _request(message: Message) -> Request:
     reset = message.status & _RESET_MASK != 0
     if message.is_too_large:
         return Refused(reset, SqlServerError(701, "internal"))
-    if message.long_batch is not None:
-        return LongBatch.decode(reset, message.long_batch)
     try:
         return DECODERS[message.type](reset, message.payload)
     except SqlServerError as error:

@@ -52,13 +52,12 @@ _PACKET_TYPES: dict[int, PacketType] = {member.value: member for member in Packe
 
 class Message(NamedTuple):
     """A whole message; `status` is that of its first packet, which can request a reset, or IGNORE. One that was too
-    large has lost its payload. `long_batch` is that of a batch of more than `LONG_REQUEST` bytes, not copied."""
+    large has lost its payload."""
 
     type: PacketType
     status: int
     payload: bytes
     is_too_large: bool = False
-    long_batch: bytearray | None = None
 
 
 class Room:
@@ -144,8 +143,6 @@ class PacketReader:
     def _whole(self, type_: PacketType, last_status: int) -> Message:
         if last_status & PacketStatus.IGNORE:
             return Message(type_, PacketStatus.IGNORE.value, b"")
-        if type_ is PacketType.SQL_BATCH and len(self._payload) > LONG_REQUEST:
-            return Message(type_, self._status, b"", long_batch=self._payload)
         return Message(type_, self._status, bytes(self._payload), self._is_too_large)
 
     def _take(self, size: int) -> None:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
@@ -17,7 +15,6 @@ from harness.embedded.tds.bulk_load import BulkLoad
 from harness.embedded.tds.value_decoding import read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
-PIECE = 1024 * 1024  # bytes of a long batch that are decoded at a time
 PARAMETERS_MAX = 2100  # SQL Server's own limit on the parameters of a call
 
 # Stored procedures by number, from 1 on: [MS-TDS] section 2.2.6.6, ProcID.
@@ -51,29 +48,7 @@ class SqlBatch:
 
     @classmethod
     def decode(cls, reset: bool, payload: bytes) -> SqlBatch:
-        return cls(reset, from_utf16(payload[skip_all_headers(payload) :]))
-
-
-@dataclass(frozen=True, slots=True)
-class LongBatch:
-    """SQLBatch with a text that takes so long to decode that others should go on meanwhile."""
-
-    reset: bool
-    payload: bytearray
-    start: int  # of the text in the payload
-
-    @classmethod
-    def decode(cls, reset: bool, payload: bytearray) -> LongBatch:
-        start = skip_all_headers(payload)
-        if (len(payload) - start) % 2:
-            raise TdsProtocolError(f"UTF-16 text of an odd length, {len(payload) - start} bytes")
-        return cls(reset, payload, start)
-
-    def pieces(self) -> Iterator[str]:
-        """The text."""
-        decode = codecs.getincrementaldecoder("utf-16-le")("replace").decode
-        for at in range(self.start, len(self.payload), PIECE):
-            yield decode(self.payload[at : at + PIECE], at + PIECE >= len(self.payload))
+        return cls(reset, from_utf16(memoryview(payload)[skip_all_headers(payload) :]))
 
 
 class Rpc(NamedTuple):
@@ -157,10 +132,10 @@ class Refused:
     error: SqlServerError
 
 
-Request = SqlBatch | LongBatch | Rpc | TransactionRequest | BulkLoad | Refused
+Request = SqlBatch | Rpc | TransactionRequest | BulkLoad | Refused
 
 
-def skip_all_headers(payload: bytes | bytearray) -> int:
+def skip_all_headers(payload: bytes) -> int:
     """The offset behind ALL_HEADERS: [MS-TDS] section 2.2.5.3.
 
     They hold a transaction descriptor and the client's activity id. Neither matters here: without MARS there is one

@@ -8,17 +8,16 @@
    reports a return status, followed by a DONEPROC.
 3. A statement that counted nothing (NOCOUNT) and returned nothing writes nothing inside a procedure.
 4. After an ERROR the next DONE says ERROR.
-5. Whole packets are sent once `STREAM_AT` bytes have gathered; the rest is sent at the end, in one piece. `flow` is
-   called after each part, and waits while the client does not read.
+5. Whole packets are sent once `STREAM_AT` bytes have gathered; the rest is sent at the end, in one piece.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column, ResultSink, SqlType
@@ -221,10 +220,18 @@ _CALL_DONE = _encoded(Done(TokenType.DONEPROC, DoneStatus.FINAL, DoneCommand.EXE
 _ROW = int(TokenType.ROW)
 
 
+class Reader(Protocol):
+    """The client, as far as it reads."""
+
+    is_full: bool  # so much waits for it that statements should wait too
+
+    def wait_until_read(self) -> Generator[Any, Any, None]: ...
+
+
 class Response(ResultSink):
     """Follows the rules above; `send` takes whole packets."""
 
-    __slots__ = ("_failed", "_flow", "_forms", "_is_call", "_packets", "_payload", "_send", "_server", "held")
+    __slots__ = ("_failed", "_forms", "_is_call", "_packets", "_payload", "_reader", "_send", "_server", "held")
 
     def __init__(
         self,
@@ -233,11 +240,11 @@ class Response(ResultSink):
         *,
         server: str,
         is_call: bool,
-        flow: Callable[[], None] = lambda: None,
+        reader: Reader | None = None,
     ) -> None:
         self._packets = packets
         self._send = send
-        self._flow = flow
+        self._reader = reader
         self._server = server
         self._is_call = is_call
         self._payload = ByteWriter()
@@ -246,6 +253,14 @@ class Response(ResultSink):
         self._forms: tuple[TypeForm, ...] = ()  # of the open result set
 
     # For the session
+
+    @property
+    def is_full(self) -> bool:
+        return self._reader is not None and self._reader.is_full
+
+    def wait_for_reader(self) -> Generator[Any, Any, None]:
+        if self._reader is not None:
+            yield from self._reader.wait_until_read()
 
     def columns(self, columns: Sequence[Column]) -> None:
         self._begin_statement()
@@ -378,7 +393,6 @@ class Response(ResultSink):
 
     def _stream(self) -> None:
         self._send(self._packets.take_full_packets(self._payload))
-        self._flow()
 
     def _begin_statement(self) -> None:
         self._close_statement()

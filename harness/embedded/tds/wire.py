@@ -121,7 +121,7 @@ def to_utf16(text: str) -> bytes:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-16-le")
 
 
-def from_utf16(encoded: bytes) -> str:
+def from_utf16(encoded: bytes | memoryview) -> str:
     if len(encoded) % 2:
         raise TdsProtocolError(f"UTF-16 text of an odd length, {len(encoded)} bytes")
     return utf_16_le_decode(encoded, "replace", True)[0]  # `decode` would find the same in a registry

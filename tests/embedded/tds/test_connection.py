@@ -2,14 +2,12 @@
 
 import pytest
 
-from harness.embedded.tds import packets, requests
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
 from harness.embedded.tds.login import Encryption, Login7, Prelogin
 from harness.embedded.tds.packets import PacketReader, PacketType
 from harness.embedded.tds.requests import (
     Attention,
     IsolationLevel,
-    LongBatch,
     Refused,
     Rpc,
     SqlBatch,
@@ -136,34 +134,6 @@ def test_a_parameter_left_to_its_default_is_left_out():
 @pytest.mark.parametrize("status, reset", [(1, False), (9, True), (0x11, True)])
 def test_a_reset_is_part_of_the_request_that_asks_for_it(status, reset):
     assert logged_in().receive(batch("SELECT", status)) == [SqlBatch(reset, "SELECT")]
-
-
-def in_two_packets(payload: bytes) -> bytes:
-    return packet(PacketType.SQL_BATCH, payload[:99], status=0) + packet(PacketType.SQL_BATCH, payload[99:])
-
-
-def test_a_long_text_arrives_in_pieces_that_cut_no_character(monkeypatch):
-    monkeypatch.setattr(requests, "PIECE", 30)
-    monkeypatch.setattr(packets, "LONG_REQUEST", 100)
-    text = "SELECT N'" + "x😀é" * 20 + "'"
-    (request,) = logged_in().receive(in_two_packets(ALL_HEADERS + text.encode("utf-16-le")))
-    assert isinstance(request, LongBatch)
-    pieces = list(request.pieces())
-    assert len(pieces) > 4 and "".join(pieces) == text
-
-
-def test_half_a_character_at_the_end_of_a_long_text_breaks_the_protocol(monkeypatch):
-    monkeypatch.setattr(packets, "LONG_REQUEST", 100)
-    with pytest.raises(TdsProtocolError, match="UTF-16"):
-        logged_in().receive(in_two_packets(ALL_HEADERS + b"x" * 201))
-
-
-def test_a_long_batch_is_not_copied_when_it_is_whole(monkeypatch):
-    monkeypatch.setattr(packets, "LONG_REQUEST", 100)
-    reader = PacketReader()
-    collected = reader._payload
-    (message,) = reader.feed(in_two_packets(ALL_HEADERS + b"x" * 200))
-    assert message.long_batch is collected
 
 
 def test_an_attention_while_idle_is_acknowledged_at_once():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.runtime.tasks import TaskState
-from harness.embedded.tsql.storage.reads import Reads, ReadTooLong
 from tests.embedded.tsql.sides import Results
 
 READ = "SELECT id, n, name FROM dbo.t ORDER BY id"
@@ -167,31 +166,3 @@ def test_views_show_no_conversation_before_it_is_committed(side, other, queue):
     assert side.value("SELECT COUNT(*) FROM dbo.q", other) == 2
     side.run("COMMIT")
     assert [side.value(f"SELECT COUNT(*) FROM {view}", other) for view in views] == [count + 2 for count in before]
-
-
-class InPieces(Reads):
-    """Reads every query piece by piece, as a server reads long ones in a fork."""
-
-    def rows(self, query, login, read, pieces):
-        return [], pieces()
-
-
-def test_a_query_that_is_read_in_pieces_shows_committed_rows_too(side, other):
-    before = side.rows(READ)
-    side.run("BEGIN TRAN; UPDATE dbo.t SET n = n * 10; INSERT dbo.t (n) VALUES (9)")
-    own = side.rows(READ)
-    side.instance.sqlite.reads = InPieces()
-    assert side.rows(READ, other) == before
-    assert side.rows(READ) == own
-
-
-def test_few_rows_of_others_are_never_too_long_to_undo(side, monkeypatch):
-    """However busy the machine is: a change that finds its rows too slowly locks its table, and two of them deadlock."""
-
-    def too_long() -> None:
-        raise ReadTooLong
-
-    for number in range(3):
-        side.run(f"BEGIN TRAN; INSERT INTO dbo.t (n) VALUES ({number});", side.connect("db"))
-    monkeypatch.setattr(side.instance.sqlite.reads, "check", too_long)
-    assert side.rows("SELECT COUNT(*) FROM dbo.t;") == [(0,)]

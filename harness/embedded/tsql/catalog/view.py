@@ -162,7 +162,7 @@ class View:
         all_values = self._values(members, frame, database)
         rows: list[Sequence[Any]] = []
         while piece := list(islice(all_values, ROWS_A_CHECK)):
-            sqlite.reads.check()
+            sqlite.budget.look()
             rows += piece
         table = f"temp.{quoted(name)}"
         if name not in sqlite.view_tables:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +10,15 @@ from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Mark, Transaction
 from harness.embedded.errors import DEFECT, RaisedError, SqlServerError
-from harness.embedded.runtime.tasks import Task
+from harness.embedded.runtime.tasks import Delay, Task, Waiting
 from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.handles import Handles
-from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.result_values import Rows, shaped, typed
-from harness.embedded.tsql.storage.sqlite import Sqlite
+from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, Sqlite
 
 # Conversions that fail, a deadlock for its victim, a transaction that ended or was doomed in a trigger, and our own
 # bugs end the batch and doom the transaction even with XACT_ABORT OFF.
@@ -325,24 +323,33 @@ class Frame:
 
     # -- results -------------------------------------------------------------------------------------------------------
 
-    def send(self, columns: Sequence[Column], rows: Rows, more: Pieces | None = None) -> None:
-        """Send a result set: rows, and pieces of those that follow."""
+    def send(self, columns: Sequence[Column], rows: Rows) -> None:
+        """Send a result set."""
+        for _ in self.send_in_pieces(columns, rows, len(rows) or 1):
+            pass
+
+    def send_in_pieces(self, columns: Sequence[Column], rows: Rows, size: int = ROWS_A_PIECE) -> Waiting[None]:
+        """Send a result set, so many rows at a time, as the client reads them."""
         session, sink = self.session, self.sink
         columns = typed(columns, rows)
-        text_size = session.options.text_size_bytes
         if session.options.fmtonly:
             rows = ()
-        count = len(rows)
         sink.columns(columns)
-        if rows:
-            sink.rows(shaped(columns, rows, text_size))
-        if more is not None:
-            with closing(more):
-                for piece in more:
-                    sink.rows(shaped(columns, piece, text_size))
-                    count += len(piece)
-        session.row_count = count
-        sink.done(None if session.options.nocount else count, in_procedure=self.depth > 0)
+        for at in range(0, len(rows), size):
+            if at and sink.is_full:
+                yield from sink.wait_for_reader()
+            sink.rows(shaped(columns, rows[at : at + size], session.options.text_size_bytes))
+        session.row_count = len(rows)
+        sink.done(None if session.options.nocount else len(rows), in_procedure=self.depth > 0)
+
+    def let_others_go_on(self) -> Waiting[None]:
+        """After a statement that took long: others run, and the client reads."""
+        budget = self.sqlite.budget
+        budget.is_long = False
+        yield Delay(0)
+        budget.begin()
+        if self.sink.is_full:
+            yield from self.sink.wait_for_reader()
 
     def count(self, touched: int) -> None:
         """End a statement that only counts rows."""

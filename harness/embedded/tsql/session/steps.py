@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.embedded.errors import SqlServerError, let_go
-from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import Cancelled, Waiting
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.session import Frame
@@ -32,21 +31,20 @@ class Signal(Enum):
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A compiled statement. `run` returns None to go on, or a Signal; if it `waits`, it may return a generator that
-    returns them. A sequence with a step that waits always waits."""
+    """A compiled statement. `run` returns None to go on, a Signal, or a generator that returns one of them. That
+    of a sequence is always a generator."""
 
     run: Callable[[Frame], Any]
-    waits: bool
     line: int = 0
     is_block: bool = False  # made by `sequence`
 
 
 def plain(run: Callable[[Frame], Signal | None]) -> Step:
-    return Step(run, False)
+    return Step(run)
 
 
 def waiting(run: Callable[[Frame], Waiting[Signal | None] | None]) -> Step:
-    return Step(run, True)
+    return Step(run)
 
 
 LOGICAL_TABLES = ("inserted", "deleted")  # of a trigger: table variables whose names have no @
@@ -71,7 +69,6 @@ class Scope:
     in_procedure: bool = False
 
     def compile(self, statement: Statement) -> Step:
-        turns.pause()
         step = self.compilers[type(statement)](statement, self)
         step.line = statement.line
         return step
@@ -109,51 +106,19 @@ class Scope:
         return variable if found is None else found.group()
 
 
-STEPS_A_PAUSE = 64  # in a sequence; a statement without rows takes about 10 µs
+STEPS_A_LOOK = 100  # at the budget; a statement without rows takes about 10 µs
 
 
 def sequence(steps: Sequence[Step], text: str) -> Step:
     """Steps of a batch or procedure with that text, in order. An error ends its statement; `Frame.fail` decides whether
     it ends more. A defect becomes an error here (`instance.defects`)."""
-    if len(steps) >= STEPS_A_PAUSE:
-        steps = [_after_pause(step) if n % STEPS_A_PAUSE == 0 else step for n, step in enumerate(steps, start=1)]
-    return _waiting_sequence(steps, text) if any(step.waits for step in steps) else _plain_sequence(steps, text)
-
-
-def _after_pause(step: Step) -> Step:
-    run = step.run
-
-    def paused(frame: Frame) -> Any:
-        turns.pause()
-        return run(frame)
-
-    return replace(step, run=paused)
-
-
-def _plain_sequence(steps: Sequence[Step], text: str) -> Step:
-    pairs = [(step.run, step.line) for step in steps]
-
-    def run(frame: Frame) -> Signal | None:
-        session = frame.session
-        for step, line in pairs:
-            try:
-                signal: Signal | None = step(frame)
-                session.error_number = 0
-                if signal is not None:
-                    return signal
-            except Exception as error:
-                frame.fail(frame.instance.defects.error(error, text, line), line)
-                let_go(error)
-        return None
-
-    return Step(run, False, steps[0].line if steps else 0, is_block=True)
-
-
-def _waiting_sequence(steps: Sequence[Step], text: str) -> Step:
+    if len(steps) > STEPS_A_LOOK:
+        steps = [sequence(steps[at : at + STEPS_A_LOOK], text) for at in range(0, len(steps), STEPS_A_LOOK)]
     pairs = [(step.run, step.line) for step in steps]
 
     def run(frame: Frame) -> Waiting[Any]:
-        session = frame.session
+        session, sink, budget = frame.session, frame.sink, frame.sqlite.budget
+        budget.look()  # statements without rows do not, but there may be loops and recursion of them
         for step, line in pairs:
             try:
                 signal: Any = step(frame)
@@ -163,11 +128,14 @@ def _waiting_sequence(steps: Sequence[Step], text: str) -> Step:
                 if signal is not None:
                     return signal
             except Exception as error:
+                budget.begin()
                 frame.fail(frame.instance.defects.error(error, text, line), line)
                 let_go(error)
+            if budget.is_long or sink.is_full:
+                yield from frame.let_others_go_on()
         return None
 
-    return Step(run, True, steps[0].line, is_block=True)
+    return Step(run, steps[0].line if steps else 0, is_block=True)
 
 
 # -- the transaction of a statement: the open one, or one of its own that is committed at the end ----------------------
@@ -203,7 +171,8 @@ def writing(work: Work) -> Step:
 
 
 def waiting_work(
-    work: Callable[[Frame, Transaction], Waiting[Result] | None], take: Callable[[Frame, Result], object] | None = None
+    work: Callable[[Frame, Transaction], Waiting[Result] | None],
+    take: Callable[[Frame, Result], object] | None = None,
 ) -> Step:
     """Like `writing`, for work that can wait; `take` gets its result. Without anything to wait for, there is no
     generator."""

@@ -80,11 +80,11 @@ def compile_batch(text: str, types: dict[str, SqlType] | None = None, *, quoted_
         session = frame.session
         for ends_noexec, part in parts:
             if ends_noexec or not session.options.noexec:
-                signal = (yield from part.run(frame)) if part.waits else part.run(frame)
+                signal = yield from part.run(frame)
                 if signal is not None and not session.options.noexec:
                     return
 
-    return Step(run, True)
+    return Step(run)
 
 
 def _ends_noexec(statement: Statement) -> bool:

@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime import turns
-from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.runtime.tasks import Delay, Waiting
 from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, plain, sequence
@@ -110,11 +109,8 @@ def load(session: Session, columns: Sequence[Column], rows: Iterator[Sequence[An
     try:
         while piece := list(islice(rows, ROWS_A_PIECE)):
             frame.fill_table(ROWS, marks, [tuple(map(_stored, row)) for row in piece])
-            turns.pause()
-        if body.waits:
-            yield from body.run(frame)
-        else:
-            body.run(frame)
+            yield Delay(0)
+        yield from body.run(frame)
     finally:
         frame.release()
 

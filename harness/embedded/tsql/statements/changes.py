@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance.modules import Trigger
@@ -192,18 +191,18 @@ def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
     kept: list[Prepared] = []
 
     def prepared(frame: Frame) -> Prepared:
-        while not kept or not kept[0].plan.is_current(frame):  # again if others changed the catalog meanwhile
+        if not kept or not kept[0].plan.is_current(frame):
             kept[:] = [make(frame)]
         return kept[0]
 
     return prepared
 
 
-def pieces(rows: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """The rows in pieces, between which others go on."""
+def pieces(frame: Frame, rows: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """The rows in pieces, between which the statement looks at its budget."""
     for at in range(0, len(rows), ROWS_A_PIECE):
         if at:
-            turns.pause()
+            frame.sqlite.budget.look()
         yield rows[at : at + ROWS_A_PIECE]
 
 
@@ -230,7 +229,6 @@ class Changing:
         values = self._refused() if isinstance(error, sqlite3.IntegrityError) else ()
         for undo in reversed(self._undo):
             undo()
-            turns.pause_in_cleanup()
         if isinstance(error, sqlite3.IntegrityError):
             raise self._target.violation(error, self._verb, values) from error
 
@@ -343,9 +341,7 @@ def send_output(  # noqa: PLR0917
             columns.append(Column(target.columns[place].name if star else name, target.columns[place].type))
             picks.append((rows, place + 1))
     count = max(len(old), len(new))
-    made: list[Row] = []
-    for numbers in pieces(range(count)):
-        made += [tuple(rows[number][place] for rows, place in picks) for number in numbers]
+    made = [tuple(rows[number][place] for rows, place in picks) for number in range(count)]
     if output.into is None:
         frame.sink.columns(columns)
         frame.sink.rows(shaped(columns, made, frame.session.options.text_size_bytes))

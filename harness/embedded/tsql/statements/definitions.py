@@ -66,7 +66,7 @@ def checked(check: Check, step: Step) -> Step:
             check(frame, guard)
         return inner(frame)
 
-    return Step(run, step.waits)
+    return Step(run)
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------

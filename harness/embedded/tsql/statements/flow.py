@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.errors import CATALOGUE, ErrorText, RaisedError, SqlServerError, UnsupportedSyntax, let_go
-from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
 from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
 from harness.embedded.tsql.session.session import SCOPE_ERRORS, Frame
@@ -21,7 +20,7 @@ from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR, VARCHAR
 
-LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks in virtual time
+LOOP_SLICE = 1000  # rounds after which a loop that never waits lets others go on
 MESSAGE_MAX = 2047  # characters of an error's text
 OWN_SEVERITY = -1  # the one of the message in sys.messages
 RAISED = 50000  # the number of an error that RAISERROR makes of a text
@@ -78,7 +77,7 @@ def compile_if(node: If, scope: Scope) -> Step:
             return then_run(frame)
         return None if else_run is None else else_run(frame)
 
-    return Step(run, then.waits or (otherwise is not None and otherwise.waits))
+    return Step(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +99,20 @@ def compile_while(node: While, scope: Scope) -> Step:
     scope.loops += 1
     body = scope.body(node.body)
     scope.loops -= 1
-    body_run, body_waits = body.run, body.waits
+    body_run = body.run
 
     def run(frame: Frame) -> Waiting[Signal | None]:
         rounds = 0
         session = frame.session
         while test(frame):
             session.row_count = session.error_number = 0
-            signal: Signal | None = (yield from body_run(frame)) if body_waits else body_run(frame)
+            signal: Signal | None = yield from body_run(frame)
             if signal is Signal.BREAK:
                 break
             if signal is Signal.RETURN:
                 return signal
             rounds += 1
-            if turns.current is not None:
-                turns.pause()
-            elif rounds % LOOP_SLICE == 0:
+            if rounds % LOOP_SLICE == 0:
                 yield Delay(0)
         return None
 
@@ -225,13 +222,13 @@ def compile_try(node: TryCatch, scope: Scope) -> Step:
     scope.catches += 1
     handler = scope.block(node.handler)
     scope.catches -= 1
-    body_run, body_waits, handler_run, handler_waits = body.run, body.waits, handler.run, handler.waits
+    body_run, handler_run = body.run, handler.run
 
     def run(frame: Frame) -> Waiting[Signal | None]:
         session = frame.session
         session.try_depth += 1
         try:
-            signal: Signal | None = (yield from body_run(frame)) if body_waits else body_run(frame)
+            signal: Signal | None = yield from body_run(frame)
             return signal
         except SqlServerError as error:
             # "Errors that occur during statement-level recompilation, such as object name resolution errors", are not
@@ -246,7 +243,7 @@ def compile_try(node: TryCatch, scope: Scope) -> Step:
         session.caught.append(caught)
         session.error_number = caught.number
         try:
-            signal = (yield from handler_run(frame)) if handler_waits else handler_run(frame)
+            signal = yield from handler_run(frame)
             return signal
         finally:
             session.caught.pop()

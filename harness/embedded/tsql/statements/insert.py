@@ -7,7 +7,6 @@ from operator import itemgetter
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.session.session import Frame
@@ -91,11 +90,11 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         table = target.table
         if table is not None and tx is not None:
             table.use(tx)
-        given = plan.read_all(frame)
+        given = plan.rows(frame)
         first = changes.reserve(frame, target, len(given))
         rows: list[Row] = []
         with Changing(frame, tx, target) as change:
-            for piece in changes.pieces(given):
+            for piece in changes.pieces(frame, given):
                 new = [shape((rowid, *values, None)) for rowid, values in enumerate(piece, first + len(rows))]
                 change.insert(new)
                 rows += new
@@ -134,7 +133,6 @@ def _values(renderer: Renderer, node: Insert, target: Target, places: list[int])
         places = []
     rows = []
     for row in node.values:
-        turns.pause()
         if len(row) != len(places):
             raise SqlServerError(213 if not node.columns else 110 if len(row) > len(places) else 109)
         fragments = [

@@ -229,10 +229,7 @@ def call(  # noqa: PLR0917
         session.guard = guards.of_user(session.instance, database, program.runs_as)
     body = program.body
     try:
-        if body.waits:
-            yield from body.run(frame)
-        else:
-            body.run(frame)
+        yield from body.run(frame)
     finally:
         session.options = options
         session.guard = context

@@ -13,12 +13,13 @@ from typing import Any
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.runtime import turns
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Cursor, Frame
-from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.session.steps import Scope, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import check_assignable, converter
+from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
@@ -47,16 +48,20 @@ def compile_select(node: Select, scope: Scope) -> Step:
     planned = Planned(select_plan(tree, node.line, scope))
     reads = _reads_a_table(tree)
 
-    def run(frame: Frame) -> None:
+    def run(frame: Frame) -> Waiting[None] | None:
         plan = planned.for_(frame)
         if frame.session.options.fmtonly:
             frame.send(plan.columns, ())
-            return
+            return None
         if reads:
             frame.session.begin_implicitly()
-        frame.send(plan.columns, *plan.read(frame))
+        rows = plan.rows(frame)
+        if len(rows) > ROWS_A_PIECE:
+            return frame.send_in_pieces(plan.columns, rows)
+        frame.send(plan.columns, rows)
+        return None
 
-    return plain(run)
+    return waiting(run)
 
 
 def _reads_a_table(tree: exp.Expr) -> bool:
@@ -117,7 +122,7 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
         plan = planned.for_(frame)
         if reads:
             frame.session.begin_implicitly()
-        rows = plan.read_all(frame)
+        rows = plan.rows(frame)
         frame.session.row_count = len(rows)
         assign(frame, rows)
 
@@ -175,7 +180,7 @@ def _row_by_row(
 
     def assign(frame: Frame, rows: Sequence[tuple[Any, ...]]) -> None:
         for row in rows:
-            turns.pause()
+            frame.sqlite.budget.look()
             frame.variables.update(zip(names, row, strict=False))
             for name, value in zip(variables, values, strict=True):
                 frame.variables[name] = value(frame)
@@ -228,7 +233,7 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
         frame.variables, frame.declared = variables, declared
         try:
             plan = planned.for_(frame)
-            return plan.columns, plan.read_all(frame)
+            return plan.columns, plan.rows(frame)
         finally:
             frame.variables, frame.declared = own
 

@@ -138,7 +138,7 @@ def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line
         has_default = not column.nullable or column.name in added.with_values
         values.append(default_value(renderer, column.default if has_default else None, column.type).sql)
     sql = f"SELECT {', '.join([table.all_columns, *values])} FROM {table.sql} ORDER BY rowid"
-    rows: list[Row] = binding.plan(sql, renderer, []).read_all(frame)
+    rows: list[Row] = binding.plan(sql, renderer, []).rows(frame)
     for column in new if rows else ():
         if not column.nullable and column.default is None and column.identity is None:
             raise SqlServerError(4901, column.name, table.name)

@@ -271,10 +271,7 @@ def _run(  # noqa: PLR0917
                 inner.fill_table(name, program.marks, [row[1:] for row in rows])
                 tx.on_rollback(partial(inner.empty_table, name))  # after a ROLLBACK in the trigger it has no rows
         body = program.body
-        if body.waits:
-            yield from body.run(inner)
-        else:
-            body.run(inner)
+        yield from body.run(inner)
     finally:
         session.firing.pop()
         session.options = options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.reads import ReadTooLong
-from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
+from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import (
     Expression,
@@ -123,7 +122,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
         old: list[Row] = []
         new: list[Row] = []
         with Changing(frame, tx, target) as change:
-            for piece in changes.pieces(_found(frame, tx, target, plan)):
+            for piece in changes.pieces(frame, _rows(plan, frame)):
                 before = [row[:width] for row in piece]
                 after = [_assigned(row, width, places) for row in piece]
                 change.update(before, after)
@@ -155,31 +154,13 @@ def _assigned(row: Row, width: int, places: Sequence[int]) -> Row:
     return tuple(after)
 
 
-def _found(frame: Frame, tx: Transaction | None, target: Target, plan: Plan) -> list[Row]:
-    """The rows to change. Nobody else changes them from now on; if it takes long to find them, nobody else changes the
-    table, because others go on meanwhile."""
-    table = target.table
-    if table is None or tx is None:
-        return _distinct(changes.pieces(plan.read_all(frame)))
-    try:
-        rows = _distinct([plan.rows_in_time(frame)])
-    except ReadTooLong:
-        table.lock(tx)
-        return _distinct(changes.pieces(plan.read_all(frame)))
-    if len(rows) > ROWS_A_PIECE:  # others go on before all are changed
-        width = len(target.columns) + 1
-        table.claim(tx, [row[:width] for row in rows])
-    return rows
-
-
-def _distinct(pieces: Iterable[Sequence[Row]]) -> list[Row]:
-    """The rows without those that a join repeats, and without those that an outer join adds."""
-    found: dict[Any, Row] = {}
-    for rows in pieces:
-        for row in rows:
-            found.setdefault(row[0], row)
-    found.pop(None, None)
-    return list(found.values())
+def _rows(plan: Plan, frame: Frame) -> list[Row]:
+    """The rows to change, without those that a join repeats, and without those that an outer join adds."""
+    rows: dict[Any, Row] = {}
+    for row in plan.rows(frame):
+        rows.setdefault(row[0], row)
+    rows.pop(None, None)
+    return list(rows.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +206,9 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
     def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
         planned = prepared(frame)
         target, plan = planned.target, planned.plan
-        rows = _found(frame, tx, target, plan)
+        rows = _rows(plan, frame)
         with Changing(frame, tx, target) as change:
-            for piece in changes.pieces(rows):
+            for piece in changes.pieces(frame, rows):
                 change.delete(piece)
         changes.send_output(frame, scope, node.output, target, rows, ())
         return changes.end(frame, tx, planned, rows, ())

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
@@ -26,7 +25,7 @@ from harness.embedded.tsql.text.parser import (
 )
 from harness.embedded.tsql.translation.binding import Evaluate, scalar
 
-PAUSE_LENGTH = 1024 * 1024  # characters or bytes of a value, after which others go on
+LONG_VALUE = 1024 * 1024  # characters or bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +111,8 @@ def bounded(value: Evaluate, type_: SqlType) -> Evaluate:
         if frame.sqlite.memory_is_full:
             frame.sqlite.refuse_growth("memory_is_full")
         assigned = value(frame)
-        if assigned is not None and len(assigned) > PAUSE_LENGTH:
-            turns.pause()  # so that the server sees how much memory a batch of them takes
+        if assigned is not None and len(assigned) > LONG_VALUE:
+            frame.sqlite.budget.check()  # a batch of them may take much memory
         return assigned
 
     return checked

@@ -15,14 +15,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import _lru_cache_wrapper
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
-from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage import offsets
+from harness.embedded.tsql.storage.budget import Budget
 from harness.embedded.tsql.storage.conversion import family
-from harness.embedded.tsql.storage.reads import Pieces, Reads, ReadTooLong
 
 PARAMETER_LENGTH_MAX = 65_536  # of a text or binary value that a cached statement may keep
 _LONG_TYPES = (str, bytes)
@@ -42,6 +41,8 @@ POOLS_MAX = 1000  # kinds of table variables whose tables are kept
 VALUE_BYTES_MAX = 256 * 1024 * 1024  # of one text or binary
 
 ROWS_A_PIECE = 500
+FIRST_ROWS = 4  # of a query, before the first look at the budget: each may have a value of 256 MiB
+STEPS_A_LOOK = 1000  # of SQLite's virtual machine: some tens of microseconds
 WORK_NS_MIN = 1_000_000  # of a function; less does not count
 
 AFFINITIES = {
@@ -56,6 +57,7 @@ AFFINITIES = {
 }
 
 
+Result = TypeVar("Result")
 WorkNs = Callable[..., int]  # of a function's arguments: about how long it takes
 
 
@@ -113,7 +115,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
-        self.failure: Exception | ReadTooLong | None = None
+        self.failure: Exception | None = None
 
 
 class Sqlite:
@@ -133,8 +135,8 @@ class Sqlite:
         # What takes more of these fails with 701; the server sets them (`server.memory`)
         self.tables_are_full = self.table_variables_are_full = self.memory_is_full = False
         self.look_again: Callable[[], object] = lambda: None  # and set them as they are now
-        self.reads = Reads()
-        self.is_reading = False  # a query that may be stopped: stopping a change would roll everything back
+        self.budget = Budget()
+        self._is_reading = False
         self.calls = Calls()
         self._functions: set[tuple[str, int]] = set()
         self._pools: dict[str, list[str]] = {}  # unused temporary tables, by their declarations
@@ -170,40 +172,53 @@ class Sqlite:
         return self.connection.execute(_MARK.sub(marked, sql), given)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        try:
-            return self._execute(sql, parameters).fetchall()
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise self._translated(error) from error
+        """The rows of a query. The budget may stop it."""
+        return self._read(sql, parameters, self._fetch)
 
-    def read_rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query; it may be stopped with `ReadTooLong`."""
-        self.is_reading = True
-        try:
-            return self._execute(sql, parameters).fetchall()
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise self._translated(error) from error
-        finally:
-            self.is_reading = False
-
-    def read_value(self, sql: str, parameters: Sequence[Any]) -> Any:
-        """The first column of the first row, None without one; it may be stopped with `ReadTooLong`."""
-        self.is_reading = True
-        try:
-            row = self._execute(sql, parameters).fetchone()
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise self._translated(error) from error
-        finally:
-            self.is_reading = False
+    def value(self, sql: str, parameters: Sequence[Any]) -> Any:
+        """The first column of the first row, None without one."""
+        row = self._read(sql, parameters, sqlite3.Cursor.fetchone)
         return None if row is None else row[0]
 
-    def read_pieces(self, sql: str, parameters: Sequence[Any]) -> Pieces:
-        """The rows of a query in pieces. Nothing else may use the connection meanwhile."""
+    def _read(self, sql: str, parameters: Sequence[Any], fetch: Callable[[sqlite3.Cursor], Result]) -> Result:
+        outer, self._is_reading = self._is_reading, True
         try:
-            cursor = self._execute(sql, parameters)
-            while piece := cursor.fetchmany(ROWS_A_PIECE):
-                yield piece
+            return fetch(self._execute(sql, parameters))
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
+        finally:
+            self._is_reading = outer
+
+    def _fetch(self, cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        size, budget = FIRST_ROWS, self.budget
+        while piece := cursor.fetchmany(size):
+            rows += piece
+            if len(piece) < size:
+                break
+            try:
+                budget.look()
+                if len(rows) > budget.rows_max:
+                    budget.refuse_rows()
+            except BaseException:
+                cursor.close()  # an open one prevents changes of the table
+                raise
+            size = max(size, len(rows) // 4)
+        return rows
+
+    def keep_to(self, budget: Budget) -> None:
+        """Bound statements by a budget. No change is stopped in the middle: SQLite would roll everything back."""
+        self.budget = budget
+        self.connection.set_progress_handler(self._is_over, STEPS_A_LOOK)
+
+    def _is_over(self) -> bool:
+        if self._is_reading:
+            try:
+                self.budget.look()
+            except SqlServerError as error:
+                self.calls.failure = error
+                return True
+        return False
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Run a statement and return how many rows it changed."""
@@ -258,15 +273,13 @@ class Sqlite:
             connection.execute("ROLLBACK TO refused")
             connection.execute("RELEASE refused")
 
-    def _translated(self, error: Exception) -> BaseException:
+    def _translated(self, error: Exception) -> Exception:
         failure, self.calls.failure = self.calls.failure, None
         if failure is not None:
             return failure
         if isinstance(error, sqlite3.IntegrityError):
             return error  # `Table.violation` finds the constraint
         text = str(error)
-        if text == "interrupted":
-            return ReadTooLong()
         if isinstance(error, OverflowError) or "integer overflow" in text:
             return SqlServerError(8115, "bigint")
         for words, number, *arguments in REFUSALS:
@@ -313,7 +326,7 @@ class Sqlite:
         work_ns: WorkNs | None = None,
     ) -> None:
         """Register a function in SQLite, once. One that is not constant gets the frame as its first argument. `work_ns`
-        says how long one takes that works on long values: others may have to go on meanwhile."""
+        says how long one takes that works on long values."""
         if (name, arity) in self._functions:
             return
         self._functions.add((name, arity))
@@ -324,7 +337,7 @@ class Sqlite:
         def guarded(*arguments: Any) -> Any:
             try:
                 return function(*arguments) if constant else function(calls.frame, *arguments)
-            except (SqlServerError, RecursionError, MemoryError, ReadTooLong) as error:
+            except (SqlServerError, RecursionError, MemoryError) as error:
                 calls.failure = error
                 raise
             except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
@@ -339,12 +352,8 @@ class Sqlite:
     def _in_time(self, function: Callable[..., Any], work_ns: WorkNs) -> Callable[..., Any]:
         def timed(*arguments: Any) -> Any:
             if (work := work_ns(*arguments)) > WORK_NS_MIN:
-                self.reads.begin(work)
-            turn, turns.current = turns.current, None  # nothing pauses inside a query: others use the same connection
-            try:
-                return function(*arguments)
-            finally:
-                turns.current = turn
+                self.budget.check(work)
+            return function(*arguments)
 
         return timed
 

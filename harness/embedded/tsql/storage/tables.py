@@ -269,27 +269,23 @@ class Table:
         return bool(self._changed) and self._changer_other_than(tx) is not None
 
     def undo_others(self, sqlite: Sqlite, tx: Transaction | None) -> None:
-        """Undo the changes of all open transactions but one, inside `committed`; `ReadTooLong` if it takes too long."""
+        """Undo the changes of all open transactions but one, inside `committed`."""
         if self._aside and self._locked_by is not tx:
             sqlite.run(f"DELETE FROM {self.sql}")
             last_rowid: int | None = LOWEST_ROWID
             while last_rowid is not None:
-                sqlite.reads.check()
+                sqlite.budget.look()
                 last_rowid = self._fetch_back(sqlite, last_rowid)
-        # Few rows take no time, also if the machine is busy with something else meanwhile.
-        is_long = sum(len(changed) for other, changed in self._changed.items() if other is not tx) > ROWS_A_PIECE
         for other, changed in self._changed.items():
             if other is not tx:
                 rows = iter(changed.items())
                 while piece := list(islice(rows, ROWS_A_PIECE)):
-                    if is_long:
-                        sqlite.reads.check()
+                    sqlite.budget.look()
                     sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid, _ in piece])
                 # When all are deleted: two rows may have exchanged their keys.
                 rows = iter(changed.items())
                 while piece := list(islice(rows, ROWS_A_PIECE)):
-                    if is_long:
-                        sqlite.reads.check()
+                    sqlite.budget.look()
                     sqlite.run_each(self.put_sql, [row for _, row in piece if row is not None])
 
     def _fetch_back(self, sqlite: Sqlite, after: int) -> int | None:

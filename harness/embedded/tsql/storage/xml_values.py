@@ -16,13 +16,11 @@ import re
 from xml.parsers import expat
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime import turns
 
 _DECLARATION = re.compile(r"""\s*<\?xml\s[^>]*?(?:encoding\s*=\s*["']([^"'>]*)["'][^>]*?)?\?>""")
 _DECLARATION_START = re.compile(r"\s*<\?xml\s")
 DECLARATION_MAX = 1000  # characters; a longer one is not well-formed here
 DEPTH_MAX = 128  # elements in each other
-PIECE = 1000  # characters that are parsed before others may go on
 _WRAPPER = "<x>", "</x>"  # around a fragment, which expat does not parse
 _WITHIN_WRAPPER = 2  # entries of `_Reader._keeps_space`
 _WIDE_ENCODINGS = frozenset({"utf-16", "ucs-2"})
@@ -72,18 +70,6 @@ def _declaration(text: str) -> re.Match[str] | None:
     return _DECLARATION.match(text[:DECLARATION_MAX])
 
 
-def _feed(parser: expat.XMLParserType, text: str) -> None:
-    """Parse in pieces, between which others go on. With each, expat reads again what was no whole token before: so a
-    piece is at least as long as that."""
-    at = fed_bytes = 0
-    while at < len(text):
-        piece = text[at : at + max(PIECE, fed_bytes - parser.CurrentByteIndex)]
-        parser.Parse(piece, False)
-        at += len(piece)
-        fed_bytes += len(piece.encode())
-        turns.pause()
-
-
 def _decoded(data: bytes, encoding: str) -> str:
     try:
         return data.decode(encoding)
@@ -118,14 +104,14 @@ class _Reader:
         number = None
         try:
             self._parser.Parse(opened, False)
-            _feed(self._parser, text)
+            self._parser.Parse(text, False)
             self._is_complete = len(self._keeps_space) == _WITHIN_WRAPPER
             number = 9400  # what is wrong from here on was not wrong before the end
             self._parser.Parse(closed, True)
             number = None
             of_names = expat.ParserCreate(namespace_separator=" ")
             of_names.Parse(opened, False)
-            _feed(of_names, text)
+            of_names.Parse(text, False)
             of_names.Parse(closed, True)
         except expat.ExpatError as error:
             if "<!DOCTYPE" in text:

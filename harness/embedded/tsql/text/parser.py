@@ -18,7 +18,6 @@ from sqlglot.parsers.tsql import TSQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.runtime import turns
 from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, Tokens
 
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
@@ -63,7 +62,6 @@ class Parser:
 
     def statement(self) -> Statement:
         """Parse one statement and the semicolons after it."""
-        turns.pause()
         tokens = self.tokens
         found = self._parse_function()
         if found is None:
@@ -189,10 +187,6 @@ class _QueryParser(TSQLParser):
         kind: parse for kind, parse in TSQLParser.QUERY_MODIFIER_PARSERS.items() if kind is not TokenType.LIMIT
     }
     COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {TokenType.DOT: None}
-
-    def _parse_primary(self) -> exp.Expr | None:
-        turns.pause()
-        return super()._parse_primary()
 
     def _parse_join(
         self,

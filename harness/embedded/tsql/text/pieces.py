@@ -1,4 +1,4 @@
-"""A long batch in pieces, so that reading it need not be done in one turn.
+"""A long batch in pieces, so that no more is read than its limits allow.
 
 A piece ends where no token can: behind a semicolon, a comma or a parenthesis, or behind white space, but not inside a
 string, a quoted name or a comment, nor between words of which sqlglot makes one token (`ORDER BY`). A long comment or
@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.runtime import turns
 
 PIECE = 2048  # characters; sqlglot needs a few milliseconds for them
 LITERAL = 4096  # characters from which on a constant or a comment is a piece of its own
@@ -21,7 +20,6 @@ COMMENTS_MAX = 1000  # in each other, our limit: counting millions of them would
 UNBROKEN_MAX = 256 * 1024  # characters of code without a place to end
 _WINDOW = 64 * 1024  # characters searched at a time
 _LOOKAHEAD = 128  # longer than a joined word
-_STEPS_A_PAUSE = 1000
 
 _OPENING = re.compile(r"""['"\[]|--|/\*|(?<![\w@#$.])0[xX][0-9A-Fa-f]""")
 _DIGITS = re.compile(r"[0-9A-Fa-f]*+")
@@ -96,32 +94,27 @@ def _closed(text: str, opening: re.Match[str]) -> int:
         return _comment_end(text, opening)
     if sign[0] == "0":
         return _digits_end(text, at)
-    closing, steps = _CLOSINGS[sign], 0
+    closing = _CLOSINGS[sign]
     while (end := text.find(closing, at)) >= 0:
         if text[end + 1 : end + 2] != closing:
             return end + 1
-        at, steps = end + 2, steps + 1
-        if steps % _STEPS_A_PAUSE == 0:
-            turns.pause()
+        at = end + 2
     raise SqlServerError(105, text[-40:].strip(), line=line_of(text, opening.start()))
 
 
 def _digits_end(text: str, at: int) -> int:
     while (digits := _DIGITS.match(text, at, at + _WINDOW)) and digits[0]:
         at = digits.end()
-        turns.pause()
     return at
 
 
 def _comment_end(text: str, opening: re.Match[str]) -> int:
     """The end of a comment, in which comments may be nested."""
     depth = 0
-    for steps, sign in enumerate(_COMMENT.finditer(text, opening.start())):
+    for sign in _COMMENT.finditer(text, opening.start()):
         depth += 1 if sign[0] == "/*" else -1
         if depth > COMMENTS_MAX:
             raise UnsupportedSyntax(f"more than {COMMENTS_MAX} comments in each other", line_of(text, sign.start()))
         if depth == 0:
             return sign.end()
-        if steps % _STEPS_A_PAUSE == 0:
-            turns.pause()
     raise SqlServerError(113, line=line_of(text, opening.start()))

@@ -10,7 +10,6 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import MAX, NAME_LENGTH_MAX, SqlType
 from harness.embedded.tsql.text.pieces import COMMENT, PIECE, UNBROKEN_MAX, pieces
 
@@ -24,13 +23,12 @@ class _Tokenizer(TSQL.Tokenizer):
     COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
 
 
-BATCH_TOKENS_MAX = 1_000_000  # our limit: compiled they take about a gigabyte
+BATCH_TOKENS_MAX = 200_000  # our limit: to compile them takes some ten seconds and 200 MB
 QUERY_TOKENS_MAX = 32_768  # our limit on one expression or query
 PARENTHESES_MAX = 1000  # in each other; sqlglot gives up long before
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 # Words behind the first in what sqlglot takes for one token, as BY in ORDER BY.
 _JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.split()[1:])
-_TOKENS_A_PAUSE = 1024
 _CONSTANTS = {"'": TokenType.STRING, "N'": TokenType.NATIONAL_STRING, "0x": TokenType.HEX_STRING}
 
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
@@ -167,7 +165,6 @@ def _tokenized_long(text: str) -> list[Token]:
             raise SqlServerError(191, line=lines + 1)
         if len(tokens) > BATCH_TOKENS_MAX:
             raise SqlServerError(701, "internal", line=lines + 1)
-        turns.pause()
     return tokens
 
 
@@ -409,7 +406,8 @@ class Tokens:
                     if word not in allowed:
                         break
                     allowed.remove(word)
-            self._go_on(self.position - start)
+            if self.position - start > QUERY_TOKENS_MAX:
+                raise SqlServerError(8632, line=self.line)
             depth += (word == "(") - (word == ")")
             if word == "CASE" and not is_name:
                 cases += 1
@@ -430,13 +428,6 @@ class Tokens:
         before = self.word(-1)  # empty behind a name in brackets, a text and a number
         is_name = self.position - 1 > start and self.word(-2) == "@"
         return is_name or before in ("", ")") or (before[0].isalpha() and before not in _OPERATORS)
-
-    def _go_on(self, taken: int) -> None:
-        """Check the length of an expression or query, and let others go on."""
-        if taken % _TOKENS_A_PAUSE == _TOKENS_A_PAUSE - 1:
-            if taken > QUERY_TOKENS_MAX:
-                raise SqlServerError(8632, line=self.line)
-            turns.pause()
 
     def _continues(self, word: str, start: int) -> bool:
         """Whether a statement word belongs to the query before it."""

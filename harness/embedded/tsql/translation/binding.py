@@ -21,7 +21,6 @@ from harness.embedded.tsql.permissions.guard import Need, needed_by, object_of
 from harness.embedded.tsql.session.session import READ_UNCOMMITTED, Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assignable, converter, fits
-from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression
@@ -47,7 +46,7 @@ class Binding:
         self.tables: dict[str, None] = {}  # table variables in use
         self.views: list[tuple[View, Database, Source]] = []
         self.needs: list[Need] = []
-        self.version = frame.instance.version  # before names are resolved: a parser may let others go on
+        self.version = frame.instance.version
         self.reads: list[Table] = []  # tables of which the plan reads committed rows
 
     def table(self, parts: tuple[str, ...], alias: str, *, uncommitted: bool) -> Source:
@@ -139,7 +138,6 @@ class Plan:
             "_texts",
             "columns",
             "database",
-            "forks_due",
             "getters",
             "is_given",
             "needs",
@@ -164,7 +162,6 @@ class Plan:
         self.database = binding.frame.database
         self.version = binding.version
         self._texts: dict[tuple[str, ...], str] = {}
-        self.forks_due = 0  # for `storage.reads`
 
     def is_current(self, frame: Frame) -> bool:
         return self.database is frame.database and self.version == frame.instance.version
@@ -190,37 +187,11 @@ class Plan:
         return sql, [getter(frame) for getter in self.getters]
 
     def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
-        """The rows, read at once: nobody else runs meanwhile."""
         return [tuple(self.prepare(frame)[1])] if self.is_given else self._committed(frame, frame.sqlite.rows)
 
-    def rows_in_time(self, frame: Frame) -> list[tuple[Any, ...]]:
-        """The rows, read at once; `ReadTooLong` if a server cannot let everybody wait so long."""
-        sqlite = frame.sqlite
-        return sqlite.reads.at_once(self, lambda: self._committed(frame, sqlite.read_rows))
-
-    def read(self, frame: Frame) -> tuple[list[tuple[Any, ...]], Pieces | None]:
-        """The rows, or the first of them and pieces of the others; others may run meanwhile."""
-        if self.is_given:
-            return [tuple(self.prepare(frame)[1])], None
-        sqlite = frame.sqlite
-        return sqlite.reads.rows(
-            self,
-            frame.session.login,
-            lambda: self._committed(frame, sqlite.read_rows),
-            lambda: self._committed_pieces(frame),
-        )
-
-    def read_all(self, frame: Frame) -> list[tuple[Any, ...]]:
-        """The rows; others may run meanwhile."""
-        rows, more = self.read(frame)
-        for piece in more or ():
-            rows += piece
-        return rows
-
     def value(self, frame: Frame) -> Any:
-        """The first column of the first row, None without one; others may run meanwhile."""
-        sqlite = frame.sqlite
-        return sqlite.reads.value(self, frame.session.login, lambda: self._committed(frame, sqlite.read_value))
+        """The first column of the first row, None without one."""
+        return self._committed(frame, frame.sqlite.value)
 
     def _committed(self, frame: Frame, read: Callable[[str, list[Any]], Any]) -> Any:
         """What a function reads, from tables without the uncommitted changes of others."""
@@ -229,11 +200,6 @@ class Plan:
             with committed(frame.sqlite, frame.session.tx, changed):
                 return read(sql, parameters)
         return read(sql, parameters)
-
-    def _committed_pieces(self, frame: Frame) -> Pieces:
-        sql, parameters = self.prepare(frame)
-        with committed(frame.sqlite, frame.session.tx, self._changed_by_others(frame)):
-            yield from frame.sqlite.read_pieces(sql, parameters)
 
     def _changed_by_others(self, frame: Frame) -> list[Table]:
         """The tables with uncommitted changes that this reader must not see."""
