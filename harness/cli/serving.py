@@ -150,14 +150,6 @@ def worker(master: str, processes: int) -> None:
 @click.command(epilog=EXIT_CODES, short_help="Start programs that read queues when they have messages.")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @click.option("--driver", type=click.Choice(("auto", "microsoft", "freetds")), default="auto", help="ODBC driver.")
-@click.option(
-    "--statement-budget",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Processor time that one statement may use, and 200000 rows for each second; beyond it is error 50003.",
-)
 @click.option("--with-parent", is_flag=True, help="End when standard input ends.")
 def activator(config: Path, driver: Any, with_parent: bool) -> None:
     """Start programs when queues need readers, as Microsoft's External Activator does: event notifications of the
