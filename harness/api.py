@@ -230,6 +230,7 @@ def _opened(
             driver=chosen.settings.driver,
             watch=interruption.check,
             tell=tell,
+            is_patient=not for_sweep,
         ) as lab,
     ):
         yield chosen, lab

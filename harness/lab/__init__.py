@@ -17,6 +17,7 @@ connect to them. Everything after that is plain T-SQL from `sql/`, sent through 
 - `dialog_pool`: begins dialogs, warms them up, waits until every message sent has been processed, empties the tables
 - `error_remedies`: remedies for connection and SQL errors
 - `interruption`: Ctrl-C during ODBC calls
+- `pulse`: whether every instance still answers; one that does not is told of, and soon counts as dead
 
 Start instances from the main thread (see `processes`). Blocking calls to several instances run in one native thread
 each (`instances.in_parallel`). No `repr`, log or command line contains a password. Passwords lie in two files, both

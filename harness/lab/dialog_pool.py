@@ -224,7 +224,7 @@ def is_enabled(target: pyodbc.Connection, queue: str) -> bool:
 
 def recorded_errors(target: pyodbc.Connection) -> str:
     """Return what the activation procedure has written to the error table, in one line; "" if nothing."""
-    rows = scripts.rows(target, "observe/errors.sql", {})
+    rows = scripts.poll(target, "observe/errors.sql", {})
     if not rows:
         return ""
     first = rows[0]
@@ -261,9 +261,9 @@ def processed(target: pyodbc.Connection) -> int:
 
 def queue_depth(connection: pyodbc.Connection, queue: str, *, retention: bool = False) -> int:
     path = f"observe/queue_depth{'_retention' if retention else ''}.sql"
-    rows = scripts.rows(connection, path, {"Queue": queue})
+    rows = scripts.poll(connection, path, {"Queue": queue})
     return sum(int(row["messages"]) for row in rows)
 
 
 def transmission_queue_depth(connection: pyodbc.Connection) -> int:
-    return sum(int(row["messages"]) for row in scripts.rows(connection, "observe/transmission_queue.sql", {}))
+    return sum(int(row["messages"]) for row in scripts.poll(connection, "observe/transmission_queue.sql", {}))

@@ -50,6 +50,10 @@ class InstanceDied(LabError):
     """An instance that should run has ended."""
 
 
+class InstanceSilent(LabError):
+    """An instance that runs, as far as anybody knows, answers no more."""
+
+
 class ProcedureFails(LabError):
     """The target's activation procedure has processed no message, and another attempt would fail the same way."""
 
@@ -111,6 +115,7 @@ class Instance:
     trust_server_certificate: bool = True
     control_group: ControlGroup | None = field(default=None, repr=False)  # of its container on this machine
     log_storage: LogStorage | None = field(default=None, repr=False)  # of its container, likewise
+    silence: str = ""  # for how long it has not answered, once it counts as dead (`lab.pulse`)
     client: Login | None = None  # the test clients' own login, once the lab is linked
     names: Names = field(default_factory=Names, repr=False)  # of the lab's workload, once the lab is linked
     retention: bool = False  # of its queue, likewise
@@ -189,6 +194,7 @@ class Instance:
             time.sleep(_ADMIN_POLL_S)
 
     def _connect(self, connection_string: Secret, port: int, query_timeout_s: int | None) -> pyodbc.Connection:
+        self.check()
         # Never a knock on the administrator's port: the server may count it as the one connection.
         if reason := self.out_of_reach():
             self.check()
@@ -208,9 +214,11 @@ class Instance:
         return f"{self.name} ({self.host}:{self.port}): {reason}" if reason else ""
 
     def check(self) -> None:
-        """Raise InstanceDied, with the signal and the last line of the log, if its process has ended."""
+        """Raise InstanceDied, with signal and last line of the log, if its process has ended, or InstanceSilent."""
         if self.process is not None and (death := self.process.death()):
             raise InstanceDied(death)
+        if self.silence:
+            raise InstanceSilent(self.silence)
 
 
 class ReconnectingConnection:
@@ -249,13 +257,14 @@ class Lab:
     clock: Clock = field(default_factory=RealClock, repr=False)
     watch: Callable[[], None] = field(default=lambda: None, repr=False)  # raises to end whatever waits for the lab
     placement: Placement = field(default_factory=Placement, repr=False)  # where the parts run, once the lab is open
+    end_pulse: Callable[[], None] = field(default=lambda: None, repr=False)  # before whatever closes the lab
 
     @property
     def instances(self) -> list[Instance]:
         return [self.target, *self.initiators]
 
     def check(self) -> None:
-        """Raise InstanceDied if an instance has ended. Every loop that waits for the lab calls it."""
+        """Raise InstanceDied or InstanceSilent if an instance is lost. Every loop that waits for the lab calls it."""
         self.watch()
         for instance in self.instances:
             instance.check()

@@ -36,12 +36,19 @@ _LOOK_EVERY_S = 0.2
 _CANCEL_EVERY_S = 0.1  # repeated, because a cancellation between two calls has no effect
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _noted: list[int] = []  # signals that came inside `noted`
+watchers: list[Callable[[], None]] = []  # each raises an error to end the waits of the main thread
 
 
 def check() -> None:
     """Raises the KeyboardInterrupt of a signal that came inside `noted`."""
     if _noted:
         raise KeyboardInterrupt
+
+
+def look() -> None:
+    """Raises what a watcher has to say. Whatever waits in the main thread, and is not told by `check`, calls it."""
+    for watcher in watchers:
+        watcher()
 
 
 @contextlib.contextmanager
@@ -69,6 +76,7 @@ class _Statement:
     cursor: pyodbc.Cursor
     connection: pyodbc.Connection  # a cursor that has been closed does not know it
     cancellation: threading.Thread = field(default_factory=threading.Thread)  # does nothing
+    closings: list[Callable[[], None]] = field(default_factory=list)  # of what nobody needs once it has ended
 
 
 _under_way: set[_Statement] = set()
@@ -79,15 +87,21 @@ _lock = threading.Lock()  # a connection is not closed while a cancellation of i
 def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
     """Call `action`, which uses this cursor. Ctrl-C cancels it."""
     statement = _Statement(cursor, cursor.connection)
-    try:
-        with _lock:
-            _under_way.add(statement)
-        if getattr(cursor, "runs_here", False) or threading.current_thread() is not threading.main_thread():
+
+    def run() -> Result:
+        try:
             return action()
-        return call_all([action])[0]
-    finally:
-        with _lock:
-            _under_way.discard(statement)
+        finally:
+            with _lock:
+                _under_way.discard(statement)
+            for close_now in statement.closings:
+                close_now()
+
+    with _lock:
+        _under_way.add(statement)
+    if getattr(cursor, "runs_here", False) or threading.current_thread() is not threading.main_thread():
+        return run()
+    return call_all([run])[0]
 
 
 def start(action: Callable[[], Result], answer: Future[Result]) -> None:
@@ -101,7 +115,7 @@ def start(action: Callable[[], Result], answer: Future[Result]) -> None:
 def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[], None] = lambda: None) -> list[Result]:
     """Call each action in a thread of its own. Raises the first one's error after all have ended.
 
-    Ctrl-C cancels their statements; `on_interrupt` may end whatever else they wait for.
+    Ctrl-C, and what a watcher raises, cancel their statements; `on_interrupt` may end whatever else they wait for.
     """
     answers: list[Future[Result]] = []
     try:
@@ -110,17 +124,28 @@ def call_all(actions: Sequence[Callable[[], Result]], on_interrupt: Callable[[],
             start(action, answers[-1])
         # Not without a timeout: a signal that arrives just before the thread sleeps wakes it no more.
         while wait(answers, timeout=_LOOK_EVERY_S).not_done:
-            pass
-        return [answer.result() for answer in answers]
-    except KeyboardInterrupt:
+            look()
+    except BaseException:
         on_interrupt()
         cancel(answers)
         raise
+    return [answer.result() for answer in answers]
+
+
+def result(answer: Future[Result], timeout_s: float) -> Result:
+    """Wait for the answer of another thread. Raises TimeoutError, and what a watcher raises."""
+    deadline = time.monotonic() + timeout_s
+    while wait([answer], timeout=min(_LOOK_EVERY_S, max(0.0, deadline - time.monotonic()))).not_done:
+        look()
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return answer.result()
 
 
 def close(connection: pyodbc.Connection) -> None:
-    """Close a connection; never raises. It stays open if a statement that was given up still runs on it: a driver would
-    wait for it. A cancellation that still runs is waited for: a driver crashes when its connection is taken away."""
+    """Close a connection; never raises. If a statement that was given up still runs on it, for which a driver would
+    wait, it is closed afterwards. A cancellation that still runs is waited for: a driver crashes when its connection is
+    taken away."""
     _close(connection, lambda statement: statement.connection is connection)
 
 
@@ -131,7 +156,8 @@ def close_cursor(cursor: pyodbc.Cursor) -> None:
 
 def _close(what: pyodbc.Connection | pyodbc.Cursor, is_of_it: Callable[[_Statement], bool]) -> None:
     with _lock:
-        if any(map(is_of_it, _under_way)):
+        for statement in filter(is_of_it, _under_way):
+            statement.closings.append(partial(_close, what, is_of_it))
             return
         cancelled = set(filter(is_of_it, _cancelled))
     deadline = time.monotonic() + CANCEL_TIMEOUT_S

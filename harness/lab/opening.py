@@ -18,10 +18,11 @@ from typing import Any, Literal
 from harness import lab_file as lab_files
 from harness import settings as settings_module
 from harness import workload_file
-from harness.failures import nearest
+from harness.failures import MachineFailure, nearest
 from harness.lab import compose, containers, drivers, embedded_instances, link, placement, user_servers
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, Security
+from harness.lab.pulse import Pulse
 from harness.lab_file import LabFile
 from harness.matrix import INITIATORS, INITIATORS_MAX
 from harness.settings import TIMES, Settings, SettingsError
@@ -172,13 +173,15 @@ def open(
     driver: drivers.Kind | Literal["auto"] = "auto",
     watch: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda text: None,
+    is_patient: bool = True,
 ) -> Iterator[Lab]:
     """Open a lab of one target and `initiators` initiators, linked and without dialogs; close it after the block.
 
     Logs lie in `directory`, and so does the data of embedded instances while the lab is open; without one, in a
     temporary directory. `watch` may raise to end whatever waits for the lab (see `interruption`); `tell` gets a line
-    for each long step. If opening fails, what it created is removed. Call it from the main thread. Raises LabError,
-    drivers.NoDriver or ScriptError.
+    for each long step, and where an instance answers no more, which soon counts as dead unless `is_patient` (`pulse`).
+    If opening fails, what it created is removed. Call it from the main thread. Raises LabError, drivers.NoDriver or
+    ScriptError.
     """
     if version not in topology.versions:
         raise LabError(f"the {topology.kind} lab has no version {version!r}{nearest(version, topology.versions)}")
@@ -210,13 +213,19 @@ def open(
             )
         lab.watch = watch
         lab.security, lab.workload = topology.security, topology.workload
+        lab.end_pulse = Pulse(lab, tell, is_patient=is_patient).end
+        stack.callback(lab.end_pulse)
         try:
             link.link(lab)
-        except BaseException:
+        except BaseException as error:
+            lab.end_pulse()
             if lab.place == "servers":
                 user_servers.abandon(lab, tell)
+            if isinstance(error, MachineFailure):
+                lab.check()  # a dead instance is the reason for whatever failed with it
             raise
         stack.callback(user_servers.close, lab)
+        stack.callback(lab.end_pulse)
         if lab.place == "servers":
             rows = zip(lab.instances, lab.identities, strict=True)
             lab.placement = placement.of_servers((one.name, one.host, str(row["server_name"])) for one, row in rows)

@@ -29,7 +29,7 @@ _POLL_S = 0.05
 
 def running(target: pyodbc.Connection, queue: str) -> int:
     """Count the readers of the target's queue."""
-    return sum(int(row["tasks"]) for row in scripts.rows(target, "observe/activated_tasks.sql", {"Queue": queue}))
+    return sum(int(row["tasks"]) for row in scripts.poll(target, "observe/activated_tasks.sql", {"Queue": queue}))
 
 
 def wait_until_at_most(most: int, lab: Lab, target: pyodbc.Connection, *, timeout_s: float) -> None:

@@ -19,6 +19,7 @@ from harness.script_text import VARIABLE, Batch, ScriptError, ScriptRefused, spl
 if TYPE_CHECKING:
     import pyodbc
 
+POLL_TIMEOUT_S = 30  # a poll that takes longer is blocked by something
 _COMMENT_OR_STRING = re.compile(r"/\*.*?\*/|--[^\n]*|'(?:[^']|'')*'", re.DOTALL)
 _CREATE = re.compile(
     r"\bCREATE\s+(?:OR\s+ALTER\s+)?(?:UNIQUE\s+|(?:NON)?CLUSTERED\s+)*(?P<kind>MESSAGE\s+TYPE|\w+)"
@@ -129,6 +130,15 @@ def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str
         names, values = _query(connection, batch.text, f"{path}, batch at line {batch.line}")
         found += [dict(zip(names, row, strict=True)) for row in values]
     return found
+
+
+def poll(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Do what `rows` does, for a state that somebody waits for, and that no server takes long to tell."""
+    before, connection.timeout = connection.timeout, POLL_TIMEOUT_S
+    try:
+        return rows(connection, path, variables)
+    finally:
+        connection.timeout = before
 
 
 def result_sets(

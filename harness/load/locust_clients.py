@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.failures import UsageFailure
+from harness.lab import interruption
 from harness.lab.processes import Child, stop_all
 from harness.load import messages
 from harness.load.messages import (
@@ -480,6 +481,7 @@ class LocustClients:
             with self._news:
                 self._news.wait(POLL_S)
             self._require_alive()
+            interruption.look()
             while self._notes:
                 self._tell(self._notes.pop(0))
 

@@ -249,7 +249,7 @@ class LatchWatch:
         if thread is not None:
             self._stop.set()
             self._go.set()
-            thread.join(timeout=SAMPLE_TIMEOUT_S + RESOLVE_WITHIN_S)
+            thread.join(timeout=0 if self.instance.silence else SAMPLE_TIMEOUT_S + RESOLVE_WITHIN_S)
 
     # In the thread
 

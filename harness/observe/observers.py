@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from harness import records
-from harness.lab import scripts
+from harness.lab import interruption, scripts
 from harness.lab.error_remedies import error_text
-from harness.lab.instances import Instance, ReconnectingConnection
+from harness.lab.instances import Instance, LabError, ReconnectingConnection
 from harness.observe import snapshots
 from harness.observe.latch_watch import RESOLVE_WITHIN_S, SAMPLE_TIMEOUT_S, LatchWatch, Watched
 from harness.observe.snapshots import Snapshot
@@ -31,6 +31,9 @@ from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc
+
+
+Answer = TypeVar("Answer")
 
 
 class Sample(NamedTuple):
@@ -193,7 +196,7 @@ class Observer:
 
     def close(self) -> None:
         self._requests.put(None)
-        self._thread.join(timeout=QUERY_TIMEOUT_S + 5)
+        self._thread.join(timeout=0 if self.instance.silence else QUERY_TIMEOUT_S + 5)
 
     def _ask(self, action: Callable[[], Any]) -> Future[Any]:
         future: Future[Any] = Future()
@@ -292,7 +295,8 @@ class Observers:
 
     def target_progress(self) -> TargetProgress:
         """Read how far the target is; wait behind a sample that is being taken."""
-        return self._observers[0].progress().result(timeout=2 * QUERY_TIMEOUT_S)
+        observer = self._observers[0]
+        return _answer(observer.instance.name, observer.progress(), 2 * QUERY_TIMEOUT_S)
 
     def window_begins(self) -> None:
         self._before = self._snapshot()
@@ -306,10 +310,10 @@ class Observers:
     def changes(self, *, timeout_s: float) -> dict[str, Columns]:
         """Return the records that are differences over the window.
 
-        Raises TimeoutError, or the error of an instance that has ended.
+        Raises LabError, or another error of an instance that has ended.
         """
-        before = {name: one.result(timeout=timeout_s) for name, one in self._before.items()}
-        after = {name: one.result(timeout=timeout_s) for name, one in self._after.items()}
+        before = {name: _answer(name, one, timeout_s) for name, one in self._before.items()}
+        after = {name: _answer(name, one, timeout_s) for name, one in self._after.items()}
         for name, one in after.items():
             for record, reason in one.refusals.items():
                 self._tell(f"{name} does not show {record} to this login, so they are not recorded: {reason}")
@@ -322,10 +326,10 @@ class Observers:
         return found
 
     def end(self) -> Observed:
-        recordings = [(observer, observer.end()) for observer in self._taking_part]
-        recorded = {one.instance.name: future.result(timeout=2 * QUERY_TIMEOUT_S) for one, future in recordings}
+        recordings = {observer.instance.name: observer.end() for observer in self._taking_part}
+        recorded = {name: _answer(name, one, 2 * QUERY_TIMEOUT_S) for name, one in recordings.items()}
         watched = {
-            watch.instance.name: outcome.result(timeout=SAMPLE_TIMEOUT_S + RESOLVE_WITHIN_S)
+            watch.instance.name: _answer(watch.instance.name, outcome, SAMPLE_TIMEOUT_S + RESOLVE_WITHIN_S)
             for watch, outcome in zip(self._watching, self._watched, strict=True)
         }
         for name, one in watched.items():
@@ -346,6 +350,13 @@ class Observers:
             self._tell(f"{name} does not show waits for pages, so they are not recorded: {watched.refusal}")
         if watched.unresolved:
             self._tell(f"{name} does not show a page's object, so waits are recorded without it: {watched.unresolved}")
+
+
+def _answer(name: str, answer: Future[Answer], timeout_s: float) -> Answer:
+    try:
+        return interruption.result(answer, timeout_s)
+    except TimeoutError:
+        raise LabError(f"{name} did not answer its observer within {timeout_s:g} s") from None
 
 
 def observed(recorded: Mapping[str, Recording], watched: Mapping[str, Watched]) -> Observed:

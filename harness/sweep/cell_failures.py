@@ -28,7 +28,7 @@ class NotReady(CellFailed):
 
 @contextlib.contextmanager
 def named_failures(lab: Lab) -> Iterator[None]:
-    """Turns the parts' exceptions into CellFailed. A dead instance is the reason for whatever failed with it."""
+    """Turns the parts' exceptions into CellFailed."""
     try:
         yield
     except (LoadError, LabError, ScriptError) as error:
@@ -40,7 +40,13 @@ def named_failures(lab: Lab) -> Iterator[None]:
         raise CellFailed(_cause(lab, error_text(error))) from None
 
 
+def not_ready(error: Exception, lab: Lab | None) -> NotReady:
+    """The failure of a preparation, on this lab if it was open."""
+    return NotReady(_cause(lab, str(error)) if lab else str(error), is_final=isinstance(error, FINAL))
+
+
 def _cause(lab: Lab, symptom: str) -> str:
+    """Return the symptom, or the death of an instance, which is the reason for whatever failed with it."""
     deadline = lab.clock.now_s() + 0.5  # a connection may break before its process has ended
     while True:
         try:

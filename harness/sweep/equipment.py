@@ -109,10 +109,12 @@ class LabEquipment:
                 driver=self._preflight.settings.driver,
                 watch=interruption.check,
                 tell=self._preflight.reporter.note,
+                is_patient=False,
             )
         )
         preflight = self._preflight
         self._exits.callback(ErrorLogs(lab.instances, version, preflight.results, preflight.note_once).keep)
+        self._exits.callback(lab.end_pulse)  # first: the others do without an instance that is dead
         preflight.examine(lab)
         self.parts = self._connected(lab)
         return self.parts

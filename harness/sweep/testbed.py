@@ -26,7 +26,7 @@ from harness.reporting import Reporter
 from harness.script_text import ScriptError
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured
-from harness.sweep.cell_failures import FINAL, NotReady
+from harness.sweep.cell_failures import not_ready
 from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
 from harness.sweep.journal import Phases
 
@@ -87,7 +87,8 @@ class LabTestbed:
         try:
             self._make_ready(cell.cell, phases)
         except (LabError, ScriptError, LoadError, ChildError) as error:
-            raise NotReady(str(error), is_final=isinstance(error, FINAL)) from None
+            opened = self._stages[cell.cell.server_version].equipment.parts
+            raise not_ready(error, opened.lab if opened else None) from None
 
     def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
         stage = self._stages[cell.cell.server_version]

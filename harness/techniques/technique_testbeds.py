@@ -25,7 +25,7 @@ from harness.simulation.simulated_cell import Times
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import Attempt, Equipment, Measured
-from harness.sweep.cell_failures import FINAL, CellFailed, NotReady
+from harness.sweep.cell_failures import CellFailed, NotReady, not_ready
 from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
 from harness.sweep.journal import Phases
 from harness.techniques import outside_readers
@@ -76,7 +76,8 @@ class ServerTestbed:
                 if arrangement.batch:
                     link.stop_activation(parts.lab)
         except (LabError, ScriptError, LoadError, ChildError) as error:
-            raise NotReady(str(error), is_final=isinstance(error, FINAL)) from None
+            opened = self._equipment.parts
+            raise not_ready(error, opened.lab if opened else None) from None
 
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
         parts = self._equipment.parts
@@ -109,7 +110,7 @@ class ServerTestbed:
             with outside_readers.running(parts.lab, receiving, folder / "activator"):
                 return attempted.run()
         except (LabError, ScriptError) as error:
-            raise NotReady(str(error), is_final=isinstance(error, FINAL)) from None
+            raise not_ready(error, parts.lab) from None
 
     def tear_down(self) -> None:
         self._pool, self._is_clean = None, True

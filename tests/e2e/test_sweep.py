@@ -16,7 +16,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from harness.lab import drivers
+from harness.lab import drivers, pulse
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
@@ -37,15 +37,20 @@ QUICK = ["--lab", "embedded", "--measure", "300ms", "--settle", "200ms"]
 
 
 class Saboteur(Reporter):
-    """Kills a child process of this one with SIGKILL when a cell is first measured, another one in the next cell."""
+    """Sends a signal to a child process of this one when a cell is first measured, to another one in the next cell."""
 
-    def __init__(self, victims: Sequence[str]) -> None:
+    def __init__(self, victims: Sequence[str], number: signal.Signals = signal.SIGKILL) -> None:
         self.victims = list(victims)
+        self.number = number
+        self.notes: list[str] = []
         self.spared = set(psutil.Process().children())  # servers of other tests' fixtures
         self.killed: dict[str, int] = {}
 
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
     def phase(self, what: str) -> None:
-        if what.endswith(": measure") and what not in self.killed:
+        if what.endswith(": measure") and what not in self.killed and self.victims:
             victim = self.victims.pop(0)
             found = next(
                 child.pid
@@ -53,7 +58,7 @@ class Saboteur(Reporter):
                 if child not in self.spared and victim in " ".join(command_line(child))
             )
             self.killed[what] = found
-            os.kill(found, signal.SIGKILL)
+            os.kill(found, self.number)
 
 
 def entries(results: Path) -> list[Entry]:
@@ -85,6 +90,23 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
         assert f"{name} (process {killed}) was killed by signal 9 (SIGKILL)" in entry.reason
     assert len({entry.cell for entry in failed}) == 2
     assert sorted(entry.outcome for entry in entries(results)) == ["completed"] * 2 + ["failed"] * 2
+    assert set(psutil.Process().children()) <= saboteur.spared
+
+
+def test_an_instance_that_stops_in_mid_cell_is_told_of_and_fails_that_cell_which_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "TOLD_AFTER_S", 1)
+    monkeypatch.setattr(pulse, "DEAD_AFTER_S", 3)
+    selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
+    cells = [Visit(Cell.parse("i1-t1-r1-p100-v2008"))]
+    results = matrix_run.open_results(selection.settings, cells)
+    saboteur = Saboteur([VICTIMS["target"]], signal.SIGSTOP)
+    assert matrix_run.run_cells(selection, results, cells, saboteur).completed == 1
+    failed, completed = entries(results)
+    assert "has not answered for 3 s: its process was killed" in failed.reason
+    assert completed.outcome == "completed"
+    assert any("has not answered for 1 s" in note for note in saboteur.notes)
     assert set(psutil.Process().children()) <= saboteur.spared
 
 

@@ -133,6 +133,24 @@ def test_a_connection_is_closed_whose_cursor_was_closed_after_the_cancellation()
     assert connection.closed.is_set()
 
 
+def test_a_connection_whose_statement_was_given_up_is_closed_when_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, ended = _HeldUpConnection(), threading.Event()
+    connection.answered.set()
+
+    def lost() -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(interruption, "watchers", [lost])
+    monkeypatch.setattr(interruption, "CANCEL_TIMEOUT_S", 0.1)
+    cursor: Any = connection
+    with pytest.raises(TimeoutError):
+        interruption.call(cursor, ended.wait)
+    interruption.close(cursor)
+    assert not connection.closed.is_set(), "a driver would wait for the statement"
+    ended.set()
+    assert connection.closed.wait(10)
+
+
 def test_a_connection_stays_open_if_a_cancellation_is_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     connection: Any = cancelled_statement()
     monkeypatch.setattr(interruption, "CANCEL_TIMEOUT_S", 0.1)

@@ -49,7 +49,7 @@ class Target:
         if str(path).endswith("receive_procedure.sql"):
             self.installed.append(variables["ReceiveTimeoutMs"])
 
-    def rows(self, connection: object, path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
+    def poll(self, connection: object, path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
         return [{"tasks": int(self.clock.s < self.readers_end_s)}]
 
 
@@ -93,7 +93,7 @@ def test_a_cell_waits_until_one_reader_is_left_but_not_for_that_one(
     lab: Lab, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end_s = [1.0, 2.0, float("inf")]
-    monkeypatch.setattr(target, "rows", lambda *_: [{"tasks": sum(target.clock.s < at_s for at_s in end_s)}])
+    monkeypatch.setattr(target, "poll", lambda *_: [{"tasks": sum(target.clock.s < at_s for at_s in end_s)}])
     connection: Any = target
     queue_readers.wait_until_at_most(queue_readers.AT_REST, lab, connection, timeout_s=5)
     assert target.clock.s == pytest.approx(2, abs=0.1)

@@ -181,6 +181,7 @@ def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None
 
 class FakeInstance:
     name = "target"
+    silence = ""
 
     def connect(self, **_: object) -> Any:
         return SimpleNamespace(close=lambda: None)

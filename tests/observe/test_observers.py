@@ -18,6 +18,7 @@ class FakeInstance:
 
     name = "target"
     queue = "dbo.Queue"
+    silence = ""
 
     def __init__(self) -> None:
         self.broken = False

@@ -45,6 +45,8 @@ class FakeCursor:
 class FakeServer:
     """Stands for a connection to target or initiator; answers the files of sql/observe from what was `stored`."""
 
+    timeout = 0
+
     def __init__(self, run: int) -> None:
         self.run = run
         self.stored: list[tuple[int, int, int, int]] = []  # initiator, thread, sequence, sent_at_ns

@@ -20,7 +20,7 @@ def test_error_logs_are_kept_while_the_lab_is_still_open(monkeypatch: pytest.Mon
     @contextlib.contextmanager
     def open_lab(*_: Any, **options: Any) -> Iterator[Any]:
         happened.append("opened")
-        yield SimpleNamespace(instances=[])
+        yield SimpleNamespace(instances=[], end_pulse=lambda: None)
         happened.append("closed")
 
     class ErrorLogs:
