@@ -9,7 +9,6 @@ All `..._at_ns` are nanoseconds since 1970-01-01 UTC; all `..._ns` durations in 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,6 @@ from harness.failures import MachineFailure, UsageFailure
 from harness.matrix import Visit
 from harness.safe_text import visible
 
-MANIFEST = "manifest.json"  # of a run
 REPORT = "report.html"  # of a run that was drawn
 KEY = [
     pa.field("cell_id", pa.string(), nullable=False),
@@ -434,19 +432,3 @@ class ResultsError(UsageFailure):
 
 class NotWritable(MachineFailure):
     """A results folder cannot be written."""
-
-
-def read_manifest(results: Path) -> dict[str, Any]:
-    """Read the manifest of a run; raises ResultsError if it is missing or not a JSON object."""
-    path = results / MANIFEST
-    if not results.is_dir():
-        raise ResultsError(f"{results} does not exist: name the folder of a run")
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ResultsError(f"{results} has no {MANIFEST}: name the folder of a run") from None
-    except (OSError, ValueError) as error:
-        raise ResultsError(f"{path} cannot be read: {error}") from None
-    if not isinstance(manifest, dict):
-        raise ResultsError(f"{path} is not a JSON object")
-    return manifest

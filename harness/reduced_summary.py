@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from harness import manifest_file
 from harness.figures import rate_lines, reduced_run, results_table, technique_bars, trick_answer
 from harness.rates.rate_steps import step_id
-from harness.records import read_manifest
 from harness.summary import Summary, milliseconds, states, states_by_cell
 
 
@@ -27,7 +27,7 @@ def read(folder: Path) -> Summary:
 
 
 def _counted(folder: Path) -> list[str]:
-    return [reduced_run.COUNTED] if reduced_run.is_counted(read_manifest(folder)) else []
+    return [reduced_run.COUNTED] if reduced_run.is_counted(manifest_file.read(folder)) else []
 
 
 def _rates(folder: Path) -> Summary:
@@ -48,7 +48,7 @@ def _rates(folder: Path) -> Summary:
                 f"{step.processed_per_s:,.0f}",
                 *(_latency_words(step, name) for name in ("p50", "p95", "p99")),
                 *(f"{value:,.0f}" if is_open else "" for value in (step.late_calls, step.missed_calls)),
-                of_steps[key],
+                of_steps.get(key, "unknown"),
             ]
         )
     how = "Latency counts from the intended start; in the closed loop, from the call."
@@ -71,7 +71,7 @@ def _techniques(folder: Path) -> Summary:
     rows = []
     of_steps = states_by_cell(folder)
     for row in means.itertuples():
-        latency, state = milliseconds(row.latency_us_p95), of_steps[row.technique]
+        latency, state = milliseconds(row.latency_us_p95), of_steps.get(row.technique, "unknown")
         rows.append([row.title, f"{row.processed:,.0f}", row.factor, titles.get(row.compared_with, ""), latency, state])
     how = "Messages that the target processed per second, and their ratio to those of another step:"
     repeats = technique_bars.repeats_words(int(means.runs.max()))

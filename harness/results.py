@@ -88,7 +88,7 @@ class Run:
         """How many cells, each once a block, were completed or failed, and why the last of them failed."""
         if self._outcome:
             return self._outcome
-        from harness.sweep import journal
+        from harness import journal
         from harness.sweep.matrix_run import Outcome
 
         last = {(entry.cell, entry.block): entry for entry in journal.read(self.folder / journal.NAME)}
@@ -290,7 +290,8 @@ class Run:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Keep other processes out. A run that was measured just now says how to go on where it is interrupted."""
-        from harness.sweep import journal, under_way
+        from harness import journal
+        from harness.sweep import under_way
 
         with under_way.locked(self.folder):
             if self._outcome is None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import journal
 from harness.measures import QUANTILES
 from harness.records import State
-from harness.sweep import journal
 from harness.sweep.attempt import Measured
 from harness.sweep.loop import label
 from harness.units import counted

@@ -15,13 +15,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import records
+from harness import journal, manifest_file, records
 from harness.lab import compose
 from harness.observe.error_logs import FOLDER as ERROR_LOGS
 from harness.observe.queue_sizes import NAME as QUEUE_SIZES
 from harness.records import NotWritable
 from harness.safe_text import visible_lines
-from harness.sweep import journal
 
 NAME = "support-bundle.zip"
 LONG_TABLES = ("bins", "seconds")
@@ -44,7 +43,7 @@ def write(run: Path) -> Path:
     secrets = _secrets()
     try:
         with records.written_whole(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
-            bundle.writestr("findings.txt", cleaned(_findings(records.read_manifest(run)), secrets))
+            bundle.writestr("findings.txt", cleaned(_findings(manifest_file.read(run)), secrets))
             for part in _parts(run):
                 if part.is_file():
                     bundle.writestr(str(part.relative_to(run)), cleaned(_text(part), secrets))
@@ -62,7 +61,7 @@ def cleaned(text: str, secrets: list[str]) -> str:
 
 def _parts(run: Path) -> Iterator[Path]:
     """The texts of a run, and of the runs of its techniques, that exist."""
-    yield from (path for name in (records.MANIFEST, journal.NAME, QUEUE_SIZES) for path in sorted(run.rglob(name)))
+    yield from (path for name in (manifest_file.NAME, journal.NAME, QUEUE_SIZES) for path in sorted(run.rglob(name)))
     yield from sorted((run / ERROR_LOGS).glob("*.log"))
     yield from sorted((run / "lab").rglob("*.log"))
     yield from (path for path in sorted((run / "reduced").glob("*.csv")) if path.stem not in LONG_TABLES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from harness import matrix_file, records
+from harness.journal import Entry
 from harness.matrix import PAPER_VERSIONS, Cell, Visit
 from tests import instances_fixture
 from tests.instances_fixture import instances
@@ -58,11 +60,13 @@ def manifest(run_id: str, *, lab: str = "embedded", **changes: Any) -> dict[str,
         "harness_version": "0.1.0",
         "git_commit": "0123456789abcdef0123456789abcdef01234567",
         "seed": 1,
+        "cells": 0,
         "load_model": "closed loop",
         "settings": {"measure": 1.0, "lab": lab},
         "machine": {"processor": "A processor", "processors": 2, "memory_bytes": 25_000_000_000},
         "versions": {"python": "3.11.7"},
         "instances": [],
+        "findings": {},
     } | changes
 
 
@@ -75,10 +79,8 @@ def write_manifest(folder: Path, **changes: Any) -> None:
 def write_journal(folder: Path, entries: Sequence[tuple[str, int, str]], block: int = 1) -> None:
     with (folder / "journal.jsonl").open("a") as journal:
         for cell_id, attempt, outcome in entries:
-            journal.write(
-                json.dumps({"cell": cell_id, "block": block, "attempt": attempt, "outcome": outcome, "reason": ""})
-                + "\n"
-            )
+            entry = Entry(cell_id, attempt, outcome, "", "2026-11-21T09:00:00+00:00", 1, block=block)  # type: ignore[arg-type]
+            journal.write(f"{json.dumps(asdict(entry))}\n")
 
 
 def write_raw(

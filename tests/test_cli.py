@@ -21,6 +21,7 @@ from harness.cli import conventions, first_run
 from harness.cli.outcomes import Failure, one_line_errors
 from harness.lab import user_servers
 from harness.reporting import SafeConsole
+from tests.results_fixture import write_manifest
 
 COMMANDS = [
     "matrix",
@@ -288,14 +289,39 @@ def test_output_that_nobody_reads_any_more_is_not_a_failure() -> None:
 def test_a_run_of_techniques_is_refused_with_the_remedy(
     arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "steps").mkdir()
-    (tmp_path / "steps" / "manifest.json").write_text('{"lab": "embedded", "scenario": {}}')
+    write_manifest(tmp_path / "steps", scenario={})
     code, message = failure(arguments, capsys)
     assert code == 2
     assert message == (
         "harness: steps is a run of techniques, without cells: draw it with harness figures, or add its table to a run "
         "of cells with harness techniques --add-to\n"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["reduce", "run"],
+        ["figures", "run"],
+        ["report", "run"],
+        ["claims", "run"],
+        ["compare", "run", "run"],
+        ["queue-course", "run", "i1"],
+        ["support-bundle", "run"],
+        ["plan", "--lab", "embedded", "--noise-from", "run"],
+        ["matrix", "--resume", "run"],
+        ["simulate", "--resume", "run"],
+        ["calibrate", "--like", "run"],
+        ["techniques", "--lab", "embedded", "--add-to", "run"],
+    ],
+)
+def test_a_manifest_that_somebody_edited_is_named_with_the_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_manifest(tmp_path / "run", cells="many")
+    code, message = failure(arguments, capsys)
+    mistake = "run/manifest.json, line 9: cells: should be a valid integer: put back what the harness wrote there"
+    assert (code, message) == (2, f"harness: {mistake}\n")
 
 
 @pytest.mark.parametrize(
@@ -317,8 +343,7 @@ def test_a_report_is_opened_in_a_browser_or_its_path_is_printed(
         return is_opened
 
     monkeypatch.setattr(webbrowser, "open", open_)
-    (tmp_path / "a run").mkdir()
-    (tmp_path / "a run" / "manifest.json").write_text('{"lab": "embedded"}')
+    write_manifest(tmp_path / "a run")
     (tmp_path / "a run" / "report.html").touch()
     assert printed(["report", "a run"], capsys) == (0, "report: a run/report.html\n")
     assert asked == []

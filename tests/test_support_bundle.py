@@ -12,6 +12,7 @@ import pytest
 from harness import support_bundle
 from harness.records import NotWritable
 from harness.results import Run
+from tests.results_fixture import manifest
 from tests.unsafe import NAME, unsafe_in
 
 SECRET = "S3cr3t!of-the-lab"
@@ -22,7 +23,7 @@ FINDING = {"severity": "warning", "instance": "target", "check": "log", "text": 
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     for path, text in {
-        "manifest.json": json.dumps({"lab": "sqlserver", "findings": {"2022": [FINDING]}}),
+        "manifest.json": json.dumps(manifest("a run", lab="sqlserver", findings={"2022": [FINDING]})),
         "journal.jsonl": "{}",
         "queue-sizes.csv": "a,b",
         "error-logs/2022-target.log": f"Login failed for sa with {SECRET}",
@@ -89,10 +90,10 @@ def test_what_looks_like_a_secret_is_removed(text: str, clean: str) -> None:
 
 
 def test_texts_have_no_control_characters_and_json_stays_json(run: Path) -> None:
-    (run / "manifest.json").write_text(json.dumps({"name": NAME}, ensure_ascii=False))
+    (run / "manifest.json").write_text(json.dumps(manifest("a run", name=NAME), ensure_ascii=False))
     (run / "error-logs" / "2022-target.log").write_text(NAME)
     found = packed(run)
-    assert unsafe_in(found, besides="\n") == [] and json.loads(found["manifest.json"]) == {"name": NAME}
+    assert unsafe_in(found, besides="\n") == [] and json.loads(found["manifest.json"])["name"] == NAME
 
 
 def test_what_is_no_file_is_left_out(run: Path) -> None:

@@ -12,7 +12,7 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.text import Text
 
-from harness import claims
+from harness import claims, manifest_file
 from harness.claims.judgement import over_blocks
 from harness.figures import (
     dialog_ratios,
@@ -41,7 +41,7 @@ from harness.figures.reduced_run import (
     read,
 )
 from harness.figures.sharing import Drawn, Shared
-from harness.records import NotWritable, read_manifest
+from harness.records import NotWritable
 from harness.reporting import Reporter
 from harness.safe_text import visible, visible_lines
 from harness.units import counted
@@ -103,7 +103,7 @@ def _draw_shared(run: Run, work: Shared, progress: Reporter) -> list[Path]:
 def _draw_techniques(results: Path, progress: Reporter) -> list[Path]:
     table = technique_bars.read(results)
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
-    run = Run(folder=results, manifest=read_manifest(results), cells=table)
+    run = Run(folder=results, manifest=manifest_file.read(results), cells=table)
     foot = footer(run, counted=f"{counted(len(table), 'run')} of {counted(table.technique.nunique(), 'technique')}")
     head = functools.partial(origin, run.lab, run.load)
     shown = table.assign(payload_is_mean=run.payload_is_mean)
@@ -113,7 +113,7 @@ def _draw_techniques(results: Path, progress: Reporter) -> list[Path]:
 
 def _draw_rates(results: Path, progress: Reporter) -> list[Path]:
     table = rate_lines.read(results)
-    run = Run(folder=results, manifest=read_manifest(results), cells=table)
+    run = Run(folder=results, manifest=manifest_file.read(results), cells=table)
     head = functools.partial(origin, run.lab, run.load)
     foot = footer(run, counted=counted(len(table), "step"))
     return write({"rates": functools.partial(rate_lines.draw, table)}, results / "figures", head, foot, progress)
@@ -125,7 +125,7 @@ def draw_queue_course(results: Path, cell_id: str, block: int) -> list[Path]:
     `cell_id` may be the beginning of an id that no other cell begins with. Raises ResultsError.
     """
     course = queue_course.read(results, cell_id, block)
-    run = Run(folder=results, manifest=read_manifest(results), cells=course.cells)
+    run = Run(folder=results, manifest=manifest_file.read(results), cells=course.cells)
     course.cells["payload_is_mean"] = run.payload_is_mean
     head = functools.partial(origin, run.lab, run.load)
     name = f"queue-course-{course.cell.cell_id}-b{block}"

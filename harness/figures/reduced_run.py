@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from harness import claims, units
+from harness import claims, manifest_file, units
 from harness.claims.judgement import Tables, of_the_paper
 from harness.message_bodies import Body
-from harness.records import ResultsError, State, read_manifest
+from harness.records import ResultsError, State
 from harness.reporting import Reporter, duration
 from harness.whitepaper import PERMUTATIONS_A_VERSION
 from harness.workload_file import PAPER
@@ -175,7 +175,7 @@ class Run(Tables):
 
 def read(folder: Path) -> Run:
     """Read the run in `folder`; raises ResultsError if it has no manifest or was not reduced."""
-    manifest = read_manifest(folder)
+    manifest = manifest_file.read(folder)
     tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
     if tables["cells"].empty:
         raise ResultsError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
@@ -210,7 +210,7 @@ def is_counted(manifest: Mapping[str, Any]) -> bool:
 
 def is_techniques_run(folder: Path) -> bool:
     """Return whether a folder is a run of techniques, not a run of cells with an added table of techniques."""
-    return "scenario" in read_manifest(folder)
+    return "scenario" in manifest_file.read(folder)
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame:
@@ -244,7 +244,7 @@ def read_steps(results: Path, table: Path, columns: Sequence[str], verb: str) ->
 
 def is_rates_run(folder: Path) -> bool:
     """Return whether a folder is a run of `harness rates`."""
-    return "rates" in read_manifest(folder)
+    return "rates" in manifest_file.read(folder)
 
 
 def listed(words: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from harness.failures import UsageFailure
 from harness.lab import interruption
+from harness.lab.instances import LabError
 from harness.lab.processes import Child, stop_all
 from harness.load import messages
 from harness.load.messages import (
@@ -481,7 +482,10 @@ class LocustClients:
             with self._news:
                 self._news.wait(POLL_S)
             self._require_alive()
-            interruption.look()
+            try:
+                interruption.look()
+            except LabError as lost:  # the clients cannot do without
+                raise LoadError(str(lost)) from None
             while self._notes:
                 self._tell(self._notes.pop(0))
 

@@ -16,7 +16,7 @@ from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep.attempt import Measured
 from harness.sweep.cell_failures import CellFailed, NotReady
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 from harness.sweep.testbed import LabTestbed
 
 PERCENTS = tuple(range(10, 111, 10))

@@ -10,6 +10,7 @@ from typing import Any
 from harness import load_model
 from harness import settings as settings_module
 from harness.figures import build
+from harness.journal import Journal
 from harness.lab.opening import select_lab
 from harness.load_model import Arrivals
 from harness.matrix import Cell
@@ -20,7 +21,6 @@ from harness.settings import RunSettings, SettingsError
 from harness.simulation import parameters
 from harness.simulation.simulated_run import SIMULATED, first_lines, require_known_lab
 from harness.sweep import run_folder
-from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, Tally
 from harness.sweep.matrix_run import Outcome, open_results
 from harness.sweep.selected_cells import cell_of, named_cell

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -15,8 +14,9 @@ import pyarrow.parquet as pq
 from pyarrow.dataset import ParquetFileFormat
 from pyarrow.fs import LocalFileSystem
 
+from harness import journal, manifest_file
 from harness.failures import MachineFailure
-from harness.records import SCHEMAS, ResultsError, read_manifest
+from harness.records import SCHEMAS, ResultsError
 
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-b(?P<block>\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
 # A completed cell has no throughput without one kind of each. Other kinds may be missing and leave nulls.
@@ -41,7 +41,7 @@ class RawRecords:
 
 def read(results: Path) -> RawRecords:
     """Choose the files of `results` that count; raises ResultsError if there is nothing to reduce."""
-    manifest = read_manifest(results)
+    manifest = manifest_file.read(results)
     raw = results / "raw"
     if not raw.is_dir():
         raise ResultsError(f"{results} has no raw records (no folder raw/): run `harness matrix` first")
@@ -49,7 +49,7 @@ def read(results: Path) -> RawRecords:
     readable, damaged = _sort_files(raw, notes)
     if not readable["cells"] and _is_of_another_version(raw):
         raise ResultsError(f"{raw} was recorded by another version of the harness: run the cells again")
-    completed = _completed_in_journal(results / "journal.jsonl", notes)
+    completed = _completed_in_journal(results / journal.NAME, notes)
     chosen = {attempt for attempt in readable["cells"] if completed is None or attempt in completed}
     for attempt in sorted(chosen):
         name = f"{attempt[0]} (block {attempt[1]}, attempt {attempt[2]})"
@@ -117,27 +117,13 @@ def _has_columns(path: Path, schema: pa.Schema) -> bool:
 def _completed_in_journal(path: Path, notes: list[str]) -> set[Attempt] | None:
     """Return the attempts that the journal calls completed, or None without a journal.
 
-    An attempt's line in the journal is written last, so an attempt without one may lack files. A process that is killed
-    while writing leaves a line that is not JSON.
+    An attempt's line in the journal is written last, so an attempt without one may lack files.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
+    if not path.exists():
         notes.append("there is no journal.jsonl: cells count by their own record")
         return None
-    completed: set[Attempt] = set()
-    for line in lines:
-        try:
-            entry = json.loads(line)
-            attempt = (str(entry["cell"]), int(entry["block"]), int(entry["attempt"]))
-            outcome = entry["outcome"]
-        except (ValueError, KeyError, TypeError):
-            continue
-        if outcome == "completed":
-            completed.add(attempt)
-        else:
-            completed.discard(attempt)
-    return completed
+    last = {(entry.cell, entry.block, entry.attempt): entry.outcome for entry in journal.read(path)}
+    return {attempt for attempt, outcome in last.items() if outcome == "completed"}
 
 
 def _completed_by_itself(path: Path) -> bool:

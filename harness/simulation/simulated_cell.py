@@ -45,7 +45,7 @@ from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import Attempt, Equipment, Measured
 from harness.sweep.cell_failures import CellFailed
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
 
 if TYPE_CHECKING:

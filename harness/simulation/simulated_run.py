@@ -13,6 +13,7 @@ from harness import load_model
 from harness import settings as settings_module
 from harness.failures import nearest
 from harness.inference import BLOCKS_MIN
+from harness.journal import Entry, Journal
 from harness.matrix import Visit
 from harness.reductions import spark_session
 from harness.reporting import Reporter, TimeLeftByWork
@@ -21,7 +22,6 @@ from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 from harness.sweep import precision, run_folder
-from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe, label
 from harness.sweep.matrix_run import Outcome, counted
 from harness.sweep.selected_cells import cells_of, chosen_visits

@@ -35,7 +35,9 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
+from harness import journal
 from harness.failures import MachineFailure
+from harness.journal import Entry
 from harness.lab.processes import die_with_parent
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
@@ -48,7 +50,6 @@ from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.sweep import run_folder
 from harness.sweep.attempt import Measured
 from harness.sweep.cell_failures import CellFailed
-from harness.sweep.journal import Entry
 from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 
 POLL_S = 0.5  # more often would take time from the workers
@@ -194,7 +195,7 @@ class Mailbox:
 
     def take(self, keep: Callable[[Entry], None]) -> None:
         """Pass new entries to `keep`, the earliest end first, and delete each afterwards."""
-        come = [(Entry(**json.loads(path.read_text(encoding="utf-8"))), path) for path in self._folder.glob("*.json")]
+        come = [(journal.parse(path.read_bytes(), path), path) for path in self._folder.glob("*.json")]
         for entry, path in sorted(come, key=lambda pair: (pair[0].at, pair[0].cell, pair[0].block)):
             keep(entry)
             path.unlink()

@@ -10,7 +10,7 @@
 - `loop`: the loop over the cells: journal, second attempts, rebuilt testbeds
 - `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the
   examination of a lab before its first cell
-- `journal`, `run_folder`: what became of each cell; the run's folder and its manifest, the circumstances of the run
+- `phases`: how long each phase of a cell took; `run_folder`: the run's folder, made or reopened with its manifest
 - `under_way`: no other process writes into the run, and an early end says how to go on
 - `matrix_run`: a run from its settings to its folder, and how long it takes; `selected_cells`: the cells of a run
 - `repeats_plan`, `precision`: which gain so many repeats can show; which pairs need a further one

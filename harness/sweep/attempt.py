@@ -32,7 +32,7 @@ from harness.sweep import worker_clocks
 from harness.sweep.accounting import Accounting
 from harness.sweep.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
 from harness.sweep.cell_failures import FINAL, CellFailed, named_failures
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.sweep.settling import Settling
 from harness.sweep.validity import Evidence, judge

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from harness.failures import MachineFailure
+from harness.journal import Entry, Journal
 from harness.lab import interruption
 from harness.measures import RATE_DIGITS
 from harness.records import State
@@ -18,7 +19,7 @@ from harness.reporting import Reporter
 from harness.sweep import run_folder
 from harness.sweep.attempt import Measured
 from harness.sweep.cell_failures import CellFailed, NotReady
-from harness.sweep.journal import Entry, Journal, Phases
+from harness.sweep.phases import Phases
 
 ATTEMPTS_MAX = 2
 # Less free space than this, and the next cell's raw records may not fit.

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import load_model, units, workload_file
+from harness import journal, load_model, units, workload_file
 from harness.lab import compose, drivers
 from harness.lab.opening import Selection, select_lab
 from harness.load.locust_clients import Elsewhere
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter, duration
 from harness.settings import RunSettings, Settings
-from harness.sweep import journal, precision, run_folder
+from harness.sweep import precision, run_folder
 from harness.sweep.attempt import Measured
 from harness.sweep.loop import Sweep, Tally, label
 from harness.sweep.precision import Precision

@@ -8,14 +8,15 @@ the journal's blocks before it, so that all cells of a pair run in it or none, a
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from harness.journal import Entry, Journal
 from harness.matrix import Cell, Pair, Visit
 from harness.settings import RunSettings, SettingsError
-from harness.sweep.journal import Entry, Journal
 from harness.whitepaper import BASE_DIALOG_RATIO
 
 if TYPE_CHECKING:
@@ -95,8 +96,11 @@ def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
     from harness.claims.judgement import GAIN
     from harness.records import State
 
-    completed = {(Cell.parse(each.cell), each.block): each for each in entries if each.outcome == "completed"}
-    rows = []
+    completed, rows = {}, []
+    for each in entries:
+        if each.outcome == "completed":
+            with contextlib.suppress(ValueError):  # a line that somebody wrote: no cell is called so
+                completed[Cell.parse(each.cell), each.block] = each
     for (cell, block), entry in completed.items():
         base = completed.get((replace(cell, dialog_ratio=BASE_DIALOG_RATIO), block))
         if cell.dialog_ratio != BASE_DIALOG_RATIO and base is not None:

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from harness import load_model, records
+from pydantic import ValidationError
+
+from harness import json_file, load_model, manifest_file, records
 from harness.failures import UsageFailure, nearest
 from harness.lab.drivers import Driver
 from harness.lab.placement import scaling_governor
 from harness.places import CHECKOUT, PACKAGE, SQL_ROOT
-from harness.records import MANIFEST, NotWritable
+from harness.records import NotWritable
 from harness.safe_text import visible_lines
 from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
@@ -87,7 +89,14 @@ def stored_settings(folder: Path, kind: type[RunSettings]) -> dict[str, Any]:
         raise ResumeRefused(
             f"{folder} cannot be resumed: another version of the harness made it, with the setting {unknown[0]!r}"
         )
-    return {**stored, "results": folder.absolute().parent}  # the manifest does not have it, because it may be moved
+    known = {**stored, "results": folder.absolute().parent}  # the manifest does not have it, because it may be moved
+    try:
+        kind(**known)
+    except ValidationError as invalid:
+        path = folder / manifest_file.NAME
+        why = json_file.in_words(path, path.read_bytes(), invalid, at=("settings",))
+        raise ResumeRefused(f"{folder} cannot be resumed: {why}") from None
+    return known
 
 
 def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> None:
@@ -140,13 +149,13 @@ def named(folder: Path | str) -> Path:
 def require_run(folder: Path) -> Path:
     """The folder, if it is a run's; else raises NoRun. A run has no links: one of somebody else's would let files of
     this machine be read, packed or overwritten."""
-    if (folder / MANIFEST).is_file():
+    if (folder / manifest_file.NAME).is_file():
         if link := _link_in(folder):
             raise NoRun(f"{link} is a link, and a run has none: put a copy of what it names in its place, or remove it")
         return folder
-    others = sorted(path.parent.name for path in folder.parent.glob(f"*/{MANIFEST}"))
+    others = sorted(path.parent.name for path in folder.parent.glob(f"*/{manifest_file.NAME}"))
     hint = nearest(folder.name, others[-5:]) if others else ""
-    what = f"has no {MANIFEST}" if folder.is_dir() else "does not exist"
+    what = f"has no {manifest_file.NAME}" if folder.is_dir() else "does not exist"
     raise NoRun(f"{folder} is not a result folder: it {what}{hint}")
 
 
@@ -156,13 +165,13 @@ def _link_in(folder: Path) -> str | None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run; raises NoRun where it is missing, ResultsError where it is damaged."""
-    return records.read_manifest(require_run(folder))
+    """The manifest of a run; raises NoRun where it is missing, and DamagedFile."""
+    return manifest_file.read(require_run(folder))
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Writes the manifest whole or not at all."""
-    with records.written_whole(folder / MANIFEST) as file:
+    with records.written_whole(folder / manifest_file.NAME) as file:
         text = visible_lines(json.dumps(manifest, indent=2, ensure_ascii=False))
         file.write_text(f"{text}\n", encoding="utf-8")
 

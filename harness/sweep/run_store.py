@@ -20,13 +20,12 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
 
+from harness import journal, manifest_file
 from harness.failures import MachineFailure
-from harness.records import MANIFEST
-from harness.sweep import journal
 from harness.sweep.run_folder import NoRun
 
 SCHEMES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
-_READ, _MADE = (MANIFEST, journal.NAME, "raw"), "reduced"
+_READ, _MADE = (manifest_file.NAME, journal.NAME, "raw"), "reduced"
 _HERE = LocalFileSystem()
 _RETRIED_S = 30  # by the library of Google Cloud Storage, which else tries for more than ten minutes; no signal ends it
 # What to do, by what the libraries say. https://arrow.apache.org/docs/python/filesystems.html
@@ -82,7 +81,7 @@ def copied(store: FileSystem, path: str, name: str) -> Iterator[Path]:
         try:
             found = store.get_file_info([f"{path}/{part}" for part in _READ])
             if found[0].type != FileType.File:
-                raise NoRun(f"{name} is not a result folder: it has no {MANIFEST}")
+                raise NoRun(f"{name} is not a result folder: it has no {manifest_file.NAME}")
             raw = store.get_file_info(FileSelector(f"{path}/raw", allow_not_found=True, recursive=True))
             if leaving := [info.path for info in raw if ".." in PurePosixPath(info.path).parts]:
                 raise StoreFailure(f"{name} cannot be read: {leaving[0]} leaves the run's folder: remove it")

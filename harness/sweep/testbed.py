@@ -28,7 +28,7 @@ from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured
 from harness.sweep.cell_failures import not_ready
 from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 
 
 @dataclass

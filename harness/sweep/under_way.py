@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import folder_lock
+from harness import folder_lock, journal
 from harness.failures import MachineFailure, UsageFailure
+from harness.journal import Entry, Journal
 from harness.lab import interruption
 from harness.records import NotWritable
-from harness.sweep import journal, run_folder
-from harness.sweep.journal import Entry, Journal
+from harness.sweep import run_folder
 from harness.sweep.loop import Tally, label
 from harness.units import counted
 

@@ -24,6 +24,7 @@ from typing import Any
 from flask import Flask, Response, jsonify, send_from_directory
 from werkzeug.serving import make_server
 
+from harness import journal
 from harness.load import page_guard
 from harness.load.looks_page import TABS, LooksPage
 from harness.load.messages import Looked
@@ -31,7 +32,6 @@ from harness.matrix import Cell
 from harness.observe.cell_looks import CellLooks
 from harness.observe.looks import Look
 from harness.reporting import Reporter, TimeLeft, TimeLeftByCells
-from harness.sweep import journal
 from harness.sweep.loop import label
 
 NEXT_SHOWN = 5
@@ -129,7 +129,8 @@ class SweepPage(Reporter):
         """Return what the page shows, as JSON has it."""
         with self._lock:
             entries = self._read_journal()
-        last = {label(entry.cell, entry.block): entry for entry in entries}
+        known = set(self._cells)
+        last = {name: entry for entry in entries if (name := label(entry.cell, entry.block)) in known}
         completed = {name for name, entry in last.items() if entry.outcome == "completed"}
         stage = dict(self._stage)
         now = stage.get("phase", "").partition(": ")[0]

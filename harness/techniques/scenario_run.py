@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import journal
 from harness import settings as settings_module
 from harness.failures import UsageFailure
 from harness.figures import build
+from harness.journal import Journal
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
 from harness.simulation.simulated_run import SIMULATED, first_lines, require_known_lab
-from harness.sweep import journal, run_folder
+from harness.sweep import run_folder
 from harness.sweep.equipment import Preflight
-from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, Tally, Testbed
 from harness.sweep.matrix_run import Outcome, open_results
 from harness.sweep.under_way import locked, run_and_evaluate

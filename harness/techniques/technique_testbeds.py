@@ -27,7 +27,7 @@ from harness.simulation.world import derived_seed
 from harness.sweep.attempt import Attempt, Equipment, Measured
 from harness.sweep.cell_failures import CellFailed, NotReady, not_ready
 from harness.sweep.equipment import LabEquipment, Preflight, locust_clients
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 from harness.techniques import outside_readers
 from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, WARM_UP_BYTES

@@ -22,8 +22,8 @@ from harness.observe.observers import Observed, TargetProgress
 from harness.reporting import Reporter
 from harness.sweep.attempt import Measured
 from harness.sweep.attempt import Observers as ObserversOfACell
-from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import open_results
+from harness.sweep.phases import Phases
 from harness.sweep.testbed import LabTestbed
 
 

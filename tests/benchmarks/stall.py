@@ -21,8 +21,8 @@ from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.sweep.attempt import Measured
-from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import open_results
+from harness.sweep.phases import Phases
 from harness.sweep.testbed import LabTestbed
 
 CELL = Cell.parse("i1-t10-r1-p100-v2008")

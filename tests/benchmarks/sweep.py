@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import journal
+from harness.journal import Entry
 from harness.reporting import Reporter
-from harness.sweep import journal
-from harness.sweep.journal import Entry
 from harness.sweep.matrix_run import sweep
 
 PATH_CELL = "i1-t10-r150-p100-v2008"

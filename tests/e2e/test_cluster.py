@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
+from harness.journal import Entry
 from harness.matrix import Cell, Visit
 from harness.measures import COLUMNS_READ
 from harness.reductions import gather, message_records, packages, raw_files, read_raw, spark_session
@@ -20,7 +21,6 @@ from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, RunCell, Turn
 from harness.sweep.attempt import CellFailed, Measured
-from harness.sweep.journal import Entry
 from tests.reductions import oracle
 from tests.results_fixture import write_raw
 

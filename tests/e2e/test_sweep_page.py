@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness import sweep_page
+from harness import journal, sweep_page
 from harness.reporting import Reporter
-from harness.sweep import journal
 from harness.sweep_page import SweepPage
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 

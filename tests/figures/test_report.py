@@ -88,7 +88,13 @@ def test_the_page_of_sql_server_names_the_version_and_the_licences_clause(server
 
 def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
     finding = {"instance": "target", "check": "log", "remedy": ""}
-    commits = {"instance": "target", "check": "commits", "severity": "information", "text": "a commit takes 300 us"}
+    commits = {
+        "instance": "target",
+        "check": "commits",
+        "severity": "information",
+        "text": "a commit takes 300 us",
+        "remedy": "",
+    }
     findings = {
         "2008": [
             {**finding, "severity": "warning", "text": "grows"},
@@ -103,7 +109,7 @@ def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
 
 
 def test_names_of_servers_stand_on_the_page_without_control_characters(tmp_path):
-    finding = {"severity": "warning", "instance": NAME, "check": NAME, "text": NAME}
+    finding = {"severity": "warning", "instance": NAME, "check": NAME, "text": NAME, "remedy": NAME}
     run = write_reduced(tmp_path / "run", quick_cells(), machine={"processor": NAME, NAME: [NAME]})
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps(manifest | {"findings": {"2022": [finding]}, "run_id": NAME}))

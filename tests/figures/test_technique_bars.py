@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from harness.figures.reduced_run import Missing, is_techniques_run
 from harness.inference import interval_of_ratio
 from harness.records import ResultsError
 from harness.techniques import techniques_table
+from tests.results_fixture import write_manifest
 
 pytestmark = pytest.mark.drawing
 
@@ -97,9 +97,7 @@ def test_without_a_row_there_is_nothing_to_draw() -> None:
 
 def folder_of(tmp_path: Path, lab: str) -> Path:
     (tmp_path / "reduced").mkdir()
-    (tmp_path / "manifest.json").write_text(
-        json.dumps({"run_id": "a run", "lab": lab, "load_model": "closed loop", "scenario": {}})
-    )
+    write_manifest(tmp_path, lab=lab, scenario={})
     steps().to_parquet(tmp_path / technique_bars.TABLE)
     return tmp_path
 
@@ -122,7 +120,7 @@ def test_the_files_say_that_the_numbers_are_not_those_of_sql_server(tmp_path: Pa
 def test_a_run_of_cells_with_an_added_table_is_not_a_run_of_techniques(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     assert is_techniques_run(folder)
-    (folder / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": "embedded"}))
+    write_manifest(folder)
     assert not is_techniques_run(folder)
 
 

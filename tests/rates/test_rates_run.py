@@ -22,8 +22,8 @@ from harness.reporting import Notes
 from harness.settings import SettingsError
 from harness.sweep.attempt import Measured
 from harness.sweep.cell_failures import CellFailed
-from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import Outcome
+from harness.sweep.phases import Phases
 from harness.sweep.punctuality import IN_TIME, Punctuality
 
 CELL = Cell.parse("i2-t5-r1-p100-v2008")

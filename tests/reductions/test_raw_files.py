@@ -3,6 +3,7 @@ import json
 import pytest
 
 from harness import records
+from harness.failures import UsageFailure
 from harness.matrix import Cell
 from harness.records import ResultsError
 from harness.reductions import raw_files
@@ -105,15 +106,15 @@ def break_cells(run):
     "damage, words",
     [
         (break_folder, "has no manifest.json"),
-        (break_manifest, "cannot be read"),
-        (break_manifest_shape, "is not a JSON object"),
+        (break_manifest, r"manifest.json, line 1: no JSON"),
+        (break_manifest_shape, r"manifest.json, line 1: should be an object"),
         (break_raw, "has no raw records"),
         (break_cells, "holds no completed cell"),
     ],
 )
 def test_a_folder_that_cannot_be_reduced_is_an_error_of_one_line(run, damage, words):
     damage(run)
-    with pytest.raises(ResultsError, match=words) as caught:
+    with pytest.raises(UsageFailure, match=words) as caught:
         raw_files.read(run)
     assert "\n" not in str(caught.value)
     assert str(run) in str(caught.value)

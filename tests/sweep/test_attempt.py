@@ -22,7 +22,7 @@ from harness.observe.machine_use import MachineTotals
 from harness.records import State
 from harness.sweep.attempt import Attempt, Equipment
 from harness.sweep.cell_failures import CellFailed
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 from harness.workload_file import Accounting
 from tests.noting import NotingReporter
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row

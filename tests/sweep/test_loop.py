@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.journal import Journal
 from harness.matrix import Cell, Visit
 from harness.records import State
 from harness.reporting import Reporter
 from harness.sweep.attempt import Measured
 from harness.sweep.cell_failures import CellFailed, NotReady
-from harness.sweep.journal import Journal, Phases
 from harness.sweep.loop import Sweep, SweepStopped, describe
+from harness.sweep.phases import Phases
 
 CELLS = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2, 3)]
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, columns={})

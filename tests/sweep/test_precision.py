@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.inference import interval_of_ratio
+from harness.journal import Journal
 from harness.matrix import Cell, Visit, all_cells, sweep_order
 from harness.records import State
 from harness.reporting import Reporter
 from harness.settings import Settings, SettingsError
 from harness.sweep import precision, repeats_plan
 from harness.sweep.attempt import Measured
-from harness.sweep.journal import Journal, Phases
 from harness.sweep.loop import Sweep
+from harness.sweep.phases import Phases
 from harness.sweep.precision import Precision
 
 CELLS = [Cell("2008", 1, ratio, threads, 100) for threads in (1, 5, 10) for ratio in (1, 50, 150)]

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from harness.sweep import journal
+from harness import journal
 from harness.sweep_page import SweepPage
 from tests.commands import harness
 from tests.noting import NotingReporter

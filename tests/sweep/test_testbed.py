@@ -14,7 +14,7 @@ from harness.lab.opening import Topology
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.sweep import testbed
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 from harness.sweep.testbed import LabTestbed
 from harness.workload_file import Queue
 from tests.noting import NotingReporter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,23 +10,24 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness import cli
+from harness import cli, journal
 from harness.failures import UsageFailure
 from harness.records import NotWritable
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
-from harness.sweep import journal, run_folder
+from harness.sweep import run_folder
 from harness.sweep.attempt import Measured
 from harness.sweep.cell_failures import CellFailed
 from harness.sweep.equipment import Preflight
-from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import Outcome
+from harness.sweep.phases import Phases
 from harness.sweep.run_folder import NoRun
 from harness.techniques import scenario_run, techniques_table
 from harness.techniques.scenario_run import OtherLab
 from harness.techniques.technique_scenario import DEFAULT, ScenarioError, Turn, read
 from tests.noting import NotingReporter
+from tests.results_fixture import write_manifest
 from tests.techniques.raw import write_raw
 
 STEPS = [technique.key for technique in read().techniques]
@@ -97,8 +97,7 @@ def climb(
 
 
 def a_run(folder: Path, lab: str, **more: Any) -> Path:
-    folder.mkdir()
-    (folder / "manifest.json").write_text(json.dumps({"run_id": folder.name, "lab": lab, **more}))
+    write_manifest(folder, lab=lab, **more)
     return folder
 
 

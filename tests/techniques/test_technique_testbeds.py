@@ -19,7 +19,7 @@ from harness.reporting import Reporter
 from harness.simulation import parameters
 from harness.sweep.cell_failures import NotReady
 from harness.sweep.equipment import Preflight
-from harness.sweep.journal import Phases
+from harness.sweep.phases import Phases
 from harness.techniques import technique_testbeds
 from harness.techniques.technique_scenario import DEFAULT, VARIANTS, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed

@@ -3,13 +3,15 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sweep.journal import Entry, Journal, read
+from harness.journal import Entry, Journal, read
+from harness.json_file import DamagedFile
 from tests.unsafe import NAME, unsafe_in
 
 
@@ -52,6 +54,45 @@ def test_an_entry_is_flushed_to_the_disk_when_it_is_whole(tmp_path: Path, monkey
     journal.append(entry("a"))
     journal.append(entry("b"))
     assert [text.count(b"\n") for text in flushed] == [1, 2]
+
+
+@given(begin=st.integers(0, 500), length=st.integers(0, 60), garbage=st.binary(max_size=10))
+def test_a_journal_with_other_bytes_anywhere_is_read_or_refused_with_the_line(
+    tmp_path_factory: pytest.TempPathFactory, begin: int, length: int, garbage: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    journal = Journal(path)
+    for name in "abc":
+        journal.append(entry(name))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:begin] + garbage + whole[begin + length :])
+    try:
+        assert len(list(read(path))) <= 3 + garbage.count(b"\n")
+    except DamagedFile as error:
+        line = re.fullmatch(rf"{path}, line (\d+): .+: put back what the harness wrote there", str(error))
+        assert line and min(begin, len(whole)) < sum(
+            map(len, path.read_bytes().splitlines(keepends=True)[: int(line[1])])
+        )
+
+
+@pytest.mark.parametrize(
+    "old, new, mistake",
+    [
+        ('"cell": "b"', '"cell": 7', "cell: should be a valid string"),
+        ('"outcome": "completed"', '"outcome": "won"', "outcome: should be 'completed' or 'failed'"),
+        ('"reason": "", ', "", "reason: missing"),
+        ('{"cell"', '["cell"', "no JSON (expected `,` or `]`)"),
+    ],
+)
+def test_an_edited_line_is_named(tmp_path: Path, old: str, new: str, mistake: str) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    for name in "abc":
+        journal.append(entry(name))
+    lines = journal.path.read_text().splitlines(keepends=True)
+    journal.path.write_text(lines[0] + lines[1].replace(old, new) + lines[2])
+    with pytest.raises(DamagedFile) as error:
+        Journal(journal.path)
+    assert str(error.value) == f"{journal.path}, line 2: {mistake}: put back what the harness wrote there"
 
 
 def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

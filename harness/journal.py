@@ -1,18 +1,20 @@
-"""`journal.jsonl`: one line for each attempt at a cell in a block, on disk before the next attempt begins."""
+"""`journal.jsonl`: one line for each attempt at a cell in a block, on disk before the next attempt begins.
+
+Its last line may be torn: by a crash, or because it is being written.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from harness.lab import interruption
-from harness.reporting import Reporter
+from pydantic import Field, TypeAdapter
+
+from harness import json_file
 from harness.safe_text import visible
 
 NAME = "journal.jsonl"
@@ -20,20 +22,23 @@ NAME = "journal.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """The outcome of one attempt at a cell in a block."""
+    """The outcome of one attempt at a cell in a block: a line of the journal."""
 
     cell: str
     attempt: int  # of this cell in this block: 1, or 2 for the retry
     outcome: Literal["completed", "failed"]
     reason: str
     at: str  # ISO 8601, UTC
-    run: int  # the number in the payloads of this attempt
+    run: Annotated[int, Field(ge=0, lt=2**31)]  # the number in the payloads of this attempt
     sent_per_s: float = 0.0
     processed_per_s: float = 0.0
     state: str = ""  # of a completed cell: `records.State`
     state_reason: str = ""  # why it is not valid
     phases_s: dict[str, float] = field(default_factory=dict)  # how long each phase of the protocol took
     block: int = 1
+
+
+_ENTRY = TypeAdapter(Entry)
 
 
 class Journal:
@@ -75,21 +80,24 @@ class Journal:
         return 1 + max((entry.run for entry in self.entries), default=0)
 
 
+def parse(line: bytes, path: Path, number: int = 1) -> Entry:
+    """Return the entry on a line of a file; raises DamagedFile."""
+    return json_file.checked(_ENTRY, line, path, first_line=number)
+
+
 def read(path: Path) -> Iterator[Entry]:
-    """The entries of a journal, without a torn last line."""
+    """Yield the entries of a journal, none if there is no file; raises DamagedFile."""
     if not path.exists():
         return
-    known = {item.name for item in fields(Entry)}
     with path.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return
-            values = json.loads(line)
-            yield Entry(**{key: value for key, value in values.items() if key in known})
+            yield parse(line, path, number)
 
 
 def completed(path: Path) -> list[Entry]:
-    """The entry of each completed cell and block of a journal, in the order of the run."""
+    """Return the entry of each completed cell and block of a journal, in the order of the run."""
     found = {(entry.cell, entry.block): entry for entry in read(path) if entry.outcome == "completed"}
     return list(found.values())
 
@@ -98,22 +106,3 @@ def _length_of_whole_lines(path: Path) -> int:
     if not path.exists():
         return 0
     return path.read_bytes().rfind(b"\n") + 1
-
-
-class Phases:
-    """The seconds of each phase of a cell, in the order in which phases first began; a phase entered twice adds up."""
-
-    def __init__(self, cell: str = "", reporter: Reporter | None = None) -> None:
-        self.seconds: dict[str, float] = {}
-        self.cell = cell
-        self.reporter = reporter or Reporter()
-
-    @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        interruption.check()
-        self.reporter.phase(f"{self.cell}: {name}")
-        try:
-            yield
-        finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - began, 4)
