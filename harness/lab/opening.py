@@ -191,16 +191,7 @@ def open(
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-lab-")))
         chosen = drivers.choose(driver)
         if topology.lab_file is not None:
-            lab = user_servers.start(
-                topology.lab_file,
-                workload=topology.workload,
-                security=topology.security,
-                initiators=initiators,
-                directory=directory,
-                driver=chosen,
-                watch=watch,
-                tell=tell,
-            )
+            lab = user_servers.lab_of(topology.lab_file, initiators=initiators, directory=directory, driver=chosen)
         elif topology.place == "containers":
             lab = stack.enter_context(
                 containers.running(
@@ -215,6 +206,8 @@ def open(
         lab.security, lab.workload = topology.security, topology.workload
         lab.end_pulse = Pulse(lab, tell, is_patient=is_patient).end
         stack.callback(lab.end_pulse)
+        if topology.lab_file is not None:
+            user_servers.prepare(topology.lab_file, lab, tell)
         try:
             link.link(lab)
         except BaseException as error:

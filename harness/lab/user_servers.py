@@ -22,10 +22,9 @@ from harness.failures import MachineFailure, UsageFailure
 from harness.lab import error_remedies, existing_database, ledger, pool_dialogs, scripts
 from harness.lab.drivers import Driver, Secret
 from harness.lab.existing_database import Thing
-from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, Security, connections, in_parallel
+from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.ledger import Holdings, place
 from harness.lab_file import MAJORS, LabFile, Server
-from harness.workload_file import Workload
 
 if TYPE_CHECKING:
     import pyodbc
@@ -43,49 +42,33 @@ class PasswordMissing(UsageFailure):
     """A password is not in the environment, and nobody can be asked for it."""
 
 
-def start(
-    lab_file: LabFile,
-    *,
-    workload: Workload,
-    security: Security,
-    initiators: int,
-    directory: Path,
-    driver: Driver,
-    watch: Callable[[], None],
-    tell: Tell,
-) -> Lab:
-    """Prepare the servers of a lab file for `link.link`.
-
-    Raises LabError if that is not possible. Then nothing was created, or what was created is removed again.
-    """
+def lab_of(lab_file: LabFile, *, initiators: int, directory: Path, driver: Driver) -> Lab:
+    """Return the servers of a lab file as a lab, without asking any of them; raises LabError if they are too few."""
     if initiators > len(lab_file.initiators):
         raise LabError(
             f"{initiators} initiators are needed and {lab_file.where('initiator')} names {len(lab_file.initiators)}: "
             "add an [[initiator]] for each, or use fewer"
         )
-    servers = (lab_file.target, *lab_file.initiators[:initiators])
-    instances = [instance_of(server, driver) for server in servers]
-    lab = Lab(
-        "servers",
-        lab_file.version,
-        instances[0],
-        instances[1:],
-        directory,
-        prefix=lab_file.prefix,
-        security=security,
-        workload=workload,
-        watch=watch,
-    )
+    target, *others = (instance_of(server, driver) for server in (lab_file.target, *lab_file.initiators[:initiators]))
+    return Lab("servers", lab_file.version, target, others, directory, prefix=lab_file.prefix)
+
+
+def prepare(lab_file: LabFile, lab: Lab, tell: Tell) -> None:
+    """Prepare the servers for `link.link`.
+
+    Raises LabError if that is not possible. Then nothing was created, or what was created is removed again.
+    """
+    instances, servers = lab.instances, (lab_file.target, *lab_file.initiators[: len(lab.initiators)])
     _refuse_dialogs_of_clients(lab_file, lab)
     plans = [ledger.planned(instance, _others(lab, instance), lab.prefix) for instance in instances]
     with connections(instances, "master") as opened:
-        watch()
+        lab.watch()
         _refuse_other_servers(lab_file, instances, opened)
         holdings = in_parallel(
             lambda instance, connection: ledger.read_holdings(instance, connection, lab.prefix), instances, opened
         )
         _refuse_collisions(lab_file, servers, instances, holdings, plans)
-        watch()
+        lab.watch()
         _check_rights(instances, opened, tell)
         for instance, connection in zip(instances, opened, strict=True):
             ledger.refuse_if_in_use(instance, connection)
@@ -95,17 +78,17 @@ def start(
         for row in zip(instances, holdings, plans, strict=True):
             tell(ledger.description(*row))
         tell("harness lab clean removes all of this")
-        watch()
+        lab.watch()
     try:
         with connections(instances, "master") as opened:
             in_parallel(ledger.begin, instances, opened, holdings, plans)
-        watch()
+        lab.watch()
     except BaseException as error:
+        lab.end_pulse()
         # If the name was in use, somebody else has just created that database: it is not removed.
         unsure = [] if ledger.is_name_taken(error) else [not held.exists for held in holdings]
         abandon(lab, tell, [instance for instance, ours in zip(instances, unsure, strict=False) if ours])
         raise
-    return lab
 
 
 def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:

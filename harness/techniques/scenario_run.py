@@ -22,7 +22,7 @@ from harness.sweep import run_folder
 from harness.sweep.equipment import Preflight
 from harness.sweep.loop import Sweep, Tally, Testbed
 from harness.sweep.matrix_run import Outcome, open_results
-from harness.sweep.under_way import locked, run_and_evaluate
+from harness.sweep.under_way import run_and_evaluate
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
@@ -72,9 +72,8 @@ def run(
 
     tally = run_and_evaluate(results, run_all, lambda: evaluate(results, scenario, to_run, reporter))
     if add_to and tally.completed:
-        with locked(add_to):
-            for path in techniques_table.copy(results, add_to):
-                reporter.note(f"table: {path}")
+        for path in techniques_table.copy(results, add_to):
+            reporter.note(f"table: {path}")
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
 
 

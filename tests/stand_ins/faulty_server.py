@@ -224,7 +224,7 @@ def _install_in_statements() -> None:
     def compiled(self: Scope, node: Statement) -> Step:
         step = compile_(self, node)
         _, text = texts.get(id(node), (node, ""))
-        return Step(_perhaps_failing(step, text), True, step.line, step.is_block) if text else step
+        return Step(_perhaps_failing(step, text), step.line, step.is_block) if text else step
 
     Parser.statement = statement  # type: ignore[method-assign]
     Scope.compile = compiled  # type: ignore[method-assign]
