@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,13 +25,15 @@ from tests.thorough import one_of_each
 
 pytestmark = pytest.mark.process
 
-TARGET = f'[target]\nscripts = ["{SQL_ROOT}/workloads/paper/receive_procedure.sql"]\nactivation_procedure = "dbo.SRPerf_Queue_LabTest"\n'
+PAPER = SQL_ROOT / "workloads" / "paper"
+TARGET = '[target]\nscripts = ["receive_procedure.sql"]\nactivation_procedure = "dbo.SRPerf_Queue_LabTest"\n'
 
 
 def workload(folder: Path, body: str, *, body_type: str = "varbinary") -> Workload:
     """A workload of the paper's procedures, whose clients' procedure takes a body of this type."""
     folder.mkdir()
-    text = (SQL_ROOT / "workloads" / "paper" / "send_message.sql").read_text()
+    shutil.copy(PAPER / "receive_procedure.sql", folder)
+    text = (PAPER / "send_message.sql").read_text()
     (folder / "send.sql").write_text(text.replace("@body varbinary(max)", f"@body {body_type}(max)"))
     (folder / "workload.toml").write_text(f'[initiator]\nscripts = ["send.sql"]\n{TARGET}[body]\n{body}\n')
     return workload_file.read(str(folder))
