@@ -486,7 +486,7 @@ def test_a_model_is_called_a_model_above_and_below_every_figure(tmp_path):
 
 
 def test_a_run_with_an_unknown_machine_or_lab_is_drawn(tmp_path):
-    run = write_reduced(tmp_path / "run", all_cells()[:8], lab="moon", machine=None, started_at="yesterday")
+    run = write_reduced(tmp_path / "run", all_cells()[:8], lab="moon", machine=None, started_at=None)
     lines = footer(read(run))
     assert lines[0] == "Moon lab"
     assert "date unknown" in lines[1]

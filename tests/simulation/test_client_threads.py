@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -93,10 +94,11 @@ def test_clients_pass_the_parameters_of_their_workload_with_its_values(tmp_path:
     folder = tmp_path / "orders"
     folder.mkdir()
     (folder / "send.sql").write_text(f"USE [$(Database)];\nGO\n\n{SEND}")
+    shutil.copy(FOLDER / "paper" / "receive_procedure.sql", folder)
     (folder / "workload.toml").write_text(
         '[client]\nprocedure = "dbo.SendOrder"\nparameters = ["Region", "thread", "body", "handle"]\n'
         'values = {Region = "north"}\n[initiator]\nscripts = ["send.sql"]\n'
-        f'[target]\nscripts = ["{FOLDER}/paper/receive_procedure.sql"]\n'
+        '[target]\nscripts = ["receive_procedure.sql"]\n'
         'activation_procedure = "dbo.SRPerf_Queue_LabTest"\n'
     )
     lab = simulated_lab.open(PAPER, version="2008", initiators=1, seed=1)
