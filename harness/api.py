@@ -23,12 +23,12 @@ from harness.results import Run, Tell, reporter_for, silent
 
 if TYPE_CHECKING:
     from harness.doctor import Finding
+    from harness.experiments.matrix_run import Outcome
+    from harness.experiments.sweep_plan import Plan
     from harness.lab import Lab
     from harness.lab.opening import Selection
     from harness.load_model import Arrivals
     from harness.reporting import Reporter
-    from harness.sweep.matrix_run import Outcome
-    from harness.sweep.sweep_plan import Plan
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def examine_lab(
     `remedy`. Settings and errors are those of `open_lab`; `server_version` is by default the newest of a sweep.
     """
     from harness import doctor
-    from harness.sweep import selected_cells
+    from harness.experiments import selected_cells
 
     reporter = reporter_for(progress)
     with _opened(settings, settings_file, initiators, server_version, reporter.note) as (selection, lab):
@@ -82,7 +82,7 @@ def plan_matrix(
     It starts nothing. `noise_from` is a former run of this lab with repeats: the plan takes its noise in place of an
     assumption, and how long its cells settled. Raises UsageFailure.
     """
-    from harness.sweep import sweep_plan
+    from harness.experiments import sweep_plan
 
     return sweep_plan.plan(_plain(settings), settings_file=_path(settings_file), noise_from=_path(noise_from))
 
@@ -101,7 +101,7 @@ def run_matrix(
     `outcome` and raise nothing. Raises UsageFailure, MachineFailure (without Java too, unless `reduce` is False), or
     Declined if a reporter that was given declines a sweep of more than an hour.
     """
-    from harness.sweep import matrix_run
+    from harness.experiments import matrix_run
 
     reporter = reporter_for(progress)
     if reduce:
@@ -130,7 +130,7 @@ def run_cell(
     Without a name it has one initiator, 10 threads, dialog ratio 150 and 100 bytes. Outcome and errors are those of
     `run_matrix`.
     """
-    from harness.sweep import matrix_run
+    from harness.experiments import matrix_run
 
     reporter = reporter_for(progress)
     if reduce:
@@ -158,8 +158,8 @@ def simulate(
     The numbers are a model's. `settings` are those of `harness.settings.SimulationSettings`: `hardware`, `seed`,
     `matrix`, `cells`, `measure` in virtual seconds, and others. Outcome and errors are those of `run_matrix`.
     """
+    from harness.experiments import simulated_run
     from harness.reductions.spark_session import one_jvm
-    from harness.simulation import simulated_run
 
     reporter = reporter_for(progress)
     _require_java()
@@ -175,7 +175,7 @@ def run_rates(cell: str, *, arrivals: Arrivals = "constant", progress: bool | Re
 
     `lab` may also be `simulated`. The table is `rates`: a row per step and block. Errors are those of `run_matrix`.
     """
-    from harness.rates import rates_run
+    from harness.experiments import rates_run
 
     outcome = rates_run.run(_plain(settings), reporter_for(progress), cell_id=cell, arrivals=arrivals)
     return Run(outcome.results, outcome)
@@ -194,7 +194,7 @@ def run_techniques(
     with the paper's. `add_to` is the folder of a run of cells that gets a copy of the table, `techniques`: a row per
     technique and run. Errors are those of `run_matrix`.
     """
-    from harness.techniques import scenario_run
+    from harness.experiments import scenario_run
 
     outcome = scenario_run.run(
         _plain(settings), reporter_for(progress), scenario_file=_path(scenario_file), add_to=_path(add_to)
@@ -213,8 +213,8 @@ def _opened(
     for_sweep: bool = True,
 ) -> Iterator[tuple[Selection, Lab]]:
     from harness import lab as lab_package
+    from harness.experiments import selected_cells
     from harness.lab import interruption, opening
-    from harness.sweep import selected_cells
 
     chosen = opening.select_lab(_plain(settings), settings_file=_path(settings_file))
     if server_version is None and not for_sweep:

@@ -4,7 +4,7 @@
   in it, and messages that were processed in it. It is never a mean of rates.
 * A message is processed when the target has stored it, by the target's clock. What a RECEIVE returns counts otherwise:
   also the EndDialog of each dialog that carried one message. Where a workload's messages are counted, processed are
-  those that were sent and wait in no queue (`harness.sweep.counting`).
+  those that were sent and wait in no queue (`harness.run.counting`).
 * Latencies of calls are those of the calls that returned in the window. In an open loop they are those of the calls
   that were due in it, whenever they returned: a stall at its end would leave out those that waited longest.
 * End-to-end latencies are those of the messages sent in the window, whenever they were processed.

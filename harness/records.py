@@ -56,7 +56,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("measured_to_ns", pa.int64()),
         ("stopped_at_ns", pa.int64()),  # last client thread has returned
         ("drained_at_ns", pa.int64()),  # transmission queues and target queue empty
-        ("settled", pa.bool_()),  # all that `sweep.settling` judges was steady when the window began
+        ("settled", pa.bool_()),  # all that `run.settling` judges was steady when the window began
         ("readers_at_begin", pa.int32()),  # queue readers of the target when the window began, and when it ended
         ("readers_at_end", pa.int32()),
         ("late_samples", pa.int32()),  # samples that an observer took half an interval late or more
@@ -122,7 +122,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("session_id", pa.int32()),  # the queue reader
     ),
     # Where messages are counted, instead of `deliveries` and `receives`: one row per slot of 10 ms in which messages
-    # were processed, from the calls and the queues' depths (`sweep.counting`).
+    # were processed, from the calls and the queues' depths (`run.counting`).
     "processed": _kind(
         ("processed_at_ns", pa.int64()),  # harness's clock: the slot begins
         ("messages", pa.int64()),
@@ -341,7 +341,7 @@ def _visible(table: pa.Table) -> pa.Table:
 
 
 class State(StrEnum):
-    """The state of a completed cell (`harness.sweep.validity`). Only a valid cell counts."""
+    """The state of a completed cell (`harness.run.validity`). Only a valid cell counts."""
 
     VALID = "valid"
     UNSETTLED = "unsettled"

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
+    from harness.experiments.matrix_run import Outcome
     from harness.figures.comparison import Comparison
     from harness.reporting import Reporter, SafeConsole
     from harness.summary import Summary
-    from harness.sweep.matrix_run import Outcome
 
 Tell = Callable[[str], None]
 
@@ -48,7 +48,7 @@ class Run:
     THRESHOLD = 0.05  # of `compare`: a change that matters, as a part
 
     def __init__(self, folder: Path | str, outcome: Outcome | None = None) -> None:
-        from harness.sweep import run_folder
+        from harness.run import run_folder
 
         self.folder = run_folder.require_run(run_folder.named(folder))
         self.place = str(self.folder)
@@ -63,7 +63,7 @@ class Run:
         its reduced tables are written to the store; `place` is the URI, without secrets. Raises NoRun, and
         StoreFailure, a MachineFailure, if the store cannot be read or written.
         """
-        from harness.sweep import run_store
+        from harness.run import run_store
 
         if not run_store.is_store(place):
             yield cls(place)
@@ -79,7 +79,7 @@ class Run:
     @property
     def manifest(self) -> dict[str, Any]:
         """The circumstances of the run: lab, settings, versions, machine, commit, start and end."""
-        from harness.sweep import run_folder
+        from harness.run import run_folder
 
         return run_folder.read_manifest(self.folder)
 
@@ -89,7 +89,7 @@ class Run:
         if self._outcome:
             return self._outcome
         from harness import journal
-        from harness.sweep.matrix_run import Outcome
+        from harness.experiments.matrix_run import Outcome
 
         last = {(entry.cell, entry.block): entry for entry in journal.read(self.folder / journal.NAME)}
         failed = [entry.reason for entry in last.values() if entry.outcome == "failed"]
@@ -291,7 +291,7 @@ class Run:
     def _writing(self) -> Iterator[None]:
         """Keep other processes out. A run that was measured just now says how to go on where it is interrupted."""
         from harness import journal
-        from harness.sweep import under_way
+        from harness.run import under_way
 
         with under_way.locked(self.folder):
             if self._outcome is None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from harness import journal
 from harness.measures import QUANTILES
 from harness.records import State
-from harness.sweep.attempt import Measured
-from harness.sweep.loop import label
+from harness.run.attempt import Measured
+from harness.run.engine import label
 from harness.units import counted
 
 if TYPE_CHECKING:

@@ -282,7 +282,7 @@ class Names(_Part):
 
 
 class Accounting(_Part):
-    """How the messages of a cell are accounted for: `harness.sweep.accounts`."""
+    """How the messages of a cell are accounted for: `harness.run.accounts`."""
 
     by: Literal["header", "count"] = "header"
 

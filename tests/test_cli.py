@@ -400,9 +400,9 @@ def test_an_instance_starts_without_settings_and_what_validates_them() -> None:
 @pytest.mark.process
 def test_opening_and_examining_a_lab_needs_no_numbers_a_sweep_no_tables_and_a_plan_no_drawing() -> None:
     code = (
-        "import sys, harness.doctor, harness.lab, harness.sweep.selected_cells; numbers = 'numpy' in sys.modules;"
-        "import harness.sweep.matrix_run; print(numbers, 'pandas' in sys.modules, 'scipy' in sys.modules);"
-        "import harness.sweep.sweep_plan; print('matplotlib' in sys.modules)"
+        "import sys, harness.doctor, harness.lab, harness.experiments.selected_cells; numbers = 'numpy' in sys.modules;"
+        "import harness.experiments.matrix_run; print(numbers, 'pandas' in sys.modules, 'scipy' in sys.modules);"
+        "import harness.experiments.sweep_plan; print('matplotlib' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).split() == ["False"] * 4
 

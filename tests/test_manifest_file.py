@@ -16,9 +16,9 @@ from harness.failures import UsageFailure
 from harness.figures import circumstances, reduced_run, report
 from harness.json_file import DamagedFile
 from harness.results import Run
+from harness.run import run_folder, under_way
 from harness.settings import Settings
 from harness.simulation import parameters
-from harness.sweep import run_folder, under_way
 from tests.results_fixture import quick_cells, write_manifest, write_reduced
 
 FINDING = {"severity": "warning", "instance": "target", "check": "clock", "text": "it differs", "remedy": ""}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from harness.experiments import technique_testbeds
 from harness.lab import drivers, embedded_instances, scripts
 from harness.lab.instances import Instance, Lab, connections
 from harness.lab.processes import Child
 from harness.load.locust_clients import LocustClients
-from harness.sweep import testbed
-from harness.techniques import technique_testbeds
+from harness.run import testbed
 
 
 class LentClients:

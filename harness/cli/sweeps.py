@@ -177,8 +177,8 @@ def ui(
       harness ui --lab embedded --initiators 5
       harness ui --rate 500/s
     """
+    from harness.experiments import selected_cells
     from harness.lab import opening
-    from harness.sweep import selected_cells
 
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)

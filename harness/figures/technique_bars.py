@@ -21,7 +21,7 @@ KINDS = {
     "warning": "All recommendations, then all but one",
     "variant": "Variants, one at a time",
 }
-# The columns of the table of `harness.techniques` that the figure and its footer read.
+# The columns of the table of techniques that the figure and its footer read.
 COLUMNS = (
     *("server_version", "place", "kind", "technique", "title", "compared_with", "block"),
     *("initiators", "threads", "payload_bytes", "measured_s"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyodbc
 
 # Of a container's processor time, the instance's own may differ by so much: by as much as rates and clients' shares may
-# in a cell that counts (`sweep.validity`). The claims about processors would not turn on less.
+# in a cell that counts (`run.validity`). The claims about processors would not turn on less.
 PROCESSOR_TIME_TOLERANCE = 0.05
 # Both are read within some milliseconds of each other, at both ends of the window, and where time is counted by clock
 # ticks these are of up to 16 ms.

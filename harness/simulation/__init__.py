@@ -6,13 +6,13 @@ Theory of operation. A `world` holds instances of the embedded broker that share
 hardware of each (`computer`) and the `network` charge time according to the `parameters` (`hardware/*.toml`, fitted by
 `calibration`). `simulated_lab` makes a `harness.lab.instances.Lab` of a world. The connections to its instances look
 like pyodbc's; while a caller's statement runs, virtual time passes for everybody. So linking, dialogs, resets and
-observation are those of every lab, and so is the protocol of a cell (`sweep.attempt`). Only the clients
+observation are those of every lab, and so is the protocol of a cell (`run.attempt`). Only the clients
 (`client_threads`) are tasks in the world, and the observers visit it from outside.
 
 A `simulated_cell` runs in a fork (`forks`) of a warmed world, which is linked and has its dialogs and queue readers.
-`spark_job` has Spark compute cells, in the slices that balance best; `simulated_run` is a whole run. `calibration` and
-`sensitivity` measure cells at other costs: the one against the paper's numbers or those of a measured run. `faults`
-breaks things under load and checks from outside that no message is lost, repeated or out of order.
+`spark_job` has Spark compute cells, in the slices that balance best. `calibration` and `sensitivity` measure cells at
+other costs: the one against the paper's numbers or those of a measured run. `faults` breaks things under load and
+checks from outside that no message is lost, repeated or out of order. Whole runs are in `harness.experiments`.
 
 Rules: time and entropy come from the world, and entropy from its seed. Nothing depends on the order of a set, on hash()
 of text, on threads or on the machine. The result of a cell depends on the seed, the cell, the block and the number of

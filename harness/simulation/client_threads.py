@@ -174,7 +174,7 @@ def _arguments(client: Client, initiator: int, thread: int, handle: str) -> list
 
 
 class SimulatedClients:
-    """Implement `sweep.attempt.Clients` in the lab's own time, for one cell after the other."""
+    """Implement `run.attempt.Clients` in the lab's own time, for one cell after the other."""
 
     def __init__(self, lab: SimulatedLab) -> None:
         self._lab = lab

@@ -22,10 +22,10 @@ from harness.claims.judgement import GAIN, Tables, amount
 from harness.figures import reduced_run
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit, all_cells
 from harness.records import State
+from harness.run import run_folder
 from harness.settings import create_simulation
 from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
-from harness.sweep import run_folder
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 STEPS = (0.8, 1.2)

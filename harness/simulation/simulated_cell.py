@@ -1,4 +1,4 @@
-"""A cell in virtual time: the protocol of `sweep.attempt`, in a fork of a warmed world.
+"""A cell in virtual time: the protocol of `run.attempt`, in a fork of a warmed world.
 
 A warmed world is linked, and has its dialogs and all queue readers. Cells of one server version begin in the same
 world: three initiators, each with warmed dialogs for fifty threads of any dialog ratio (more of both if the matrix has
@@ -37,15 +37,15 @@ from harness.observe.observers import (
     target_progress,
 )
 from harness.observe.snapshots import Snapshot
+from harness.run.attempt import Attempt, Equipment, Measured
+from harness.run.cell_failures import CellFailed
+from harness.run.phases import Phases
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import SimulatedClients
 from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 from harness.simulation.world import derived_seed
-from harness.sweep.attempt import Attempt, Equipment, Measured
-from harness.sweep.cell_failures import CellFailed
-from harness.sweep.phases import Phases
 from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class _Observer:
 
 
 class SimulatedObservers:
-    """Implement `sweep.attempt.Observers`: the same queries as in other labs, at the same intervals.
+    """Implement `run.attempt.Observers`: the same queries as in other labs, at the same intervals.
 
     They visit the world from outside (`World.visit`) while the cell sleeps, each with its own connection. A query takes
     no virtual time, so all numbers of a visit belong to one moment.

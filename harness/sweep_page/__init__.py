@@ -32,7 +32,7 @@ from harness.matrix import Cell
 from harness.observe.cell_looks import CellLooks
 from harness.observe.looks import Look
 from harness.reporting import Reporter, TimeLeft, TimeLeftByCells
-from harness.sweep.loop import label
+from harness.run.engine import label
 
 NEXT_SHOWN = 5
 NOTES_KEPT = 50

@@ -147,9 +147,9 @@ def drawn_run(random: np.random.Generator, blocks: int) -> pd.DataFrame:
 
 def measured_run(size: Size, folder: Path) -> Path:
     """Run the embedded lab in blocks and reduce it."""
+    from harness.experiments.matrix_run import sweep  # noqa: PLC0415
     from harness.reductions import reduce  # noqa: PLC0415
     from harness.reporting import Reporter  # noqa: PLC0415
-    from harness.sweep.matrix_run import sweep  # noqa: PLC0415
 
     options = {"lab": "embedded", "cells": size.cells, "repeats": size.repeats, "measure": size.measure}
     outcome = sweep({**options, "results": folder}, Reporter())

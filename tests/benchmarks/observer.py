@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from harness import inference, records
+from harness.experiments.matrix_run import open_results
 from harness.lab import interruption
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.observe.observers import Observed, TargetProgress
 from harness.reporting import Reporter
-from harness.sweep.attempt import Measured
-from harness.sweep.attempt import Observers as ObserversOfACell
-from harness.sweep.matrix_run import open_results
-from harness.sweep.phases import Phases
-from harness.sweep.testbed import LabTestbed
+from harness.run.attempt import Measured
+from harness.run.attempt import Observers as ObserversOfACell
+from harness.run.phases import Phases
+from harness.run.testbed import LabTestbed
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import journal
+from harness.experiments import simulated_run
 from harness.reporting import Lines
-from harness.simulation import simulated_run
-from harness.sweep import run_folder
+from harness.run import run_folder
 from tests.benchmarks.reduction import GIB, measure
 
 BUDGET_CELLS_S, BUDGET_CELLS_BYTES = 300, 2 * GIB

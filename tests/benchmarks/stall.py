@@ -16,14 +16,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.experiments.matrix_run import open_results
 from harness.lab import interruption
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
-from harness.sweep.attempt import Measured
-from harness.sweep.matrix_run import open_results
-from harness.sweep.phases import Phases
-from harness.sweep.testbed import LabTestbed
+from harness.run.attempt import Measured
+from harness.run.phases import Phases
+from harness.run.testbed import LabTestbed
 
 CELL = Cell.parse("i1-t10-r1-p100-v2008")
 STALL_S = 0.2

@@ -14,8 +14,8 @@ from harness.lab.instances import connections
 from harness.lab.link import FileSizes
 from harness.lab.placement import Placement
 from harness.matrix import Cell, all_cells
+from harness.run import run_folder
 from harness.settings import Settings
-from harness.sweep import run_folder
 from tests.doctor.conftest import ills
 
 SETTINGS = Settings(lab="sqlserver", measure=30.0, settle=10.0)

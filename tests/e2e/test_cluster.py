@@ -17,10 +17,10 @@ from harness.measures import COLUMNS_READ
 from harness.reductions import gather, message_records, packages, raw_files, read_raw, spark_session
 from harness.reductions.cells import completed_attempts
 from harness.reductions.spark_session import context, session
+from harness.run.attempt import CellFailed, Measured
 from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, RunCell, Turn
-from harness.sweep.attempt import CellFailed, Measured
 from tests.reductions import oracle
 from tests.results_fixture import write_raw
 

@@ -27,7 +27,7 @@ import signal, sys
 from pathlib import Path
 import psutil
 from harness.reporting import Lines
-from harness.simulation import simulated_run
+from harness.experiments import simulated_run
 handler = signal.getsignal(signal.SIGINT)
 simulated_run.simulate(
     {"cells": sys.argv[1].split(), "ratios": sys.argv[2], "measure": "300ms", "seed": "5", "master": "local[2]",

@@ -16,13 +16,13 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from harness.experiments import matrix_run
 from harness.journal import Entry, read
 from harness.lab import drivers, pulse
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.results import Run
-from harness.sweep import matrix_run
 from tests.commands import harness
 from tests.processes import Child, children_of, command_line, environment, is_alive
 from tests.thorough import one_of_each

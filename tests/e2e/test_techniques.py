@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.techniques.technique_scenario import DEFAULT, read
-from harness.techniques.techniques_table import SCHEMA
+from harness.experiments.technique_scenario import DEFAULT, read
+from harness.experiments.techniques_table import SCHEMA
 from tests.commands import harness
 from tests.thorough import one_of_each
 

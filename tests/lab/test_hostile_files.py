@@ -18,11 +18,11 @@ from harness import lab_file, matrix_file, workload_file
 from harness import settings as run_settings
 from harness.activator import config
 from harness.cli.outcomes import Failure, one_line_errors
+from harness.experiments import technique_scenario
 from harness.lab import compose, ledger, link, user_servers
 from harness.lab.instances import connections
 from harness.simulation import parameters, simulated_lab
 from harness.simulation.simulated_lab import NO_DRIVER, SimulatedLab, VirtualConnection
-from harness.techniques import technique_scenario
 from harness.toml_file import Key, TomlFile, keys
 from tests.token_structure import HOSTILE, structure
 

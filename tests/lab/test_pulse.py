@@ -11,7 +11,7 @@ from harness.lab import interruption, pulse
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, InstanceSilent, Lab
 from harness.lab.pulse import Pulse
-from tests.sweep.fakes import FakeCursor
+from tests.run.fakes import FakeCursor
 from tests.waiting import wait_until
 
 DRIVER = Driver("microsoft", "/somewhere/libmsodbcsql-18.so", "wheel")

@@ -141,7 +141,7 @@ def test_cells_are_charged_for_all_free_parameters_of_the_package() -> None:
 PLANTED = """
 import os, signal, sys, time
 from harness.simulation import calibration, parameters
-from harness.sweep.cell_failures import CellFailed
+from harness.run.cell_failures import CellFailed
 
 class Pretence:
     def __init__(self, parameters, version, ratio, *, seed): ...

@@ -16,8 +16,8 @@ from functools import partial
 
 import pytest
 
+from harness.run.cell_failures import CellFailed
 from harness.simulation.forks import ForkDied, frozen_heap, in_fork, in_forks
-from harness.sweep.cell_failures import CellFailed
 from tests.processes import Child
 
 pytestmark = pytest.mark.process

@@ -16,12 +16,12 @@ import pytest
 
 from harness import records
 from harness.matrix import Cell, Visit
+from harness.run.attempt import Measured
+from harness.run.cell_failures import CellFailed
 from harness.simulation import simulated_cell
 from harness.simulation.parameters import read
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.simulation.simulated_lab import SimulatedLab
-from harness.sweep.attempt import Measured
-from harness.sweep.cell_failures import CellFailed
 
 pytestmark = pytest.mark.process
 

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from harness import journal
+from harness.experiments import simulated_run
 from harness.failures import UsageFailure
 from harness.journal import Entry
 from harness.matrix import Cell, Visit
 from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
-from harness.simulation import parameters, simulated_run, spark_job
+from harness.run import run_folder
+from harness.run.attempt import Measured
+from harness.run.cell_failures import CellFailed
+from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
-from harness.sweep import run_folder
-from harness.sweep.attempt import Measured
-from harness.sweep.cell_failures import CellFailed
 from tests.results_fixture import quick_cells
 
 CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")

@@ -1,0 +1,109 @@
+"""Precision on demand: a pair of cells is repeated until the interval of its gain is narrow enough.
+
+What counts is what counts in the report: blocks in which both cells are valid. The decision about a block is made from
+the journal's blocks before it, so that all cells of a pair run in it or none, and a resumed sweep decides the same.
+"""
+
+# ruff: noqa: PLC0415  pandas and SciPy take a second to import, and only a run with a precision needs them
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from harness.journal import Entry, Journal
+from harness.matrix import Cell, Pair, Visit
+from harness.settings import RunSettings, SettingsError
+from harness.whitepaper import BASE_DIALOG_RATIO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def require_possible(settings: RunSettings, cells: Sequence[Cell]) -> None:
+    """Raise SettingsError where the settings ask for a precision that no gain of the selected cells can have."""
+    if settings.precision is None:
+        return
+    from harness.inference import BLOCKS_MIN
+
+    if settings.repeats < BLOCKS_MIN:
+        raise SettingsError(
+            f"--precision needs an interval, which fewer than {BLOCKS_MIN} blocks do not have: give the most blocks "
+            f"with --repeats, {BLOCKS_MIN} or more"
+        )
+    if not _gains_by_pair(cells):
+        raise SettingsError(
+            f"--precision is that of gains: select cells with dialog ratio {BASE_DIALOG_RATIO} and with another"
+        )
+
+
+def _gains_by_pair(cells: Iterable[Cell]) -> Counter[Pair]:
+    """Count the gains of each pair that has any: its cells beside the one that uses every dialog."""
+    cells = set(cells)
+    with_base = {cell.pair for cell in cells if cell.dialog_ratio == BASE_DIALOG_RATIO}
+    return Counter(cell.pair for cell in cells if cell.dialog_ratio != BASE_DIALOG_RATIO and cell.pair in with_base)
+
+
+def forecast(precision: float, repeats: int) -> str:
+    """Say before a run after how many blocks a pair is expected to get there."""
+    from harness.experiments import repeats_plan
+
+    noise = repeats_plan.assumed()
+    return f"{repeats_plan.forecast(precision, repeats, noise)} {noise}"
+
+
+def reached(precision: float, entries: Iterable[Entry]) -> str:
+    """Say how many of the journal's gains are as precise as was asked, and which are not."""
+    from harness.claims.gain import precision_reached
+
+    return precision_reached(_gains(entries), precision)
+
+
+class Precision:
+    """Decides which visits of a run are still needed: all of them where no precision is asked for."""
+
+    def __init__(self, precision: float | None, visits: Sequence[Visit], journal: Journal) -> None:
+        self._precision = precision
+        self._gains = _gains_by_pair([visit.cell for visit in visits])
+        self._journal = journal
+        self._block = 0  # the block that `_precise` is for
+        self._precise: set[tuple[Any, ...]] = set()  # pairs that were precise enough when the block began
+
+    def is_needed(self, visit: Visit) -> bool:
+        """Whether a gain of the visit's pair was not yet precise enough when its block began."""
+        if self._precision is None:
+            return True
+        if visit.block != self._block:
+            self._block, self._precise = visit.block, self._pairs_before(visit.block, self._precision)
+        return visit.cell.pair not in self._precise
+
+    def _pairs_before(self, block: int, precision: float) -> set[tuple[Any, ...]]:
+        from harness.claims.gain import interval_widths
+        from harness.claims.judgement import PAIR
+
+        widths = interval_widths(_gains(each for each in self._journal.entries if each.block < block))
+        known = widths[widths.width < precision].groupby(PAIR).size()
+        return {pair for pair, gains in known.items() if gains == self._gains[pair]}
+
+
+def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
+    """Return the completed cells of a journal as the reduced table `gain` has them: a row per gain and block."""
+    import pandas as pd
+
+    from harness.claims.judgement import GAIN
+    from harness.records import State
+
+    completed, rows = {}, []
+    for each in entries:
+        if each.outcome == "completed":
+            with contextlib.suppress(ValueError):  # a line that somebody wrote: no cell is called so
+                completed[Cell.parse(each.cell), each.block] = each
+    for (cell, block), entry in completed.items():
+        base = completed.get((replace(cell, dialog_ratio=BASE_DIALOG_RATIO), block))
+        if cell.dialog_ratio != BASE_DIALOG_RATIO and base is not None:
+            factor = entry.processed_per_s / base.processed_per_s if base.processed_per_s else 0.0
+            rows.append((*cell.pair, cell.dialog_ratio, block, factor, {entry.state, base.state} == {State.VALID}))
+    return pd.DataFrame(rows, columns=[*GAIN, "block", "factor", "valid"])

@@ -1,0 +1,79 @@
+"""`reduced/rates.parquet`: one row per step and block, the closed loop first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from harness import records
+from harness.experiments.rate_steps import Step
+from harness.run.attempt import Measured
+from harness.run.punctuality import SHORTFALL_MAX
+
+NAME = "rates"
+
+_INTEGER, _FLOAT, _TEXT, _FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+SCHEMA = pa.schema(
+    {
+        "run_id": _TEXT,
+        "lab": _TEXT,
+        "cell_id": _TEXT,
+        "server_version": _TEXT,
+        "initiators": _INTEGER,
+        "threads": _INTEGER,  # per initiator
+        "dialog_ratio": _INTEGER,
+        "payload_bytes": _INTEGER,
+        "block": _INTEGER,  # 1, 2, ...: the pass over all steps
+        "percent": _INTEGER,  # of the closed loop's rate; null for the closed loop
+        "load_model": _TEXT,
+        "asked_per_s": _FLOAT,  # by all initiators; null for the closed loop
+        "measured_s": _FLOAT,
+        "sent_per_s": _FLOAT,  # calls that returned in the window
+        "processed_per_s": _FLOAT,  # messages stored in the window
+        # From the intended start; of the calls due in the window, in the closed loop of those that returned in it. Null
+        # where too few calls carry the percentile.
+        "latency_us_p50": _FLOAT,
+        "latency_us_p95": _FLOAT,
+        "latency_us_p99": _FLOAT,
+        "due_calls": _INTEGER,  # null for the closed loop, as the next two
+        "late_calls": _INTEGER,
+        "missed_calls": _INTEGER,
+        "was_made": _FLAG,  # the rate: at most SHORTFALL_MAX of the sends are missing
+    }
+)
+
+
+def write(results: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write `reduced/rates.parquet` and `.csv`, each whole or not at all; return the path of the first."""
+    folder = results / "reduced"
+    folder.mkdir(exist_ok=True)
+    return records.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), folder, NAME)[0]
+
+
+def row(step: Step, measured: Measured, *, load_model: str, run_id: str, lab: str) -> dict[str, Any]:
+    """Make the row of a completed step."""
+    cell, kept = step.cell, measured.punctuality
+    is_open = step.percent is not None
+    made = measured.sent_per_s * measured.window_s
+    return {
+        "run_id": run_id,
+        "lab": lab,
+        "cell_id": cell.id,
+        "server_version": cell.server_version,
+        "initiators": cell.initiators,
+        "threads": cell.threads,
+        "dialog_ratio": cell.dialog_ratio,
+        "payload_bytes": cell.payload_bytes,
+        "block": step.block,
+        "percent": step.percent,
+        "load_model": load_model,
+        "asked_per_s": kept.rate_per_s * cell.initiators if is_open else None,
+        **measured.columns,
+        "due_calls": kept.due if is_open else None,
+        "late_calls": kept.late if is_open else None,
+        "missed_calls": kept.missed if is_open else None,
+        "was_made": made >= (1 - SHORTFALL_MAX) * kept.due,
+    }

@@ -1,0 +1,50 @@
+"""What a sweep would do, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.experiments import matrix_run, repeats_plan, selected_cells
+from harness.lab import opening
+from harness.run.engine import label
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep would do."""
+
+    lab: str  # which lab, and why, in a sentence
+    cells: list[str]  # their ids in the order of the run, once a block
+    length_s: float  # an estimate
+    lines: list[str]  # cells, groups, dialogs to build and time, in words
+    repeats: list[tuple[str, str, str]]  # headings first: repeats, time, smallest visible gain of a pair
+    explanation: str  # of a visible gain
+    noise: str  # from which that gain follows, and where it is from
+    forecast: str  # how many blocks the wanted precision takes; empty without one
+
+
+def plan(options: Mapping[str, Any], *, settings_file: Path | None = None, noise_from: Path | None = None) -> Plan:
+    """Plan the sweep that the options select; raises UsageFailure."""
+    chosen = opening.select_lab(options, settings_file=settings_file)
+    settings = chosen.settings
+    noise = repeats_plan.of_run(noise_from, settings.lab) if noise_from else repeats_plan.assumed()
+
+    def estimate_s(repeats: int) -> float:
+        repeated = settings.model_copy(update={"repeats": repeats, "precision": None})
+        return matrix_run.estimate_s(repeated, selected_cells.visits_on(chosen.topology, repeated), noise.settled_s)
+
+    visits = selected_cells.visits_on(chosen.topology, settings)
+    precision = settings.precision
+    return Plan(
+        lab=chosen.first_line,
+        cells=[label(visit.id, visit.block) for visit in visits],
+        length_s=matrix_run.estimate_s(settings, visits, noise.settled_s),
+        lines=list(matrix_run.plan_lines(settings, visits, noise.settled_s)),
+        repeats=repeats_plan.rows(noise, estimate_s),
+        explanation=repeats_plan.EXPLANATION,
+        noise=str(noise),
+        forecast="" if precision is None else repeats_plan.forecast(precision, settings.repeats, noise),
+    )

@@ -1,0 +1,142 @@
+"""`reduced/techniques.parquet`: one row per technique and block, from its raw records.
+
+Numbers are those of `harness.measures`; a step that processes in batch receives nothing in the window, so its rate
+processed, readers and messages per RECEIVE are those from when its clients have stopped until all messages are
+processed. A row holds the step's settings, so that the scenario file is not needed to read it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness import records
+from harness.experiments.technique_scenario import Scenario, Turn
+from harness.load_model import CLOSED_LOOP
+from harness.measures import COLUMNS_READ, NS_PER_S, Measures, Span
+from harness.observe.observers import INTERVAL_S
+
+NAME = "techniques"
+
+_INTEGER, _FLOAT, _TEXT, _FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+SCHEMA = pa.schema(
+    {
+        "run_id": _TEXT,
+        "lab": _TEXT,
+        "load_model": _TEXT,  # always the closed loop: the scenario has no rate
+        "server_version": _TEXT,
+        "place": _INTEGER,  # in the scenario, from 1
+        "kind": _TEXT,  # ladder | warning | variant
+        "technique": _TEXT,
+        "title": _TEXT,
+        "compared_with": _TEXT,  # the technique that differs in one setting; null for the first
+        "block": _INTEGER,  # 1, 2, ...: the pass over all techniques
+        "initiators": _INTEGER,
+        "threads": _INTEGER,  # per initiator
+        "payload_bytes": _INTEGER,
+        "conversations": _TEXT,  # one (an initiator) | one_per_thread | one_per_message
+        "conversations_in_use": _INTEGER,  # of all initiators; null if each message has its own
+        "dialog_ratio": _INTEGER,
+        "warm_up": _FLAG,
+        "receive_top": _INTEGER,
+        "receive_timeout_ms": _INTEGER,
+        "max_queue_readers": _INTEGER,
+        "measured_s": _FLOAT,
+        "sent_per_s": _FLOAT,  # calls that returned in the window
+        "processed_per_s": _FLOAT,  # messages stored in the window
+        "state": _TEXT,  # of its cell: valid | unsettled | behind | starved | disturbed
+        "latency_us_p50": _FLOAT,  # of those calls; a percentile is null where too few values carry it
+        "latency_us_p95": _FLOAT,
+        "latency_us_p99": _FLOAT,
+        "end_to_end_us_p50": _FLOAT,  # of messages sent in the window, whenever stored
+        "end_to_end_us_p95": _FLOAT,
+        "end_to_end_us_p99": _FLOAT,
+        "readers": _INTEGER,  # most at once in the samples of the window; null without samples, and outside the server
+        "messages_per_receive": _FLOAT,  # of all message types; null if no RECEIVE of the window returned any
+        "sent_messages": _INTEGER,
+    }
+)
+
+
+def write(results: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """Write `reduced/techniques.parquet` and `.csv`, each whole or not at all; return the path of the first."""
+    folder = results / "reduced"
+    folder.mkdir(exist_ok=True)
+    table = pa.Table.from_pylist(list(rows), schema=SCHEMA)
+    return records.write_table(table, folder, NAME)[0]
+
+
+def copy(results: Path, other: Path) -> list[Path]:
+    """Copy the table of a run into the folder of another."""
+    (other / "reduced").mkdir(exist_ok=True)
+    names = [Path("reduced") / f"{NAME}.{ending}" for ending in ("parquet", "csv")]
+    return [Path(shutil.copy(results / name, other / name)) for name in names]
+
+
+def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: str, lab: str) -> dict[str, Any]:
+    """Make the row of a completed turn."""
+    technique, cell, arrangement = turn.technique, turn.cell, turn.technique.arrangement
+    return {
+        "run_id": run_id,
+        "lab": lab,
+        "load_model": CLOSED_LOOP,
+        "server_version": cell.server_version,
+        "place": scenario.techniques.index(technique) + 1,
+        "kind": technique.kind,
+        "technique": technique.key,
+        "title": technique.title,
+        "compared_with": technique.compared_with,
+        "block": turn.block,
+        "initiators": cell.initiators,
+        "threads": cell.threads,
+        "payload_bytes": cell.payload_bytes,
+        "conversations_in_use": cell.initiators * arrangement.used_dialogs(cell.threads) or None,
+        **arrangement.columns,
+        **_measured(turn.folder(results), turn, attempt),
+        **({"readers": None} if arrangement.outside_readers else {}),
+    }
+
+
+def _measured(folder: Path, turn: Turn, attempt: int) -> dict[str, Any]:
+    columns_read = {kind: list(names) for kind, names in COLUMNS_READ.items()}
+
+    def table(kind: str, writer: str = "") -> pa.Table:
+        path = records.raw_path(folder, kind, turn.visit, attempt, writer)
+        return pq.read_table(path, columns=columns_read.get(kind))
+
+    [cell] = table("cells").to_pylist()
+    measures = Measures(cell, in_batch=turn.technique.arrangement.batch)
+    clients = [("calls", f"i{number}") for number in range(1, turn.cell.initiators + 1)]
+    for kind, writer in (*clients, ("deliveries", ""), ("receives", "")):
+        rows = table(kind, writer)
+        measures.add(kind, {name: rows[name].to_numpy() for name in rows.column_names})
+    return {
+        **measures.columns(),
+        "state": cell["state"],
+        "readers": _readers(table("samples"), measures.receiving),
+        "messages_per_receive": round(measures.received / measures.receives, 2) if measures.receives else None,
+        "sent_messages": cell["sent_messages"],
+    }
+
+
+def _readers(samples: pa.Table, receiving: Span) -> int | None:
+    """Return the most readers that the target ran at once, or None without a sample.
+
+    A sample holds the number of readers only while there are any, but it always holds the queue depth. The last sample
+    before it counts too, since it is at most one interval old.
+    """
+    since_ns = receiving.begin_ns - int(INTERVAL_S * NS_PER_S)
+    running: dict[int, float] = {}
+    for sample in samples.to_pylist():
+        at_ns = sample["sampled_at_ns"]
+        if sample["instance"] != "target" or not since_ns <= at_ns < receiving.end_ns:
+            continue
+        if sample["metric"] in ("queue_depth", "activated_tasks"):
+            tasks = sample["value"] if sample["metric"] == "activated_tasks" else 0.0
+            running[at_ns] = max(running.get(at_ns, 0.0), tasks)
+    return int(max(running.values())) if running else None

@@ -1,0 +1,153 @@
+"""Equipment that every cell needs beside its dialogs: Locust, a lab, open and examined, observers and connections."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from harness import doctor
+from harness.lab import interruption, link
+from harness.lab import open as open_lab
+from harness.lab.instances import Lab, connections, in_parallel
+from harness.lab.opening import Topology
+from harness.load.locust_clients import Elsewhere, LocustClients
+from harness.matrix import Cell
+from harness.observe import Observers
+from harness.observe.error_logs import ErrorLogs
+from harness.observe.snapshots import fingerprint
+from harness.reporting import Reporter
+from harness.run import run_folder
+from harness.run.attempt import Clients, Equipment
+from harness.settings import Settings
+
+EMBEDDED_EDITION = "Embedded Service Broker"  # SERVERPROPERTY('Edition') of the servers in this repository
+
+
+class Preflight:
+    """Examines the lab of each version once. What it finds goes into the manifest; an error ends the run."""
+
+    def __init__(self, settings: Settings, cells: Sequence[Cell], results: Path, reporter: Reporter) -> None:
+        self.settings = settings
+        self._cells = cells
+        self.results = results
+        self.reporter = reporter
+        self._examined: set[str] = set()
+        self._noted: set[str] = set()
+
+    def note_once(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self.reporter.note(text)
+
+    def examine(self, lab: Lab) -> None:
+        """Raises the doctor's failure where a finding is an error. Files are enlarged each time that a lab opens."""
+        cells = [cell for cell in self._cells if cell.server_version == lab.version]
+        if lab.version not in self._examined:
+            self._examine_anew(lab, cells)
+        if lab.place != "embedded":  # whose files have no size beforehand
+            wanted = doctor.file_sizes(lab, cells=cells, settings=self.settings, tell=self.note_once)
+            link.enlarge_files(lab, wanted)
+
+    def _examine_anew(self, lab: Lab, cells: Sequence[Cell]) -> None:
+        is_first = not self._examined
+        self._examined.add(lab.version)
+        findings = doctor.examine(lab, cells=cells, settings=self.settings)
+        self._write(lab, findings)
+        for finding in findings:
+            if finding.severity == "warning" or (is_first and finding.check == "licence"):
+                self.reporter.note(str(finding))
+        doctor.raise_errors(findings)
+
+    def _write(self, lab: Lab, findings: Sequence[doctor.Finding]) -> None:
+        with connections(lab.instances) as opened:
+            fingerprints = in_parallel(fingerprint, opened, [one.log_storage for one in lab.instances])
+        current = run_folder.read_manifest(self.results)
+        known = {(row["lab_version"], row["name"]) for row in current["instances"]}
+        for instance, identity, taken in zip(lab.instances, lab.identities, fingerprints, strict=True):
+            if (lab.version, instance.name) not in known:
+                row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
+                row |= {"name": instance.name, "lab_version": lab.version, "encrypt": instance.encrypt}
+                current["instances"].append({**row, "fingerprint": taken})
+        if any(EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
+            current["lab"] = "embedded"  # whatever the servers were called, their numbers are not SQL Server's
+        current.setdefault("placement", {})[lab.version] = lab.placement.record
+        current["findings"][lab.version] = [asdict(finding) for finding in findings]
+        run_folder.write_manifest(self.results, current)
+
+
+def locust_clients(preflight: Preflight) -> LocustClients:
+    """The clients of a run, which all its labs share; raises UsageFailure where the settings cannot be met."""
+    return LocustClients(
+        log_directory=preflight.results / "lab" / "logs",
+        elsewhere=Elsewhere.of(preflight.settings),
+        per_initiator=preflight.settings.workers_per_initiator,
+        tell=preflight.reporter.note,
+    )
+
+
+class LabEquipment:
+    """Opens a version's lab, and closes it. Use it from the main thread."""
+
+    def __init__(self, topology: Topology, preflight: Preflight, clients: Clients) -> None:
+        self.parts: Equipment | None = None
+        self._topology = topology
+        self._preflight = preflight
+        self._clients = clients
+        self._exits = contextlib.ExitStack()
+
+    def open(self, version: str, initiators: int) -> Equipment:
+        """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
+        directory = self._preflight.results / "lab" / version
+        lab = self._exits.enter_context(
+            open_lab(
+                self._topology,
+                version=version,
+                initiators=initiators,
+                directory=directory,
+                driver=self._preflight.settings.driver,
+                watch=interruption.check,
+                tell=self._preflight.reporter.note,
+                is_patient=False,
+            )
+        )
+        preflight = self._preflight
+        self._exits.callback(ErrorLogs(lab.instances, version, preflight.results, preflight.note_once).keep)
+        self._exits.callback(lab.end_pulse)  # first: the others do without an instance that is dead
+        preflight.examine(lab)
+        self.parts = self._connected(lab)
+        return self.parts
+
+    def without_conversations(self) -> Equipment:
+        """Ends every conversation. That disconnects every session in the databases, so connections are new."""
+        assert self.parts is not None
+        lab = self.parts.lab
+        _release(self.parts)
+        link.remove_conversations(lab)
+        self.parts = self._connected(lab)
+        return self.parts
+
+    def close(self) -> None:
+        """Ends the lab; never raises."""
+        parts, self.parts = self.parts, None
+        if parts is not None:
+            _release(parts)
+        exits, self._exits = self._exits, contextlib.ExitStack()
+        with contextlib.suppress(Exception):
+            exits.close()
+
+    def _connected(self, lab: Lab) -> Equipment:
+        return Equipment(
+            lab,
+            self._clients,
+            Observers(lab.instances, tell=self._preflight.note_once, sampled=self._preflight.reporter.sampled),
+            lab.target.connect(),
+            [instance.connect() for instance in lab.initiators],
+        )
+
+
+def _release(parts: Equipment) -> None:
+    parts.observers.close()
+    for connection in (parts.target, *parts.initiators):
+        interruption.close(connection)

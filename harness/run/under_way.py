@@ -1,0 +1,116 @@
+"""A run under way: its folder is this process's alone, and an early end says what was measured and how to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import folder_lock, journal
+from harness.failures import MachineFailure, UsageFailure
+from harness.journal import Entry, Journal
+from harness.lab import interruption
+from harness.records import NotWritable
+from harness.run import run_folder
+from harness.run.engine import Tally, label
+from harness.units import counted
+
+_UNITS = {"rates": "step", "techniques": "run"}  # of the verbs without --resume
+CELLS_SHOWN = 10  # of a run whose folder is gone
+_FULL = {
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "the disk quota is used up: free some space",
+}
+
+
+class InUse(MachineFailure):
+    """Another process writes into the run."""
+
+
+@contextlib.contextmanager
+def locked(results: Path) -> Iterator[None]:
+    """Let no other process write into a run's folder during the block; raises InUse if one does, and NotWritable."""
+    try:
+        lock = folder_lock.take(results)
+    except folder_lock.Held as holder:
+        raise InUse(f"{results} is in use by process {holder}: wait until it ends, or end it") from None
+    except OSError as error:
+        raise NotWritable(f"{results} cannot be written: {error.strerror}") from None
+    with lock:
+        yield
+
+
+@contextlib.contextmanager
+def under_way(results: Path) -> Iterator[Journal]:
+    """Let the block, in the main thread, add cells to a run, and give it the journal."""
+    with locked(results):
+        kept = Journal(results / journal.NAME)
+        with resumable(results, kept), interruption.noted():
+            yield kept
+
+
+@contextlib.contextmanager
+def resumable(results: Path, kept: Journal) -> Iterator[None]:
+    """Add to a KeyboardInterrupt or MachineFailure of the block what was measured and how to go on.
+
+    The OSError of a full disk, or of a folder that has vanished, becomes NotWritable.
+    """
+    manifest = run_folder.read_manifest(results)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(so_far(results, manifest, kept.entries)) from None
+    except (OSError, MachineFailure, UsageFailure) as error:
+        if not kept.path.exists():
+            raise NotWritable(f"{results} is gone, and with it {_lost(manifest, kept.entries)}") from None
+        if isinstance(error, OSError):
+            reason = _FULL.get(error.errno or 0) or error.strerror or error
+            raise NotWritable(f"{results}: {reason}; {so_far(results, manifest, kept.entries)}") from None
+        if isinstance(error, MachineFailure) and kept.completed():
+            error.args = (f"{error}; {so_far(results, manifest, kept.entries)}",)
+        raise
+
+
+def run_and_evaluate(results: Path, run: Callable[[Journal], Tally], evaluate: Callable[[], None]) -> Tally:
+    """Run a sweep and evaluate it. If it is interrupted or fails, evaluate what was completed."""
+    with under_way(results) as kept:
+        try:
+            tally = run(kept)
+        except BaseException:
+            # Report what ended the run, and not that the disk has no room for a table either.
+            with contextlib.suppress(OSError, MachineFailure, UsageFailure):
+                evaluate()
+            raise
+        run_folder.finish(results)
+        evaluate()
+    return tally
+
+
+def so_far(results: Path, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
+    """Say how much of a run is measured, and how to measure the rest."""
+    verb, folder = _verb(manifest), shlex.quote(str(results))
+    how = f"harness {verb} begins anew" if verb in _UNITS else f"go on with: harness {verb} --resume {folder}"
+    return f"measured: {_measured(manifest, entries)}; {how}"
+
+
+def _lost(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
+    last = {label(each.cell, each.block): each.processed_per_s for each in entries if each.outcome == "completed"}
+    shown = [f"{name} {rate:,.0f} processed/s" for name, rate in list(last.items())[:CELLS_SHOWN]]
+    more = [f"and {len(last) - CELLS_SHOWN} more"] if len(last) > CELLS_SHOWN else []
+    return f"what was measured: {': '.join(filter(None, [_measured(manifest, entries), ', '.join([*shown, *more])]))}"
+
+
+def _measured(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
+    done = {(each.cell, each.block) for each in entries if each.outcome == "completed"}
+    return f"{len(done)} of {counted(manifest['cells'], _UNITS.get(_verb(manifest), 'cell'))}"
+
+
+def _verb(manifest: Mapping[str, Any]) -> str:
+    if "scenario" in manifest:
+        return "techniques"
+    if "rates" in manifest:
+        return "rates"
+    return "simulate" if manifest["lab"] == "simulated" else "matrix"

@@ -1,0 +1,152 @@
+"""Pairs of cells that are repeated until the interval of their gain is narrow enough."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.experiments import precision, repeats_plan
+from harness.experiments.precision import Precision
+from harness.inference import interval_of_ratio
+from harness.journal import Journal
+from harness.matrix import Cell, Visit, all_cells, sweep_order
+from harness.records import State
+from harness.reporting import Reporter
+from harness.run.attempt import Measured
+from harness.run.engine import Sweep
+from harness.run.phases import Phases
+from harness.settings import Settings, SettingsError
+
+CELLS = [Cell("2008", 1, ratio, threads, 100) for threads in (1, 5, 10) for ratio in (1, 50, 150)]
+REPEATS = 8
+SETTINGS = Settings(repeats=REPEATS, precision=0.1, ratios=(1, 50, 150))
+
+
+class NoisyTestbed:
+    """Gives each visit a rate of its own chance, a tenth of the cells a state that does not count, and may be killed."""
+
+    def __init__(self, noise: float, *, visits_max: int = 1000) -> None:
+        self.noise = noise
+        self.ran: list[Visit] = []
+        self.visits_max = visits_max
+
+    def make_ready(self, cell: Visit, phases: Phases) -> None:
+        if len(self.ran) == self.visits_max:
+            raise KeyboardInterrupt
+
+    def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
+        self.ran.append(cell)
+        rng = random.Random(f"{cell.id} {cell.block}")
+        rate = 1000 * (2 if cell.cell.dialog_ratio > 1 else 1) * (1 + self.noise * rng.uniform(-1, 1))
+        return Measured(rate, rate, 20, 1, {}, state=State.DISTURBED if rng.random() < 0.1 else State.VALID)
+
+    def tear_down(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def sweep(testbed: NoisyTestbed, folder: Path, settings: Settings = SETTINGS) -> Journal:
+    journal = Journal(folder / "journal.jsonl")
+    visits = sweep_order(CELLS, seed=1, repeats=settings.repeats)
+    Sweep(testbed, journal, Reporter(), folder).run(visits, Precision(settings.precision, visits, journal).is_needed)
+    return journal
+
+
+def log_ratios(journal: Journal, cell: Cell, before: int) -> list[float]:
+    """The same computed by hand: of each block in which both cells are valid."""
+    rates = {(entry.cell, entry.block): entry for entry in journal.entries if entry.block < before}
+    base = Cell(cell.server_version, cell.initiators, 1, cell.threads, cell.payload_bytes)
+    pairs = [(rates.get((cell.id, block)), rates.get((base.id, block))) for block in range(1, before)]
+    return [
+        math.log(one.processed_per_s / other.processed_per_s)
+        for one, other in pairs
+        if one and other and one.state == other.state == State.VALID
+    ]
+
+
+def is_precise(journal: Journal, cell: Cell, before: int) -> bool:
+    logs = log_ratios(journal, cell, before)
+    interval = interval_of_ratio(logs) if logs else None
+    return bool(interval and interval.is_known and (interval.high - interval.low) / interval.ratio < 0.1)
+
+
+@settings(max_examples=15)
+@given(noise=st.floats(0.0, 0.2), stop_after=st.integers(0, 80))
+def test_a_pair_is_repeated_until_all_its_gains_are_precise_also_when_the_sweep_is_killed_and_resumed(
+    noise: float, stop_after: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            sweep(NoisyTestbed(noise, visits_max=stop_after), folder)
+        except KeyboardInterrupt:
+            sweep(NoisyTestbed(noise), folder)
+        journal = Journal(folder / "journal.jsonl")
+    blocks = Counter(Cell.parse(entry.cell).pair for entry in journal.entries)
+    ran = {(entry.cell, entry.block) for entry in journal.entries}
+    for pair in {cell.pair for cell in CELLS}:
+        cells = [cell for cell in CELLS if cell.pair == pair]
+        last = blocks[pair] // len(cells)
+        assert {(cell.id, block) for cell in cells for block in range(1, last + 1)} <= ran
+        gained = [cell for cell in cells if cell.dialog_ratio > 1]
+        assert last == REPEATS or all(is_precise(journal, cell, last + 1) for cell in gained)
+        assert last == 1 or not all(is_precise(journal, cell, last) for cell in gained)
+
+
+def test_a_sweep_without_noise_ends_after_three_valid_blocks_and_one_with_much_says_what_never_got_there(
+    tmp_path: Path,
+) -> None:
+    quiet = sweep(NoisyTestbed(0.0), tmp_path)
+    assert len(quiet.entries) < REPEATS * len(CELLS)
+    assert precision.reached(0.1, quiet.entries) == "6 of 6 gains are known within 10 %."
+    (tmp_path / "noisy").mkdir()
+    noisy = sweep(NoisyTestbed(0.9), tmp_path / "noisy")
+    assert len(noisy.entries) == REPEATS * len(CELLS)
+    words = precision.reached(0.1, noisy.entries)
+    assert words.startswith("0 of 6 gains are known within 10 %. Not there: i1-t")
+    assert len(re.findall(r"i1-t\d+-r(?:50|150)-p100-v2008 \(\d valid blocks, [\d.e+]+ % wide\)", words)) == 6
+
+
+def test_a_pair_of_which_one_gain_is_selected_waits_for_no_other(tmp_path: Path) -> None:
+    """`--cells` may leave out some of the ratios."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    visits = sweep_order([cell for cell in CELLS if cell.dialog_ratio != 50], seed=1, repeats=REPEATS)
+    Sweep(NoisyTestbed(0.0), journal, Reporter(), tmp_path).run(visits, Precision(0.1, visits, journal).is_needed)
+    assert len(journal.entries) < len(visits)
+
+
+def test_gains_without_an_interval_are_named_first(tmp_path: Path) -> None:
+    journal = sweep(NoisyTestbed(0.9), tmp_path, Settings(repeats=2))
+    assert re.search(
+        r"Not there: i1-t\d+-r\d+-p100-v2008 \([12] valid blocks, no interval\)",
+        precision.reached(0.1, journal.entries),
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"repeats": 2}, "fewer than 3 blocks do not have: give the most blocks with --repeats, 3 or more"),
+        ({"repeats": 5, "ratios": (150,)}, "select cells with dialog ratio 1 and with another"),
+        ({"repeats": 5, "ratios": (1,)}, "select cells with dialog ratio 1 and with another"),
+    ],
+)
+def test_a_precision_that_no_gain_can_have_is_refused(more: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        settings = Settings(precision=0.1, **more)
+        precision.require_possible(settings, all_cells(ratios=settings.ratios or (1, 150)))
+
+
+def test_the_plan_says_after_how_many_blocks_a_pair_gets_there() -> None:
+    noise = repeats_plan.Noise(0.05, "measured")
+    # t(0.975, 6) = 2.447: 2 sinh(2.447 × 0.05 / √7) = 0.0926; with six blocks t is 2.571, and the width 0.105.
+    assert "narrower than 10 % takes about 7 blocks" in repeats_plan.forecast(0.1, 10, noise)
+    assert "takes more than 6 blocks, so raise --repeats" in repeats_plan.forecast(0.1, 6, noise)

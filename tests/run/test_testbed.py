@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import settings as settings_module
+from harness import workload_file
+from harness.lab import dialog_pool, queue_readers
+from harness.lab.instances import LabError
+from harness.lab.opening import Topology
+from harness.matrix import Cell, Visit
+from harness.observe import dialog_pages
+from harness.run import testbed
+from harness.run.phases import Phases
+from harness.run.testbed import LabTestbed
+from harness.workload_file import Queue
+from tests.noting import NotingReporter
+from tests.run.fakes import IdleClients
+
+CELL = Cell.parse("i1-t3-r1-p100-v2008")
+BEGINS, ENDS = "i1-v2008 begins", "i1-v2008 ends"
+
+
+def test_missing_pages_without_an_administrator_connection_are_noted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(instance: Any) -> list[dialog_pages.DialogPage]:
+        raise LabError(f"{instance.name} has no dedicated administrator connection")
+
+    monkeypatch.setattr(dialog_pages, "located", refused)
+    reporter = NotingReporter()
+    settings = settings_module.create({"lab": "embedded"}, environment={})
+    bed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], reporter)
+    instances: list[Any] = [SimpleNamespace(name=f"initiator-{number}") for number in (1, 2)]
+    assert bed._spread(instances) == {}
+    assert bed._spread(instances) == {}
+    assert reporter.notes == [
+        "the pages on which dialogs lie are not recorded: initiator-1 has no dedicated administrator connection; "
+        "initiator-2 has no dedicated administrator connection"
+    ]
+
+
+@pytest.mark.parametrize(
+    "retention, expected",
+    [
+        (False, ["open", "build", BEGINS, ENDS]),
+        (True, ["open", "build", BEGINS, *(ENDS, "end all", "build", BEGINS) * 2, ENDS]),
+    ],
+)
+def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_they_retain_their_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retention: bool, expected: list[str]
+) -> None:
+    asked: list[str] = []
+    workload = workload_file.paper().model_copy(update={"queue": Queue(retention=retention)})
+
+    class FakeEquipment:
+        parts: Any = None
+
+        def __init__(self, *_: Any) -> None: ...
+
+        def open(self, version: str, initiators: int) -> Any:
+            asked.append("open")
+            self.parts = SimpleNamespace(lab=SimpleNamespace(workload=workload, initiators=[]), target=None)
+            return self.parts
+
+        def without_conversations(self) -> Any:
+            asked.append("end all")
+            return self.parts
+
+        def close(self) -> None: ...
+
+    class FakeQueueSizes:
+        def __init__(self, *_: Any) -> None: ...
+
+        def group_begins(self, group: str, results: Path) -> None:
+            asked.append(f"{group} begins")
+
+        def group_ends(self, group: str, results: Path) -> None:
+            asked.append(f"{group} ends")
+
+    monkeypatch.setattr(testbed, "LabEquipment", FakeEquipment)
+    monkeypatch.setattr(testbed, "QueueSizes", FakeQueueSizes)
+    monkeypatch.setattr(testbed, "locust_clients", lambda preflight: IdleClients())
+    monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
+    monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
+    settings = settings_module.create({"lab": "embedded"}, environment={})
+    bed = LabTestbed(settings, Topology("containers"), tmp_path, [CELL], NotingReporter())
+    for block in (1, 2, 3):
+        bed.make_ready(Visit(CELL, block), Phases())
+    bed.close()
+    assert asked == expected
