@@ -32,11 +32,11 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from harness import toml_file
+from harness import lab_kinds, toml_file
 from harness.failures import UsageFailure, nearest
 from harness.matrix import (
     CELLS_MAX,
@@ -135,15 +135,9 @@ class Times(_Part):
     measure: Measure | None = None
 
 
-_LABS = ("sqlserver", "embedded", "simulated")
-
-
-class _TimesOfLabs(Times):
-    """The table [times]: for every lab, and for a lab alone."""
-
-    sqlserver: Times = Times()
-    embedded: Times = Times()
-    simulated: Times = Times()
+_BY_LAB: dict[str, Any] = {name: (Times, Times()) for name in lab_kinds.NAMES}
+# The table [times]: for every lab, and for a lab alone.
+_TimesOfLabs: TypeAlias = create_model("_TimesOfLabs", __base__=Times, **_BY_LAB)  # type: ignore[valid-type]
 
 
 class _Document(_Part):
@@ -175,7 +169,7 @@ class Matrix(_Document):
     def settings(self, lab: str) -> dict[str, Any]:
         """The settings that the matrix brings for a lab: defaults where a user gives none."""
         of_all = self.times.model_dump(include={"settle", "measure"})
-        times = of_all | (getattr(self.times, lab).model_dump(exclude_none=True) if lab in _LABS else {})
+        times = of_all | (getattr(self.times, lab).model_dump(exclude_none=True) if lab in lab_kinds.NAMES else {})
         versions = self.axes.versions if isinstance(self.axes.versions, tuple) else ()
         brought = times | {"repeats": self.repeats, "server_versions": versions or None}
         return {name: value for name, value in brought.items() if value is not None}

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from harness.lab_kinds import LabKind
 from harness.safe_text import visible
 
 _REMEMBERED_CELLS = 40
@@ -106,8 +107,8 @@ class Reporter:
         """Asks the user, where one can answer."""
         return True
 
-    def sweep(self, results: Path, cells: Sequence[str], lab: str, *, is_sql_server: bool) -> None:
-        """Says which cells will run, in their order, where their results go, and whose numbers these are."""
+    def sweep(self, results: Path, cells: Sequence[str], kind: LabKind) -> None:
+        """Says which cells will run, in their order, where their results go, and on which kind of lab."""
 
     def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
         """Starts to count cells, or other units, of which `done` need no further run and `every` so many get a line."""

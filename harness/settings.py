@@ -2,9 +2,9 @@
 
 `Settings` are those of a run on servers, `SimulationSettings` those of a run in virtual time. A value comes from the
 first of these that has one: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat), the
-lab's defaults (`TIMES`, `harness.lab.opening`), the default below. A misspelt setting is a one-line error that names
-the nearest valid one. The manifest of a run has all settings; `RESUME_MAY_DIFFER` names those that may change when a
-run is resumed.
+lab's defaults (`harness.lab_kinds`, `harness.lab.opening`), the default below. A misspelt setting is a one-line error
+that names the nearest valid one. The manifest of a run has all settings; `RESUME_MAY_DIFFER` names those that may
+change when a run is resumed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
-from harness import matrix_file, toml_file, workload_file
+from harness import lab_kinds, matrix_file, toml_file, workload_file
 from harness.failures import UsageFailure, nearest
+from harness.lab_kinds import LabKind
 from harness.load_model import RATE_MAX_PER_S, Arrivals, OpenLoop, parse_rate
 from harness.matrix import INITIATORS_MAX
 from harness.matrix_file import Axes, Duration, Initiators, Matrix, Measure, Payloads, Ratios, Repeats, Settle, Threads
@@ -40,13 +41,6 @@ SECRETS = frozenset(
         *(f"HARNESS_PASSWORD_INITIATOR_{number}" for number in range(1, INITIATORS_MAX + 1)),
     }
 )
-LABS = ("sqlserver", "embedded")
-# Measured window, longest settling, longest draining in seconds. On SQL Server a load that needs all sixteen queue
-# readers of the paper has them after 75 s, because one is added every five seconds; they must then stay for ten.
-TIMES: Mapping[str, Mapping[str, float]] = {
-    "sqlserver": {"measure": 30.0, "settle": 90.0, "drain": 120.0},
-    "embedded": {"measure": 1.0, "settle": 2.5, "drain": 60.0},
-}
 # The processors that compute a simulated run do not change its numbers.
 RESUME_MAY_DIFFER = frozenset({"master"})
 
@@ -68,8 +62,14 @@ def parse_percent(text: object) -> float:
 
 
 def _known_lab(name: str) -> str:
-    if name not in LABS:
-        raise ValueError(f"unknown lab {name!r}{nearest(name, LABS)}")
+    if name not in lab_kinds.SERVER_NAMES:
+        raise ValueError(f"unknown lab {name!r}{nearest(name, lab_kinds.SERVER_NAMES)}")
+    return name
+
+
+def _simulated(name: str) -> str:
+    if not lab_kinds.named(name).can.virtual_time:
+        raise ValueError(f"a run in virtual time is on the lab {lab_kinds.SIMULATED.name}, not on {name!r}")
     return name
 
 
@@ -109,9 +109,10 @@ def _without_payloads(workload: Workload, info: ValidationInfo) -> Workload:
     return workload
 
 
-def _of_sqlserver(events: bool, info: ValidationInfo) -> bool:
-    if events and info.data.get("lab") == "embedded":
-        raise ValueError("the embedded server has no Extended Events: leave it out, or measure on SQL Server")
+def _with_extended_events(events: bool, info: ValidationInfo) -> bool:
+    lab = info.data.get("lab", "")
+    if events and not lab_kinds.named(lab).can.has_extended_events:
+        raise ValueError(f"the {lab} server has no Extended Events: leave it out, or measure on SQL Server")
     return events
 
 
@@ -173,6 +174,11 @@ class RunSettings(BaseModel):
         return Axes(**{name: getattr(self, name) for name in Axes.model_fields})
 
     @property
+    def kind(self) -> LabKind:
+        """The kind of lab on which the run is."""
+        return lab_kinds.named(self.lab)
+
+    @property
     def is_whole_paper(self) -> bool:
         """Whether nothing but the paper's whole matrix is selected."""
         return self.matrix.name == matrix_file.PAPER and not self.cells and not self.axes.given()
@@ -186,7 +192,9 @@ class RunSettings(BaseModel):
 class Settings(RunSettings):
     """The settings of a run on servers."""
 
-    lab: Annotated[str, AfterValidator(_known_lab)] = Field("embedded", description="where the instances run")
+    lab: Annotated[str, AfterValidator(_known_lab)] = Field(
+        lab_kinds.EMBEDDED.name, description="where the instances run"
+    )
     lab_file: Annotated[Path, AfterValidator(Path.absolute)] | None = Field(
         None, description="lab.toml, which names servers of SQL Server"
     )
@@ -203,12 +211,16 @@ class Settings(RunSettings):
     workers_per_initiator: Annotated[int, Field(ge=1, le=64)] = Field(
         1, description="processes among which the threads of an initiator are divided"
     )
-    events: Annotated[bool, AfterValidator(_of_sqlserver)] = Field(
+    events: Annotated[bool, AfterValidator(_with_extended_events)] = Field(
         False, description="events of latches and broker are recorded after the window of each cell's first block"
     )
     drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
         60.0, description="longest wait until everything sent has been processed"
     )
+
+    @property
+    def kind(self) -> LabKind:
+        return lab_kinds.SERVERS if self.lab_file else super().kind
 
     @property
     def axes(self) -> Axes:
@@ -221,7 +233,9 @@ class Settings(RunSettings):
 class SimulationSettings(RunSettings):
     """The settings of a run in virtual time; its times are virtual seconds."""
 
-    lab: Literal["simulated"] = Field("simulated", description="a model, in virtual time")
+    lab: Annotated[str, AfterValidator(_simulated)] = Field(
+        lab_kinds.SIMULATED.name, description="a model, in virtual time"
+    )
     server_versions: Annotated[tuple[Literal["2005", "2008"], ...], BeforeValidator(_words)] = Field(
         ("2005", "2008"), description="the version axis of the matrix"
     )
@@ -258,7 +272,7 @@ def create_simulation(
     defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {},
 ) -> SimulationSettings:
     """Settings of a run in virtual time, whatever HARNESS_LAB says about other runs."""
-    return _create(SimulationSettings, {**options, "lab": "simulated"}, None, environment, defaults)
+    return _create(SimulationSettings, {**options, "lab": lab_kinds.SIMULATED.name}, None, environment, defaults)
 
 
 def _create(
@@ -283,7 +297,9 @@ def _create(
     for key, value in options.items():
         if value is not None and value != ():
             if key not in kind.model_fields and key in Settings.model_fields:
-                raise SettingsError(f"--{key.replace('_', '-')} does not go with the simulated lab: leave it out")
+                raise SettingsError(
+                    f"--{key.replace('_', '-')} does not go with the {lab_kinds.SIMULATED.name} lab: leave it out"
+                )
             given[key], names[key] = value, f"--{key.replace('_', '-')}"
     if isinstance(given.get("matrix"), str):
         given["matrix"] = matrix_file.read(given["matrix"])

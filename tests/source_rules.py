@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness import workload_file
+from harness import lab_kinds, workload_file
 
 ROOT = Path(__file__).parent.parent
 SQL = ROOT / "sql"
@@ -56,6 +56,21 @@ def real_time_in_the_embedded_broker() -> Iterator[str]:
                 continue
             for one in found:
                 yield f"{name_of(path)}:{node.lineno}: {one}: take time and entropy from the scheduler"
+
+
+def names_of_labs() -> Iterator[str]:
+    """What a lab can do is asked of its kind: no module names a lab, and only those that open labs compare kinds."""
+    kinds = {name for name, value in vars(lab_kinds).items() if isinstance(value, lab_kinds.LabKind)}
+    for path in MODULES:
+        if path == ROOT / "harness/lab_kinds.py":
+            continue
+        opens_labs = path.is_relative_to(ROOT / "harness/lab")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and node.value in lab_kinds.NAMES:
+                yield f"{name_of(path)}:{node.lineno}: names the lab {node.value}: ask its LabKind (harness.lab_kinds)"
+            elif isinstance(node, ast.Compare) and not opens_labs:
+                for name in kinds.intersection(re.findall(r"\w+", ast.unparse(node))):
+                    yield f"{name_of(path)}:{node.lineno}: compares a lab with {name}: ask what it can (LabKind.can)"
 
 
 def pages_without_their_guard() -> Iterator[str]:
@@ -153,6 +168,7 @@ def split(path: Path) -> tuple[dict[str, str], str]:
 RULES = (
     modules_that_are_too_long,
     real_time_in_the_embedded_broker,
+    names_of_labs,
     pages_without_their_guard,
     text_of_scripts,
     heads_of_scripts,

@@ -8,6 +8,7 @@ import pytest
 
 from harness import lab_file
 from harness.lab.opening import Topology
+from harness.lab_kinds import SERVERS
 from harness.toml_file import TomlError, TomlFile
 
 GOOD = """\
@@ -175,4 +176,4 @@ def test_a_lab_of_five_initiators_runs_cells_of_five():
     more = "".join(f'[[initiator]]\nhost = "sql{number}.example"\nuser = "u"\n' for number in range(11, 15))
     lab = parse(GOOD + more)
     assert [server.role for server in lab.initiators][-1] == f"initiator-{len(lab.initiators)}"
-    assert Topology("servers", lab).initiators_max == len(lab.initiators) >= 5
+    assert Topology(SERVERS, lab).initiators_max == len(lab.initiators) >= 5

@@ -15,7 +15,14 @@ CREATE LOGIN x WITH PASSWORD = N'secret';\t
 SELECT $(Name)
 GO
 """
-BAD_MODULE = "import time\nnow = time.time()\napp = Flask(__name__)\n" + "\n" * source_rules.LINES_MAX
+BAD_MODULE = (
+    """import time
+now = time.time()
+app = Flask(__name__)
+is_embedded = lab == "embedded" or lab.kind is EMBEDDED
+"""
+    + "\n" * source_rules.LINES_MAX
+)
 
 
 @pytest.fixture
@@ -39,6 +46,7 @@ def tree(tmp_path, monkeypatch):
     [
         (source_rules.modules_that_are_too_long, ["more than 500"]),
         (source_rules.real_time_in_the_embedded_broker, ["time: take time"]),
+        (source_rules.names_of_labs, ["compares a lab with EMBEDDED", "names the lab embedded"]),
         (source_rules.pages_without_their_guard, ["without harness.load.page_guard"]),
         (source_rules.text_of_scripts, ["tabs"]),
         (source_rules.heads_of_scripts, ["names the variables"]),

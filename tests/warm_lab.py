@@ -14,6 +14,7 @@ from harness.experiments import technique_testbeds
 from harness.lab import drivers, embedded_instances, scripts
 from harness.lab.instances import Instance, Lab, connections
 from harness.lab.processes import Child
+from harness.lab_kinds import EMBEDDED
 from harness.load.locust_clients import LocustClients
 from harness.run import testbed
 
@@ -75,7 +76,7 @@ def warm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for instance in instances:
             with connections([instance], "master") as (connection,):
                 scripts.run(connection, "container/drop_database.sql", {"Database": instance.database})
-        yield Lab("embedded", version, instances[0], instances[1:], directory)
+        yield Lab(EMBEDDED, version, instances[0], instances[1:], directory)
 
     chosen = drivers.choose()
     folder = tmp_path_factory.mktemp("lab")

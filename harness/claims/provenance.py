@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from harness.lab_kinds import named
+
 
 class Provenance(StrEnum):
     MEASURED = "measured"
@@ -73,7 +75,7 @@ BY_CONSTRUCTION = {
 
 def provenance(claim: str, *, lab: str, hardware: str) -> Provenance:
     """Return where a lab's number for a claim's key comes from; `hardware` is the name of what was modelled."""
-    if lab != "simulated":
+    if not named(lab).is_model:
         return Provenance.MEASURED
     if claim in BY_CONSTRUCTION:
         return Provenance.BY_CONSTRUCTION

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
+from harness import lab_kinds, workload_file
 from harness import settings as settings_module
-from harness import workload_file
 from harness.cli.outcomes import CELLS_FAILED, PATH, Failure
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
     "lab": _option(
         "--lab",
         "NAME",
-        f"Where the instances run: {' or '.join(settings_module.LABS)}. Default: sqlserver where a Docker engine "
+        f"Where the instances run: {' or '.join(lab_kinds.SERVER_NAMES)}. Default: sqlserver where a Docker engine "
         "answers or --lab-file names servers, else embedded.",
     ),
     "lab_file": _option("--lab-file", "FILE", "lab.toml, which describes your own SQL Servers.", type=PATH),

@@ -14,6 +14,7 @@ import click
 import harness
 from harness.cli.conventions import LAB_OPTIONS, settings_options
 from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors
+from harness.lab_kinds import CONTAINERS
 from harness.matrix import INITIATORS_MAX
 from harness.terminal import say
 
@@ -84,7 +85,7 @@ def up(initiators: int | None, server_version: str | None) -> None:
     from harness.lab.opening import Topology
 
     with one_line_errors():
-        lab_has = Topology("containers").initiators_usual
+        lab_has = Topology(CONTAINERS).initiators_usual
         containers.up(server_version or containers.SWEEP_VERSIONS[-1], initiators or lab_has, say)
 
 

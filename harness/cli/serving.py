@@ -17,11 +17,12 @@ import click
 
 from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.embedded.versions import NEWEST, PRODUCTS
+from harness.lab_kinds import EMBEDDED
 from harness.terminal import say
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
-@click.option("--name", default="embedded", show_default=True, help="Name of the instance.")
+@click.option("--name", default=EMBEDDED.name, show_default=True, help="Name of the instance.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=1433, show_default=True, help="Port; 0 takes a free one.")
 @click.option(

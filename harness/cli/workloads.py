@@ -13,6 +13,7 @@ import click
 import harness
 from harness import workload_file
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors
+from harness.lab_kinds import EMBEDDED
 from harness.terminal import say
 
 _TEMPLATE = "fan-in"
@@ -80,7 +81,7 @@ def check(name: str) -> None:
             outcome = harness.run_cell(
                 threads=2,
                 dialog_ratio=1,
-                lab="embedded",
+                lab=EMBEDDED.name,
                 workload=name,
                 measure="200ms",
                 settle="500ms",

@@ -53,7 +53,7 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
         for number, measured in enumerate(zip(sides, opened, clocks, strict=True), 2):
             of_side = f"commits of {measured[0].instance.name}"
             reporter.phase(of_side)
-            found += commits.check(*measured, is_embedded=lab.place == "embedded")
+            found += commits.check(*measured, kind=lab.kind)
             reporter.cell_done(number, of_side, "completed", "")
     for side, clock in zip(sides, clocks, strict=True):
         found += machine.check_clock(side, clock)
@@ -62,8 +62,8 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
         found += instance_settings.check_admin_connection(side)
         found += commits.check_flushing(side)
         if need is not None:
-            found += machine.check_space(side, need, is_embedded=lab.place == "embedded")
-            if lab.place != "embedded":
+            found += machine.check_space(side, need, has_data_files=lab.kind.can.has_data_files)
+            if lab.kind.can.has_data_files:
                 found += machine.check_memory(side, need)
     reporter.phase("a message to the target and back")
     found += _probed(lab, sides, found)

@@ -31,14 +31,13 @@ from harness.doctor.facts import HOST, TRACE_FLAGS, Facts, Finding
 from harness.doctor.machine import ClockDifference
 from harness.lab import placement, scripts
 from harness.lab.scripts import is_refusal
+from harness.lab_kinds import PROBE_COMMITS, LabKind
 from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc
 
 CHECK = "commits"
-COMMITS = 100  # as many as a p99 needs
-COMMITS_EMBEDDED = 10  # where the time says nothing of SQL Server
 
 _NO_FORCED_FLUSH = 3979  # the trace flag: SQL Server leaves flushing to the system
 # writethrough, alternatewritethrough, and whether the trace flag is on: the two that Microsoft advises.
@@ -56,7 +55,7 @@ class CommitTimes:
 
     def __str__(self) -> str:
         number, slow = len(self.calls_us), f"slowest {max(self.calls_us):,.0f} us"
-        if number >= COMMITS:
+        if number >= PROBE_COMMITS:
             slow = f"p99 {statistics.quantiles(self.calls_us, n=100, method='inclusive')[-1]:,.0f} us"
         text = f"a commit of one row takes {statistics.median(self.calls_us):,.0f} us ({slow}, of {number}), "
         text += f"with a round trip of {self.round_trip_us:,.0f} us; "
@@ -66,7 +65,7 @@ class CommitTimes:
 
 
 def measure(
-    side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, commits: int = COMMITS
+    side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, commits: int = PROBE_COMMITS
 ) -> CommitTimes:
     """Commit so many rows in a table of its own, which is removed again; `clock` is of the same connection."""
     database = {"Database": side.instance.database}
@@ -98,19 +97,18 @@ def _writelog(connection: pyodbc.Connection) -> tuple[int, int] | None:
     return int(row["waiting_tasks"] or 0), int(row["wait_time_ms"] or 0)
 
 
-def check(
-    side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, is_embedded: bool
-) -> Iterator[Finding]:
+def check(side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, kind: LabKind) -> Iterator[Finding]:
     """Report what single commits take on an instance."""
     if side.instance.is_existing:
         return
     try:
-        times = measure(side, connection, clock, commits=COMMITS_EMBEDDED if is_embedded else COMMITS)
+        times = measure(side, connection, clock, commits=kind.probe_commits)
     except ScriptError as reason:
         remedy = "give the login db_owner in the lab's databases"
         yield side.warning(CHECK, f"no single commits could be timed: {reason}", remedy)
         return
-    yield side.information(CHECK, f"{'on the embedded broker, not SQL Server, ' if is_embedded else ''}{times}")
+    where = "" if kind.can.is_measurement else "on the embedded broker, not SQL Server, "
+    yield side.information(CHECK, f"{where}{times}")
 
 
 def check_flushing(side: Facts) -> Iterator[Finding]:

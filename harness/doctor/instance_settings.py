@@ -61,7 +61,7 @@ def check_lab(lab: Lab, sides: Sequence[Facts]) -> Iterator[Finding]:
             text = f"{side.name} and the target are both Express or Web, whose Service Broker is a client only"
             remedy = "use Developer, Standard or Enterprise for one of the two"
             yield Finding("error", "lab", "edition", f"{text}: they cannot exchange messages", remedy)
-    if lab.place != "embedded":
+    if lab.kind.can.is_measurement:
         yield Finding("information", "lab", "licence", LICENCE)
 
 

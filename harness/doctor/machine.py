@@ -73,7 +73,7 @@ def _need(cell: Cell, settings: Settings, is_target: bool) -> Need:
     return Need(cell, int(data), int(log))
 
 
-def check_space(side: Facts, need: Need, *, is_embedded: bool) -> Iterator[Finding]:
+def check_space(side: Facts, need: Need, *, has_data_files: bool) -> Iterator[Finding]:
     if not side.knows("files"):
         return
     parts = {kind: [row for row in side.rows("files") if row["file_type"] == kind] for kind in ("ROWS", "LOG")}
@@ -84,9 +84,9 @@ def check_space(side: Facts, need: Need, *, is_embedded: bool) -> Iterator[Findi
         free = _free_inside(side, files, kind)
         room = _room_to_grow(side, files)
         estimates.append(f"{what} {_size(wants[kind])} (free {_known(free)}, on disk {_known(room)})")
-        if room is None or (free is None and not is_embedded):
+        if room is None or (free is None and has_data_files):
             continue
-        total = room if is_embedded else room + (free or 0)
+        total = room + (free or 0) if has_data_files else room
         remedy = f"enlarge the {what} file of {side.instance.database} or its disk, or sweep smaller cells (--cells)"
         if total < wants[kind]:
             text = (
@@ -96,7 +96,7 @@ def check_space(side: Facts, need: Need, *, is_embedded: bool) -> Iterator[Findi
         elif total < BOUND * wants[kind]:
             text = f"{need.cell.id} may need {_size(BOUND * wants[kind])} of {what}, {_size(total)} is free"
             yield side.warning("space", text, remedy)
-        elif not is_embedded and (free or 0) < wants[kind]:
+        elif has_data_files and (free or 0) < wants[kind]:
             text = f"the {what} file has {_size(free or 0)} free and {need.cell.id} may need {_size(wants[kind])}"
             if side.instance.is_existing:
                 remedy = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
@@ -265,7 +265,7 @@ def check_placement(lab: Lab) -> Iterator[Finding]:
         yield Finding("information", "lab", PROCESSORS, str(lab.placement).partition(": ")[2])
     for what, why in lab.placement.shared.items():
         text = f"{why}: {NOT_MEASURED}"
-        if lab.place == "embedded":  # as it is meant to be, and told with every number of it
+        if not lab.kind.can.is_measurement:  # as it is meant to be, and told with every number of it
             yield Finding("information", "lab", what, text)
         else:
             yield Finding("warning", "lab", what, text, _REMEDIES[what])
@@ -285,7 +285,7 @@ def check_governor(lab: Lab) -> Iterator[Finding]:
     if governor in ("", placement.FULL_SPEED):
         return
     text = f"the speed of this machine's processors is governed by {governor}: it follows the load, from cell to cell"
-    if lab.place == "embedded":  # for trying the harness, on any machine
+    if not lab.kind.can.is_measurement:  # for trying the harness, on any machine
         yield Finding("information", "lab", "power", text)
     else:
         remedy = f"sudo cpupower frequency-set --governor {placement.FULL_SPEED}"

@@ -12,7 +12,7 @@ from harness import journal, load_model, units, workload_file
 from harness.experiments import precision
 from harness.experiments.precision import Precision
 from harness.experiments.selected_cells import cell_of, visits_on
-from harness.lab import compose, drivers
+from harness.lab import drivers, opening
 from harness.lab.opening import Selection, select_lab
 from harness.load.locust_clients import Elsewhere
 from harness.matrix import Cell, Visit
@@ -64,8 +64,7 @@ def sweep(
     reporter.sweep(
         results,
         [label(visit.cell.id, visit.block) for visit in visits],
-        selection.topology.whose_numbers,
-        is_sql_server=selection.topology.kind == "sqlserver",
+        selection.topology.kind,
     )
     tally = run_cells(selection, results, visits, reporter)
     if settings.precision is not None:
@@ -130,8 +129,7 @@ def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None =
     drivers.check_manager()
     driver = drivers.choose(settings.driver)
     Elsewhere.of(settings)
-    if settings.lab == "sqlserver" and settings.lab_file is None:
-        compose.check()
+    opening.require_startable(settings.kind)
     return run_folder.open_run(settings, cells=len(cells), driver=driver, resume=resume, **more)
 
 
@@ -147,43 +145,6 @@ def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], repo
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Overhead:
-    """The time that a lab takes to settle, and beside settling and measuring."""
-
-    cell_s: float
-    drain_s: float
-    settled_part: float  # how far a cell gets from the shortest to the longest settling, on average
-    group_s: float
-    dialogs_per_s: float
-    version_s: float
-    is_measured: bool
-
-
-OVERHEAD = {
-    # Measured on two processors; the journal of a sweep has the times of your machine.
-    "embedded": Overhead(
-        cell_s=0.25,
-        drain_s=0.2,
-        settled_part=0.45,
-        group_s=1.5,
-        dialogs_per_s=1800.0,
-        version_s=0.5,
-        is_measured=True,
-    ),
-    # Not measured yet: cautious assumptions.
-    "sqlserver": Overhead(
-        cell_s=1.0,
-        drain_s=2.0,
-        settled_part=1.0,
-        group_s=10.0,
-        dialogs_per_s=1000.0,
-        version_s=60.0,
-        is_measured=False,
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -220,20 +181,20 @@ def settling_s(settings: Settings, settled_s: float | None = None) -> float:
     if settled_s is not None:
         return min(settled_s, settings.settle)
     shortest = shortest_s(settings.settle)
-    return shortest + OVERHEAD[settings.lab].settled_part * (settings.settle - shortest)
+    return shortest + settings.kind.costs.settled_part * (settings.settle - shortest)
 
 
 def estimate_s(settings: Settings, visits: Sequence[Visit], settled_s: float | None = None) -> float:
     """How long the visits take; `settled_s` as for `settling_s`."""
-    overhead = OVERHEAD[settings.lab]
-    each = settings.measure + settling_s(settings, settled_s) + overhead.drain_s + overhead.cell_s
+    costs = settings.kind.costs
+    each = settings.measure + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
     built = groups(visits)
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
     return (
         len(visits) * each
-        + sum(group.dialogs for group in built) / overhead.dialogs_per_s
-        + len(built) * overhead.group_s
-        + len(versions) * overhead.version_s
+        + sum(group.dialogs for group in built) / costs.dialogs_per_s
+        + len(built) * costs.group_s
+        + len(versions) * costs.version_s
     )
 
 
@@ -247,7 +208,7 @@ def plan_lines(settings: Settings, visits: Sequence[Visit], settled_s: float | N
     )
     yield f"groups of cells that share instances and dialogs: {len(built)}"
     yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"
-    basis = "" if OVERHEAD[settings.lab].is_measured else " (overhead beside settling and measuring is assumed)"
+    basis = "" if settings.kind.costs.is_measured else " (overhead beside settling and measuring is assumed)"
     yield (
         f"time: about {duration(estimate_s(settings, visits, settled_s))} on the {settings.lab} lab, if a cell settles "
         f"in {settling_s(settings, settled_s):.2g} s on average{basis}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import load_model
+from harness import lab_kinds, load_model
 from harness import settings as settings_module
 from harness.experiments import rates_table
 from harness.experiments.matrix_run import Outcome, open_results
@@ -21,10 +21,11 @@ from harness.experiments.rate_steps import (
     steps,
 )
 from harness.experiments.selected_cells import cell_of, named_cell
-from harness.experiments.simulated_run import SIMULATED, first_lines, require_known_lab
+from harness.experiments.simulated_run import first_lines, is_of_virtual_time
 from harness.figures import build
 from harness.journal import Journal
 from harness.lab.opening import select_lab
+from harness.lab_kinds import SIMULATED
 from harness.load_model import Arrivals
 from harness.matrix import Cell
 from harness.reporting import Reporter
@@ -34,13 +35,6 @@ from harness.run.testbed import LabTestbed
 from harness.run.under_way import run_and_evaluate
 from harness.settings import RunSettings, SettingsError
 from harness.simulation import parameters
-
-# Long enough for a 99th percentile at a tenth of the rate.
-TIMES: Mapping[str, Mapping[str, float]] = {
-    "sqlserver": settings_module.TIMES["sqlserver"],
-    "embedded": {"measure": 5.0, "settle": 1.0, "drain": 60.0},
-    SIMULATED: {"measure": 5.0, "settle": 0.5},
-}
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ def run(options: Mapping[str, Any], reporter: Reporter, *, cell_id: str, arrival
     If the run is interrupted or fails, table and figure show what was completed. The lab `simulated` takes the options
     of a run in virtual time, any other lab those of a run on servers.
     """
-    prepare = _in_virtual_time if require_known_lab(options) == SIMULATED else _on_servers
+    prepare = _in_virtual_time if is_of_virtual_time(options) else _on_servers
     how = load_model.ARRIVAL_WORDS[arrivals]
     loads = f"{load_model.CLOSED_LOOP}, and open loops at {PERCENTS[0]} to {PERCENTS[-1]} % of its rate, {how}"
     more = {"load_model": loads, "rates": {"percents": list(PERCENTS), "arrivals": arrivals}}
@@ -77,8 +71,10 @@ def run(options: Mapping[str, Any], reporter: Reporter, *, cell_id: str, arrival
 
 def _on_servers(options: Mapping[str, Any], cell_id: str, reporter: Reporter, more: Mapping[str, Any]) -> Prepared:
     if options.get("hardware") is not None:
-        raise SettingsError(f"--hardware has no effect on servers: leave it out, or choose --lab {SIMULATED}")
-    selection = select_lab({name: value for name, value in options.items() if name != "hardware"}, times=TIMES)
+        raise SettingsError(f"--hardware has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
+    selection = select_lab(
+        {name: value for name, value in options.items() if name != "hardware"}, times=lab_kinds.times("rates")
+    )
     reporter.note(selection.first_line)
     topology = selection.topology
     cell = cell_of(cell_id, {}, topology)
@@ -92,7 +88,7 @@ def _on_servers(options: Mapping[str, Any], cell_id: str, reporter: Reporter, mo
 
 
 def _in_virtual_time(options: Mapping[str, Any], cell_id: str, reporter: Reporter, more: Mapping[str, Any]) -> Prepared:
-    settings = settings_module.create_simulation(options, defaults=lambda given: TIMES[SIMULATED])
+    settings = settings_module.create_simulation(options, defaults=lambda given: SIMULATED.times["rates"])
     hardware = parameters.read(settings.hardware)
     cell = named_cell(cell_id, settings.server_versions)
     settings = _of_cell(settings, cell)

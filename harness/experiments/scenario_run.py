@@ -11,7 +11,7 @@ from harness import journal
 from harness import settings as settings_module
 from harness.experiments import techniques_table
 from harness.experiments.matrix_run import Outcome, open_results
-from harness.experiments.simulated_run import SIMULATED, first_lines, require_known_lab
+from harness.experiments.simulated_run import first_lines, is_of_virtual_time
 from harness.experiments.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.experiments.technique_testbeds import ServerTestbed, SimulatedTestbed
 from harness.failures import UsageFailure
@@ -19,6 +19,7 @@ from harness.figures import build
 from harness.journal import Journal
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
+from harness.lab_kinds import SIMULATED
 from harness.reporting import Reporter
 from harness.run import run_folder
 from harness.run.engine import Sweep, Tally, Testbed
@@ -61,7 +62,7 @@ def run(
     """
     scenario = read(scenario_file)
     require_alike = _alike(add_to)
-    prepare = _in_virtual_time if require_known_lab(options) == SIMULATED else _on_servers
+    prepare = _in_virtual_time if is_of_virtual_time(options) else _on_servers
     prepared = prepare(options, scenario, reporter, require_alike)
     results, to_run = prepared.results, prepared.turns
     runs = f"{counted(len(to_run), 'run')} of {counted(len(scenario.techniques), 'technique')}"
@@ -111,7 +112,7 @@ def _on_servers(
         raise SettingsError("--workload has no effect on techniques: a --scenario names the workload of its steps")
     for name in ("seed", "hardware"):
         if options.get(name) is not None:
-            raise SettingsError(f"--{name} has no effect on servers: leave it out, or choose --lab {SIMULATED}")
+            raise SettingsError(f"--{name} has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
     times = {lab: own.model_dump() for lab, own in scenario.times.items()}
     selection = select_lab({**options, "workload": scenario.workload.given_as}, times=times)
     reporter.note(selection.first_line)
@@ -138,9 +139,11 @@ def _in_virtual_time(
 ) -> Prepared:
     for technique in scenario.techniques:
         _require_modelled(technique)
-    times = scenario.times.get(SIMULATED)
+    times = scenario.times.get(SIMULATED.name)
     if times is None:
-        raise ScenarioError(f"the scenario has no times for the lab {SIMULATED}: add a section [times.{SIMULATED}]")
+        raise ScenarioError(
+            f"the scenario has no times for the lab {SIMULATED.name}: add a section [times.{SIMULATED.name}]"
+        )
     defaults = {"settle": times.settle, "measure": times.measure}
     others = {name: value for name, value in options.items() if name != "drain"}
     settings = settings_module.create_simulation(others, defaults=lambda given: defaults)
@@ -149,7 +152,7 @@ def _in_virtual_time(
     drain_s = settings_module.create(drain, environment={}, defaults=lambda given: {"drain": times.drain}).drain
     hardware = parameters.read(settings.hardware)
     model = hardware.as_manifest()
-    require_alike({"lab": SIMULATED, "model": model})
+    require_alike({"lab": settings.lab, "model": model})
     for line in first_lines(settings):
         reporter.note(line)
     to_run = turns(scenario, version=settings.server_versions[-1], repeats=settings.repeats)
@@ -181,7 +184,7 @@ def _require_modelled(technique: Technique) -> None:
         text = "messages have neither text nor sizes of their own"
     else:
         return
-    raise ScenarioError(f"{technique.key}: on the lab {SIMULATED} {text}: choose another --lab")
+    raise ScenarioError(f"{technique.key}: on the lab {SIMULATED.name} {text}: choose another --lab")
 
 
 def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:

@@ -43,7 +43,7 @@ def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
         raise UnknownName(str(error)) from None
     if (version := values["server_version"]) not in topology.versions:
         raise UnknownName(
-            f"the {topology.kind} lab has no server version {version!r}{nearest(version, topology.versions)}"
+            f"the {topology.kind.name} lab has no server version {version!r}{nearest(version, topology.versions)}"
         )
     return Cell(**values)
 
@@ -98,6 +98,8 @@ def chosen_visits(
 
 def visits_on(topology: Topology, settings: Settings) -> list[Visit]:
     """The selected cells that this lab can run, in the order of the run."""
-    visits = chosen_visits(settings, initiators_max=topology.initiators_max, interleaved=topology.holds_all_versions)
+    visits = chosen_visits(
+        settings, initiators_max=topology.initiators_max, interleaved=topology.kind.can.holds_all_versions
+    )
     topology.workload.require_payload(min(visit.cell.payload_bytes for visit in visits))
     return visits

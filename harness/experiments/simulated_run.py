@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import load_model
+from harness import lab_kinds, load_model
 from harness import settings as settings_module
 from harness.experiments import precision
 from harness.experiments.matrix_run import Outcome, counted
@@ -28,16 +28,13 @@ from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 
-SIMULATED = "simulated"
-LABS = (*settings_module.LABS, SIMULATED)
 
-
-def require_known_lab(options: Mapping[str, Any]) -> str | None:
-    """Return the lab that the options name, which may be `simulated`; raises SettingsError for an unknown one."""
+def is_of_virtual_time(options: Mapping[str, Any]) -> bool:
+    """Return whether the options name a lab of virtual time; raises SettingsError for an unknown lab."""
     lab: str | None = options.get("lab")
-    if lab is not None and lab not in LABS:
-        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, LABS)}")
-    return lab
+    if lab is not None and lab not in lab_kinds.NAMES:
+        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, lab_kinds.NAMES)}")
+    return lab is not None and lab_kinds.named(lab).can.virtual_time
 
 
 def simulate(
@@ -75,7 +72,7 @@ def simulate(
 def first_lines(settings: SimulationSettings) -> list[str]:
     """Lines to print first: that the numbers are a model's, and what decides them."""
     return [
-        f"lab: simulated - a model of the hardware {settings.hardware!r} in virtual time; "
+        f"lab: {settings.lab} - a model of the hardware {settings.hardware!r} in virtual time; "
         "its numbers are not SQL Server's and measure nothing",
         f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time",
     ]
@@ -93,7 +90,7 @@ def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSett
 def _of_matrix(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings that the chosen matrix brings."""
     matrix = given.get("matrix")
-    return matrix.settings(SIMULATED) if matrix else {}
+    return matrix.settings(lab_kinds.SIMULATED.name) if matrix else {}
 
 
 def _passes(turns: Sequence[Turn], settings: SimulationSettings) -> list[list[Turn]]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness import claims, manifest_file, units
+from harness import claims, lab_kinds, manifest_file, units
 from harness.claims.judgement import Tables, of_the_paper
+from harness.lab_kinds import LabKind
 from harness.message_bodies import Body
 from harness.records import ResultsError, State
 from harness.reporting import Reporter, duration
@@ -38,27 +39,7 @@ LATEST_COLUMNS = {
     "waits": {"block"},
 }
 
-LAB_WORDS = {
-    "embedded": (
-        "embedded lab: this harness's own Service Broker, clients and instances on one machine. "
-        "Not SQL Server: it says nothing about SQL Server's speed"
-    ),
-    "simulated": "simulated lab: a model, this harness's own Service Broker in virtual time on modelled hardware. "
-    "Not SQL Server, and not a measurement",
-    "sqlserver": "sqlserver lab: SQL Server itself, measured by this harness",
-}
 SHARED_WORDS = {"processors": "processors", "disk": "a disk"}
-VERSION_WORDS = {"embedded": "imitated versions", "simulated": "modelled versions"}
-# The line above the title of every figure.
-ORIGIN_WORDS = {
-    "embedded": "Embedded lab, not SQL Server (it imitates {versions})",
-    "simulated": "A model, not SQL Server (simulated lab; it models {versions})",
-    "sqlserver": "SQL Server {versions}",
-}
-
-# Labs on which the 150 trick can gain nothing, whatever a run says.
-CANNOT_GAIN = {"embedded": "The embedded lab has no page latches, so the 150 trick cannot pay on it."}
-
 COUNTED = (
     "Messages were counted, not matched one by one: those that were sent and waited in no queue were processed. That a "
     "single message was lost or came twice would not be seen; end-to-end latency, messages a RECEIVE and order are not "
@@ -85,6 +66,11 @@ class Run(Tables):
     @property
     def lab(self) -> str:
         return str(self.manifest.get("lab", "unknown"))
+
+    @property
+    def kind(self) -> LabKind:
+        """The kind of its lab."""
+        return lab_kinds.named(self.lab)
 
     @property
     def load_model(self) -> str:
@@ -129,12 +115,12 @@ class Run(Tables):
     @property
     def is_model(self) -> bool:
         """Whether the numbers were computed in virtual time, not measured."""
-        return self.lab == "simulated"
+        return self.kind.is_model
 
     @property
     def cannot_gain(self) -> str:
         """Why the 150 trick can gain nothing on the run's lab, in a sentence; empty where it can."""
-        return CANNOT_GAIN.get(self.lab, "")
+        return self.kind.words.cannot_gain
 
     @property
     def hardware(self) -> str:
@@ -254,7 +240,7 @@ def listed(words: Sequence[str]) -> str:
 
 def origin(lab: str, load: str, versions: Sequence[str]) -> str:
     """Say whose numbers are shown, under which load: `SQL Server 2022 and 2025 · closed loop`."""
-    whose = ORIGIN_WORDS.get(lab, f"{lab[:1].upper()}{lab[1:]} lab, versions {{versions}}")
+    whose = lab_kinds.named(lab).words.origin
     return f"{whose.format(versions=listed(versions))} · {load}"
 
 
@@ -263,7 +249,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     manifest, machine = run.manifest, run.manifest.get("machine") or {}
     commit = str(manifest.get("git_commit") or "")
     tree = "" if not commit else f" ({commit[:7]}{', changed' if commit.endswith('-dirty') else ''})"
-    words = VERSION_WORDS.get(run.lab, "versions")
+    words = run.kind.words.versions
     versions = f"{words if len(run.versions) > 1 else words.removesuffix('s')} {listed(run.versions)}"
     identity = (
         f"run {run.run_id}",
@@ -278,11 +264,11 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
         computer.insert(1, units.counted(int(machine["processors"]), "processor"))
     if machine.get("memory_mib"):
         computer.insert(2, f"{machine['memory_mib'] / 1024:.0f} GiB")
-    if run.lab == "sqlserver" and computer:
+    if run.kind.can.is_measurement and computer:
         computer[0] = f"clients on {computer[0]}"
     if run.is_model:
         computer[:1] = [f"modelled hardware: {run.hardware or '?'}", *(f"computed on {name}" for name in computer[:1])]
-    lab = "; ".join([LAB_WORDS.get(run.lab, f"{run.lab} lab"), *(_builds(manifest) if run.lab == "sqlserver" else [])])
+    lab = "; ".join([run.kind.words.footer, *(_builds(manifest) if run.kind.can.is_measurement else [])])
     return [
         lab[:1].upper() + lab[1:],
         " · ".join(identity),
@@ -305,7 +291,7 @@ def clocks(manifest: Mapping[str, Any]) -> str:
 
     Empty where both are one clock, or where it was not measured.
     """
-    if manifest.get("lab") != "sqlserver":
+    if not lab_kinds.named(str(manifest.get("lab"))).can.is_measurement:
         return ""
     measured = {
         finding["text"]

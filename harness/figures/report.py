@@ -29,7 +29,7 @@ from harness.figures.headlines import (
     peak_columns,
     version_sentences,
 )
-from harness.figures.reduced_run import COUNTED, LAB_WORDS, Missing, Run, clocks, footer, listed, origin
+from harness.figures.reduced_run import COUNTED, Missing, Run, clocks, footer, listed, origin
 from harness.records import REPORT, NotWritable, written_whole
 from harness.safe_text import visible_lines
 from harness.whitepaper import (
@@ -59,8 +59,8 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         origin=origin(run.lab, run.load, run.versions),
         run_id=run.run_id,
         lab=run.lab,
-        warning=LAB_WORDS.get(run.lab, f"{run.lab} lab"),
-        licence=LICENCE if run.lab == "sqlserver" else "",
+        warning=run.kind.words.footer,
+        licence=LICENCE if run.kind.can.is_measurement else "",
         warnings=_warnings(run),
         workload="" if run.workload == PAPER else " ".join(filter(None, (f"Workload {run.workload}.", run.about))),
         has_trick=TRICK_DIALOG_RATIO in set(run.cells.dialog_ratio),

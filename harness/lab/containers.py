@@ -35,6 +35,7 @@ from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, 
 from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Machine, Placement
 from harness.lab.processes import Child
+from harness.lab_kinds import CONTAINERS
 from harness.matrix import INITIATORS_MAX
 from harness.script_text import ScriptError
 from harness.units import counted
@@ -80,7 +81,7 @@ def running(
     try:
         instances = _bring_up(room, version, driver, watch=watch, tell=tell)
         _prepare(instances, services, watch, tell)
-        lab = Lab("containers", version, instances[0], instances[1:], directory)
+        lab = Lab(CONTAINERS, version, instances[0], instances[1:], directory)
         there = compose.containers()
         # Containers that are restarted may get other addresses, so they are asked for afterwards.
         found = compose.inspected([there[service] for service in services])

@@ -26,6 +26,7 @@ from harness.lab import placement
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login
 from harness.lab.processes import Child, ChildError, stop_all
+from harness.lab_kinds import EMBEDDED
 from harness.matrix import PAPER_VERSIONS
 
 HOST = "127.0.0.1"
@@ -79,7 +80,7 @@ def _start(version: str, ports: Sequence[int], directory: Path, driver: Driver) 
     except BaseException:
         stop_all(children)
         raise
-    return Lab("embedded", version, instances[0], instances[1:], directory, placement=placement.of_embedded())
+    return Lab(EMBEDDED, version, instances[0], instances[1:], directory, placement=placement.of_embedded())
 
 
 def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from harness import workload_file
 from harness.failures import MachineFailure
@@ -19,6 +19,7 @@ from harness.lab.error_remedies import error_text
 from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Placement
 from harness.lab.processes import Process, stop_all
+from harness.lab_kinds import LabKind
 from harness.matrix import INITIATORS_MAX
 from harness.script_text import ScriptError
 from harness.workload_file import Names, Workload
@@ -244,7 +245,7 @@ class ReconnectingConnection:
 class Lab:
     """Linked instances, ready for dialogs. Everything else is T-SQL."""
 
-    place: Literal["embedded", "containers", "servers", "simulated"]
+    kind: LabKind
     version: str
     target: Instance
     initiators: list[Instance]

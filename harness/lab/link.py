@@ -229,7 +229,7 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
     if instance is not lab.target and "PROCEDURE" in instance.kept:
         called = {"ClientProcedure": workload.client.procedure}
         scripts.run(connection, "initiator/grant_client.sql", variables | called)
-    if lab.place != "simulated":  # whose times no question may change, and whose workload has no such options
+    if not lab.kind.can.virtual_time:  # whose times no question may change, and whose workload has no such options
         for path in _OPTIONS:
             run(path)
         if instance is lab.target and not instance.is_existing:
@@ -272,7 +272,7 @@ def enlarge_files(lab: Lab, wanted: Mapping[str, FileSizes]) -> None:
 def _check_client(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> None:
     """Raise WorkloadError unless the clients' procedure exists and takes what they pass."""
     workload, client = lab.workload, lab.workload.client
-    if lab.place == "simulated" and client.parameters[1:] == ("body",):
+    if lab.kind.can.virtual_time and client.parameters[1:] == ("body",):
         return  # as in the paper, whose times no question may change
     scripts.execute(connection, f"USE [{instance.database}];")
     takes = client_procedure.declared(connection, client.procedure)

@@ -16,68 +16,42 @@ from shlex import join, quote
 from typing import Any, Literal
 
 from harness import lab_file as lab_files
+from harness import lab_kinds, workload_file
 from harness import settings as settings_module
-from harness import workload_file
 from harness.failures import MachineFailure, nearest
 from harness.lab import compose, containers, drivers, embedded_instances, link, placement, user_servers
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, Security
 from harness.lab.pulse import Pulse
 from harness.lab_file import LabFile
+from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
 from harness.matrix import INITIATORS, INITIATORS_MAX
-from harness.settings import TIMES, Settings, SettingsError
+from harness.settings import Settings, SettingsError
 from harness.workload_file import Workload
-
-_NATURE = {
-    "embedded": "this repository's small servers on this machine; their numbers are not SQL Server's",
-    "containers": "SQL Server in containers on this machine",
-    "servers": "SQL Server on your own servers",
-}
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Which instances a lab has (embedded, containers or a lab file's servers), how their links are secured, and what
-    is installed on them."""
+    """Which instances a lab has, how their links are secured, and what is installed on them."""
 
-    place: Literal["embedded", "containers", "servers"] = "embedded"
+    kind: LabKind = EMBEDDED
     lab_file: LabFile | None = None
     security: Security = field(default_factory=Security)
     workload: Workload = field(default_factory=workload_file.paper)
-
-    @property
-    def kind(self) -> str:
-        """The lab's name in results."""
-        return "embedded" if self.place == "embedded" else "sqlserver"
-
-    @property
-    def nature(self) -> str:
-        """What its instances are, in a sentence."""
-        return _NATURE[self.place]
-
-    @property
-    def whose_numbers(self) -> str:
-        """What a page says of the numbers it shows."""
-        return self.nature if self.kind == "sqlserver" else f"Embedded lab, not SQL Server: {self.nature}"
 
     @property
     def versions(self) -> tuple[str, ...]:
         """The versions of SQL Server that this topology offers, the oldest first."""
         if self.lab_file is not None:
             return (self.lab_file.version,)
-        return embedded_instances.VERSIONS if self.place == "embedded" else containers.VERSIONS
+        return embedded_instances.VERSIONS if self.kind is EMBEDDED else containers.VERSIONS
 
     @property
     def sweep_versions(self) -> tuple[str, ...]:
         """The version axis of a sweep."""
         if self.lab_file is not None:
             return self.versions
-        return embedded_instances.SWEEP_VERSIONS if self.place == "embedded" else containers.SWEEP_VERSIONS
-
-    @property
-    def holds_all_versions(self) -> bool:
-        """Whether instances of several versions can be open at a time. Containers have fixed ports."""
-        return self.place == "embedded"
+        return embedded_instances.SWEEP_VERSIONS if self.kind is EMBEDDED else containers.SWEEP_VERSIONS
 
     @property
     def initiators_max(self) -> int:
@@ -94,7 +68,7 @@ class Topology:
         """How many the lab names, if it does."""
         if self.lab_file is not None:
             return len(self.lab_file.initiators)
-        return compose.initiators() if self.place == "containers" else None
+        return compose.initiators() if self.kind is CONTAINERS else None
 
 
 @dataclass(frozen=True)
@@ -108,7 +82,7 @@ class Selection:
     @property
     def first_line(self) -> str:
         """The line with which every command that uses a lab begins."""
-        return f"lab: {self.topology.kind} ({self.why}) - {self.topology.nature}"
+        return f"lab: {self.topology.kind.name} ({self.why}) - {self.topology.kind.words.nature}"
 
 
 def select_lab(
@@ -116,13 +90,13 @@ def select_lab(
     *,
     settings_file: Path | None = None,
     stored: Mapping[str, Any] | None = None,
-    times: Mapping[str, Mapping[str, float]] = TIMES,
+    times: Mapping[str, Mapping[str, float]] | None = None,
     engine_answers: Callable[[], bool] = compose.engine_answers,
 ) -> Selection:
     """Select settings and lab from options, environment and settings file.
 
-    `stored` are the settings of a run that is resumed, `times` the default durations by lab. Raises SettingsError or
-    UsageFailure if options contradict each other.
+    `stored` are the settings of a run that is resumed, `times` the default durations by the lab's name: those of a
+    matrix unless given. Raises SettingsError or UsageFailure if options contradict each other.
     """
     why = ""
 
@@ -130,12 +104,13 @@ def select_lab(
         nonlocal why
         lab, why = _lab(given if stored is None else {**stored, **given}, engine_answers)
         matrix = given.get("matrix")
-        own = {"lab": lab, **times.get(lab, {}), "server_versions": (), **(matrix.settings(lab) if matrix else {})}
-        return {**own, **(stored or {})}
+        of_lab = (times or lab_kinds.times("matrix")).get(lab, {})
+        of_matrix = matrix.settings(lab) if matrix else {}
+        return {"lab": lab, **of_lab, "server_versions": (), **of_matrix, **(stored or {})}
 
     settings = settings_module.create(options, file=settings_file, defaults=defaults)
     topology = Topology(
-        "embedded" if settings.lab == "embedded" else "servers" if settings.lab_file else "containers",
+        settings.kind,
         lab_files.read(settings.lab_file) if settings.lab_file else None,
         Security(settings.dialog_security, settings.endpoint_encryption),
         settings.workload,
@@ -152,15 +127,21 @@ def select_lab(
 def _lab(given: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[str, str]:
     """Return the lab's name and the reason for it."""
     named, file = given.get("lab"), given.get("lab_file")
-    if named == "embedded" and file:
-        raise SettingsError(f"--lab embedded cannot use the servers of {file}: leave out one of the two options")
+    if named == EMBEDDED.name and file:
+        raise SettingsError(f"--lab {named} cannot use the servers of {file}: leave out one of the two options")
     if named and not file:
         return str(named), "as selected"
     if file:
-        return "sqlserver", f"the servers of {file}"
+        return SERVERS.name, f"the servers of {file}"
     if engine_answers():
-        return "sqlserver", "the default where a Docker engine answers"
-    return "embedded", "the default where no Docker engine answers and no lab.toml is given"
+        return CONTAINERS.name, "the default where a Docker engine answers"
+    return EMBEDDED.name, "the default where no Docker engine answers and no lab.toml is given"
+
+
+def require_startable(kind: LabKind) -> None:
+    """Raise MachineFailure if this machine lacks what such a lab needs, before anything is started."""
+    if kind is CONTAINERS:
+        compose.check()
 
 
 @contextlib.contextmanager
@@ -184,7 +165,7 @@ def open(
     ScriptError.
     """
     if version not in topology.versions:
-        raise LabError(f"the {topology.kind} lab has no version {version!r}{nearest(version, topology.versions)}")
+        raise LabError(f"the {topology.kind.name} lab has no version {version!r}{nearest(version, topology.versions)}")
     drivers.check_manager()
     with contextlib.ExitStack() as stack:
         if directory is None:
@@ -192,7 +173,7 @@ def open(
         chosen = drivers.choose(driver)
         if topology.lab_file is not None:
             lab = user_servers.lab_of(topology.lab_file, initiators=initiators, directory=directory, driver=chosen)
-        elif topology.place == "containers":
+        elif topology.kind is CONTAINERS:
             lab = stack.enter_context(
                 containers.running(
                     version=version, initiators=initiators, directory=directory, driver=chosen, watch=watch, tell=tell
@@ -212,17 +193,17 @@ def open(
             link.link(lab)
         except BaseException as error:
             lab.end_pulse()
-            if lab.place == "servers":
+            if lab.kind is SERVERS:
                 user_servers.abandon(lab, tell)
             if isinstance(error, MachineFailure):
                 lab.check()  # a dead instance is the reason for whatever failed with it
             raise
         stack.callback(user_servers.close, lab)
         stack.callback(lab.end_pulse)
-        if lab.place == "servers":
+        if lab.kind is SERVERS:
             rows = zip(lab.instances, lab.identities, strict=True)
             lab.placement = placement.of_servers((one.name, one.host, str(row["server_name"])) for one, row in rows)
-        if lab.place != "embedded":  # there all share all
+        if lab.kind is not EMBEDDED:  # there all share all
             tell(str(lab.placement))
         stack.enter_context(placement.pinned(lab.placement.clients))
         yield lab
@@ -231,7 +212,7 @@ def open(
 def how_to_connect(lab: Lab) -> Iterator[str]:
     """Yield how to connect to each instance. An embedded lab's password is written to a file of this user's."""
     secret = None
-    if lab.place == "embedded":
+    if lab.kind is EMBEDDED:
         assert lab.target.login is not None
         secret = lab.directory / "password"
         secret.unlink(missing_ok=True)  # one that is there already could have another mode
@@ -239,7 +220,7 @@ def how_to_connect(lab: Lab) -> Iterator[str]:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(lab.target.login.password)
         yield f"login: sa; password, valid while the lab is open: cat {quote(str(secret))}"
-    elif lab.place == "containers":
+    elif lab.kind is CONTAINERS:
         yield f"login: sa; its password is in {compose.place()}"
     for instance in lab.instances:
         words = ["-C"] if instance.trust_server_certificate else []

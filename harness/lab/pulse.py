@@ -82,6 +82,6 @@ class Pulse:
             self._tell(f"{place} answers again, after {before_s} s")
         elif after_s == DEAD_AFTER_S and not self._is_patient:
             instance.silence = f"{place} has not answered for {after_s} s"
-            if self._lab.place == "embedded" and instance.process is not None:
+            if self._lab.kind.can.instances_are_children and instance.process is not None:
                 instance.silence += ": its process was killed"
                 instance.process.stop(grace_s=0)

@@ -25,6 +25,7 @@ from harness.lab.existing_database import Thing
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.ledger import Holdings, place
 from harness.lab_file import MAJORS, LabFile, Server
+from harness.lab_kinds import SERVERS
 
 if TYPE_CHECKING:
     import pyodbc
@@ -50,7 +51,7 @@ def lab_of(lab_file: LabFile, *, initiators: int, directory: Path, driver: Drive
             "add an [[initiator]] for each, or use fewer"
         )
     target, *others = (instance_of(server, driver) for server in (lab_file.target, *lab_file.initiators[:initiators]))
-    return Lab("servers", lab_file.version, target, others, directory, prefix=lab_file.prefix)
+    return Lab(SERVERS, lab_file.version, target, others, directory, prefix=lab_file.prefix)
 
 
 def prepare(lab_file: LabFile, lab: Lab, tell: Tell) -> None:

@@ -127,7 +127,7 @@ class Alone:
             )
         )
         self._initiators_max = len(lab.initiators)
-        self._environment.host = f"{selection.topology.kind} lab"
+        self._environment.host = f"{selection.topology.kind.name} lab"
         if web_ui is not None:
             web_ui.app.before_request(self._refuse_form)
             self._show_looks(lab, selection.topology)
@@ -138,7 +138,7 @@ class Alone:
         policies = self._environment.web_ui.app.jinja_env.policies
         policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         self._looks_page = page = add_to_locust(self._environment.web_ui)
-        page.show_lab(topology.whose_numbers, is_sql_server=topology.kind == "sqlserver")
+        page.show_lab(topology.kind, topology.kind.whose_numbers)
         loop = gevent.get_hub().loop
 
         def send(looked: Looked) -> None:

@@ -58,7 +58,7 @@ class WebPage:
     lab: str  # what the page says it loads
     initiators_max: int
     banner: str = ""  # whose numbers these are, in a sentence
-    is_sql_server: bool = False
+    kind: str = ""  # the name of the kind of lab
     rate: str = ""  # default of the form's field; empty: the closed loop
     payload_bytes: int = 100  # the same
     payloads: Sequence[int] = ()  # which the page suggests
@@ -348,7 +348,7 @@ class LocustClients:
         options = ["--master-bind-host", at.host if at else LOOPBACK, "--master-bind-port", str(at.port if at else 0)]
         if web is not None:
             options += ["--web-page", str(web.port), "--lab", web.lab, "--initiators-max", str(web.initiators_max)]
-            options += ["--banner", web.banner, *(["--is-sql-server"] if web.is_sql_server else [])]
+            options += ["--banner", web.banner, "--kind", web.kind]
             options += [
                 "--load-model",
                 OPEN_LOOP if web.rate else CLOSED_LOOP,

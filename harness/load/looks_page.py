@@ -22,6 +22,7 @@ from typing import Any
 from flask import Flask, Response, jsonify, request
 from flask.json.provider import DefaultJSONProvider
 
+from harness.lab_kinds import LabKind
 from harness.load.messages import Looked
 from harness.safe_text import visible_lines, visible_values
 
@@ -140,7 +141,8 @@ class LooksPage:
         self, app: Flask, after_login: Callable[[Any], Any] = lambda view: view, *, of_sweep: bool = False
     ) -> None:
         self._of_sweep = of_sweep
-        self._lab, self._is_sql_server = "", False
+        self._kind: LabKind | None = None
+        self._lab = ""
         self._looks: deque[tuple[int, Looked]] = deque(maxlen=LOOKS_MAX)
         self._numbers = itertools.count()
         self._runs: list[tuple[float, str]] = []  # when each has begun, and its name
@@ -151,9 +153,9 @@ class LooksPage:
         for tab in TABS:
             app.add_url_rule(f"/looks/{tab.key}.csv", f"looks-{tab.key}", after_login(partial(self._download, tab)))
 
-    def show_lab(self, lab: str, *, is_sql_server: bool) -> None:
+    def show_lab(self, kind: LabKind, whose_numbers: str) -> None:
         """Say from now on whose numbers these are."""
-        self._lab, self._is_sql_server = lab, is_sql_server
+        self._kind, self._lab = kind, whose_numbers
 
     def add(self, looked: Looked) -> None:
         self._looks.append((next(self._numbers), looked))
@@ -172,9 +174,13 @@ class LooksPage:
         after = request.args.get("after", -1, int)
         looks = [{"number": number, **asdict(looked)} for number, looked in self._looks if number > after]
         tabs = [asdict(tab) | ({"note": tab.note_of_sweep} if self._of_sweep else {}) for tab in TABS]
-        if not self._is_sql_server:
+        if self._kind and not self._kind.can.has_page_latches:
             tabs[-1] |= {"charts": (), "note": NO_LATCHES}
-        found = {"lab": self._lab, "is_sql_server": self._is_sql_server, "of_sweep": self._of_sweep}
+        found = {
+            "lab": self._lab,
+            "is_measurement": bool(self._kind and self._kind.can.is_measurement),
+            "of_sweep": self._of_sweep,
+        }
         return jsonify(found | {"tabs": tabs, "runs": self._runs, "looks": looks})
 
     def _download(self, tab: _Tab) -> Response:

@@ -180,7 +180,7 @@ def add_options(parser: Any) -> None:
         from harness.load.web import add_fields  # noqa: PLC0415  only `harness ui` needs it
 
         parser.add_argument("--banner", default="", include_in_web_ui=False)
-        parser.add_argument("--is-sql-server", action="store_true", include_in_web_ui=False)
+        parser.add_argument("--kind", default="", include_in_web_ui=False)
         parser.add_argument("--payloads", default="", include_in_web_ui=False)
         parser.add_argument("--payload-is-mean", action="store_true", include_in_web_ui=False)
         parser.add_argument("--begins-dialogs", action="store_true", include_in_web_ui=False)

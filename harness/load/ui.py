@@ -178,9 +178,10 @@ class Player:
 
 
 def looks_at(lab: Lab) -> Looks:
-    """Return what looks at all instances of a lab. Embedded ones have no page latches."""
-    has_page_latches = lab.place != "embedded"
-    return Looks(lab.instances, has_page_latches=has_page_latches, stores_messages=not lab.workload.is_counted)
+    """Return what looks at all instances of a lab."""
+    return Looks(
+        lab.instances, has_page_latches=lab.kind.can.has_page_latches, stores_messages=not lab.workload.is_counted
+    )
 
 
 class Feed:
@@ -244,10 +245,10 @@ def main(
         workload, bodies = topology.workload, topology.workload.bodies
         web = WebPage(
             port,
-            f"{topology.kind} lab{'' if workload.name == PAPER else f', workload {workload}'}",
+            f"{topology.kind.name} lab{'' if workload.name == PAPER else f', workload {workload}'}",
             initiators,
-            topology.whose_numbers + (f", version {version}" if topology.kind == "sqlserver" else ""),
-            topology.kind == "sqlserver",
+            topology.kind.whose_numbers + (f", version {version}" if topology.kind.can.is_measurement else ""),
+            topology.kind.name,
             rate,
             payload_bytes,
             suggested_payloads(workload, payload_bytes),
@@ -271,5 +272,5 @@ def main(
         clients.launch(1)
         clients.tell_master(Status(READY))
         stack.enter_context(Feed(looks_at(opened), clients.tell_master))
-        say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
+        say(f"http://127.0.0.1:{port} is Locust with the {topology.kind.name} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

@@ -22,6 +22,7 @@ from flask import Response, jsonify, request
 from locust import LoadTestShape, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
+from harness import lab_kinds
 from harness.load import page_guard
 from harness.load.locust_process import Pipe
 from harness.load.looks_page import add_to_locust, add_to_page
@@ -97,7 +98,7 @@ class WebInterface:
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         web_ui.app.before_request(self._before_request)
         self._looks_page = add_to_locust(web_ui)
-        self._looks_page.show_lab(options.banner, is_sql_server=options.is_sql_server)
+        self._looks_page.show_lab(lab_kinds.named(options.kind), options.banner)
         web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options)))
         web_ui.app.add_url_rule("/scenario", view_func=self._show_status)
         web_ui.start()

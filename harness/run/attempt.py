@@ -281,7 +281,7 @@ class Attempt:
     def _measure(self) -> None:
         parts = self.equipment
         self.readers_at_begin = self.accounts.progress().readers
-        is_real = parts.lab.place != "simulated"
+        is_real = not parts.lab.kind.can.virtual_time
         machine_before = MachineTotals.now() if is_real else None
         parts.observers.window_begins()
         clock = parts.lab.clock
@@ -472,7 +472,7 @@ def _health_columns(workers: Sequence[GeneratorHealth]) -> dict[str, list[Any]]:
 
 def _processor_s_elsewhere(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]) -> float:
     """Processor time in the window of those instances on this machine that are not descendants of this process."""
-    if lab.place == "embedded":
+    if lab.kind.can.instances_are_children:
         return 0.0
     spent_ms: dict[str, int] = {}
     # A container's own count, where it is known, includes what runs in it beside the instance.

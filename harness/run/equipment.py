@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from harness import doctor
+from harness import doctor, lab_kinds
 from harness.lab import interruption, link
 from harness.lab import open as open_lab
 from harness.lab.instances import Lab, connections, in_parallel
@@ -21,8 +21,6 @@ from harness.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Clients, Equipment
 from harness.settings import Settings
-
-EMBEDDED_EDITION = "Embedded Service Broker"  # SERVERPROPERTY('Edition') of the servers in this repository
 
 
 class Preflight:
@@ -46,7 +44,7 @@ class Preflight:
         cells = [cell for cell in self._cells if cell.server_version == lab.version]
         if lab.version not in self._examined:
             self._examine_anew(lab, cells)
-        if lab.place != "embedded":  # whose files have no size beforehand
+        if lab.kind.can.has_data_files:
             wanted = doctor.file_sizes(lab, cells=cells, settings=self.settings, tell=self.note_once)
             link.enlarge_files(lab, wanted)
 
@@ -70,8 +68,10 @@ class Preflight:
                 row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
                 row |= {"name": instance.name, "lab_version": lab.version, "encrypt": instance.encrypt}
                 current["instances"].append({**row, "fingerprint": taken})
-        if any(EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
-            current["lab"] = "embedded"  # whatever the servers were called, their numbers are not SQL Server's
+        if any(lab_kinds.EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
+            current["lab"] = (
+                lab_kinds.EMBEDDED.name
+            )  # whatever the servers were called, their numbers are not SQL Server's
         current.setdefault("placement", {})[lab.version] = lab.placement.record
         current["findings"][lab.version] = [asdict(finding) for finding in findings]
         run_folder.write_manifest(self.results, current)

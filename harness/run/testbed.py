@@ -69,14 +69,13 @@ class LabTestbed:
         self._settings = settings
         self._results = results
         self._reporter = reporter
-        self._is_embedded = topology.place == "embedded"
+        self._can = topology.kind.can
         # A lab serves every cell of its version, a pool every cell of its group.
         self._initiators = {
             cell.server_version: max(c.initiators for c in cells if c.server_version == cell.server_version)
             for cell in cells
         }
         self._groups = {group: [cell for cell in cells if cell.group == group] for group in {c.group for c in cells}}
-        self._holds_all_versions = topology.holds_all_versions
         self._preflight = Preflight(settings, cells, results, reporter)
         self._clients = locust_clients(self._preflight)
         self._stages = {
@@ -127,14 +126,14 @@ class LabTestbed:
         stage = self._stages[version]
         with phases.phase("clients"):
             self._clients.launch(cell.initiators)
-        if not self._holds_all_versions:
+        if not self._can.holds_all_versions:
             for other in self._stages.values():
                 if other is not stage:
                     other.close(self._results)
         if stage.equipment.parts is None:
             with phases.phase("lab"):
                 parts = stage.equipment.open(version, self._initiators[version])
-            if not self._is_embedded:  # whose queues have no pages
+            if self._can.has_data_files:
                 stage.queue_sizes = QueueSizes(parts.lab, self._preflight.note_once)
         is_new_group = stage.group != cell.group
         if is_new_group:
@@ -160,7 +159,7 @@ class LabTestbed:
         begun_beforehand = 0 if parts.lab.workload.client.begins_dialogs else max(each.dialogs for each in group)
         dialog_pool.build(parts.lab, initiators=cell.initiators, dialogs=begun_beforehand)
         stage.pages = self._spread(parts.lab.initiators[: cell.initiators])
-        if stage.pages and not self._is_embedded:  # its pages are modelled: where dialogs lie proves nothing
+        if stage.pages and self._can.has_data_files:  # else pages are modelled: where dialogs lie proves nothing
             for ratio in sorted({each.dialog_ratio for each in group}):
                 threads = max(each.threads for each in group if each.dialog_ratio == ratio)
                 summary = dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import folder_lock, journal
+from harness import folder_lock, journal, lab_kinds
 from harness.failures import MachineFailure, UsageFailure
 from harness.journal import Entry, Journal
 from harness.lab import interruption
@@ -113,4 +113,4 @@ def _verb(manifest: Mapping[str, Any]) -> str:
         return "techniques"
     if "rates" in manifest:
         return "rates"
-    return "simulate" if manifest["lab"] == "simulated" else "matrix"
+    return "simulate" if lab_kinds.named(manifest["lab"]).is_model else "matrix"

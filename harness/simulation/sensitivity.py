@@ -20,6 +20,7 @@ from harness import claims, reductions
 from harness.claims import Judgement
 from harness.claims.judgement import GAIN, Tables, amount
 from harness.figures import reduced_run
+from harness.lab_kinds import SIMULATED
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit, all_cells
 from harness.records import State
 from harness.run import run_folder
@@ -30,7 +31,6 @@ from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 STEPS = (0.8, 1.2)
 COLUMNS = ("lab", "parameter", "factor", "value", "claim", "number", "unit", "verdict")
-_LAB = "simulated"  # for a table that left its folder
 _OF_THE_CHOICE = "matrix_complete"  # the claim that only counts the cells
 _THREADS = (1, 5, 10, 15, 50)
 _PAYLOADS_BYTES = (PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1])
@@ -96,7 +96,8 @@ def judged(
     run = reduced_run.read(results)
     shutil.rmtree(results)
     steps = (
-        claims.evaluate(of_step(run, block), lab=_LAB, hardware=model.name) for block, model in enumerate(models, 1)
+        claims.evaluate(of_step(run, block), lab=SIMULATED.name, hardware=model.name)
+        for block, model in enumerate(models, 1)
     )
     return [[one for one in step if one.claim.key != _OF_THE_CHOICE] for step in steps]
 
@@ -142,8 +143,9 @@ def rows(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
     """One row for each claim and step, with the columns `COLUMNS`; the first step is the unchanged parameters."""
     steps = [(("", "", ""), base)]
     steps += [((step.parameter, f"{step.factor:g}", f"{step.value:g}"), step.judgements) for step in moved]
+    lab = SIMULATED.name  # for a table that left its folder
     return [
-        [_LAB, *step, one.claim.key, f"{one.measured.value:.6g}" if one.measured else "", one.claim.unit, one.verdict]
+        [lab, *step, one.claim.key, f"{one.measured.value:.6g}" if one.measured else "", one.claim.unit, one.verdict]
         for step, judgements in steps
         for one in judgements
     ]

@@ -26,6 +26,7 @@ from harness.embedded.tsql.requests import ClientSession
 from harness.lab.drivers import Driver, Secret
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import PROGRAM, STATEMENT_TIMEOUT_S, Instance, InstanceDied, Lab, LabError, Login
+from harness.lab_kinds import SIMULATED
 from harness.simulation.parameters import Parameters
 from harness.simulation.world import Server, World
 from harness.whitepaper import BROKER_PORT
@@ -129,7 +130,7 @@ def open(
     world = World(seed, parameters, is_recoverable=is_recoverable)
     numbers = range(1, initiators + 1)
     return SimulatedLab(
-        "simulated",
+        SIMULATED,
         version,
         SimulatedInstance.on(world.server("target", version), "SSBTarget"),
         [SimulatedInstance.on(world.server(f"initiator-{n}", version), f"SSBInitiator{n}") for n in numbers],

@@ -25,6 +25,7 @@ from flask import Flask, Response, jsonify, send_from_directory
 from werkzeug.serving import make_server
 
 from harness import journal
+from harness.lab_kinds import LabKind
 from harness.load import page_guard
 from harness.load.looks_page import TABS, LooksPage
 from harness.load.messages import Looked
@@ -72,10 +73,10 @@ class SweepPage(Reporter):
     def confirm(self, question: str) -> bool:
         return self._console.confirm(question)
 
-    def sweep(self, results: Path, cells: Sequence[str], lab: str, *, is_sql_server: bool) -> None:
+    def sweep(self, results: Path, cells: Sequence[str], kind: LabKind) -> None:
         self._results, self._cells = results, cells
-        self._looks_page.show_lab(lab, is_sql_server=is_sql_server)
-        self._console.sweep(results, cells, lab, is_sql_server=is_sql_server)
+        self._looks_page.show_lab(kind, kind.whose_numbers)
+        self._console.sweep(results, cells, kind)
         self.note(f"page: {self._address}")
 
     def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:

@@ -14,6 +14,7 @@ from harness.doctor.machine import ClockDifference
 from harness.lab import scripts
 from harness.lab.instances import connections
 from harness.lab.log_storage import Flushing
+from harness.lab_kinds import EMBEDDED
 from harness.script_text import ScriptError
 
 CLOCK = ClockDifference(0, 50_000)
@@ -50,7 +51,7 @@ def test_commits_that_fail_are_a_warning_and_their_table_goes(
 
     monkeypatch.setattr(scripts, "run", refused)
     with connections([sides[0].instance]) as (connection,):
-        [finding] = commits.check(sides[0], connection, CLOCK, is_embedded=True)
+        [finding] = commits.check(sides[0], connection, CLOCK, kind=EMBEDDED)
         assert scripts.scalar(connection, "SELECT OBJECT_ID(N'dbo.doctorCommits');") is None
     assert str(finding).startswith("warning: target, commits: no single commits could be timed: the disk is full")
 

@@ -13,6 +13,7 @@ from harness.lab import link, placement
 from harness.lab.instances import connections
 from harness.lab.link import FileSizes
 from harness.lab.placement import Placement
+from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
 from harness.matrix import Cell, all_cells
 from harness.run import run_folder
 from harness.settings import Settings
@@ -75,7 +76,7 @@ def test_more_initiators_than_the_papers_need_as_much_each():
 
 def test_enough_space_inside_the_files_is_not_reported():
     facts = side(data_free=50 * GB, log_free=50 * GB, disk=0)
-    findings = list(machine.check_space(facts, need(), is_embedded=False))
+    findings = list(machine.check_space(facts, need(), has_data_files=True))
     assert ills(findings) == []
     assert LARGEST in findings[0].text
 
@@ -91,16 +92,16 @@ def test_enough_space_inside_the_files_is_not_reported():
     ],
 )
 def test_missing_space_is_found(given, expected, words):
-    findings = list(machine.check_space(side(**given), need(), is_embedded=False))
+    findings = list(machine.check_space(side(**given), need(), has_data_files=True))
     assert ills(findings) == [(expected, "target", "space")]
     assert words in findings[0].text
 
 
 def test_files_that_would_grow_are_enlarged_by_a_run_but_not_those_of_an_application():
     facts = side(data_free=GB, log_free=50 * GB, disk=100 * GB)
-    assert ills(machine.check_space(facts, need(), is_embedded=False)) == []
+    assert ills(machine.check_space(facts, need(), has_data_files=True)) == []
     facts.instance = SimpleNamespace(name="target", database="Shop", is_existing=True)
-    [finding, _] = machine.check_space(facts, need(), is_embedded=False)
+    [finding, _] = machine.check_space(facts, need(), has_data_files=True)
     assert finding.severity == "warning" and "would grow in the measured window" in finding.text
 
 
@@ -151,7 +152,7 @@ def test_a_lab_enlarges_its_files_and_never_makes_them_smaller(lab):
 
 
 def test_unknown_space_is_reported():
-    findings = list(machine.check_space(side(data_free=GB), need(), is_embedded=False))
+    findings = list(machine.check_space(side(data_free=GB), need(), has_data_files=True))
     assert ills(findings) == []
     assert "on disk unknown" in findings[0].text
 
@@ -173,43 +174,43 @@ def test_a_difference_of_clocks_beyond_its_uncertainty_is_a_warning(difference_m
     assert "17.00 ms" in findings[0].text
 
 
-def placed(place: str, where: Placement) -> Any:
-    return SimpleNamespace(place=place, placement=where)
+def placed(kind: LabKind, where: Placement) -> Any:
+    return SimpleNamespace(kind=kind, placement=where)
 
 
 def test_what_instances_share_is_a_warning_with_what_it_costs_and_the_remedy():
     where = Placement(shared={"processors": "two instances have processors of the same core", "disk": "all in one"})
-    found = list(machine.check_placement(placed("containers", where)))
+    found = list(machine.check_placement(placed(CONTAINERS, where)))
     assert ills(found) == [("warning", "lab", "processors"), ("warning", "lab", "disk")]
     assert found[0].text == (
         "two instances have processors of the same core: claims about processors, linear growth and the bottleneck are "
         "not measured"
     )
     assert "a core for each instance and one for the clients" in found[0].remedy
-    assert not ills(machine.check_placement(placed("embedded", where)))
+    assert not ills(machine.check_placement(placed(EMBEDDED, where)))
 
 
 def test_separate_machines_are_no_warning():
-    [found] = machine.check_placement(placed("servers", Placement()))
+    [found] = machine.check_placement(placed(SERVERS, Placement()))
     assert (found.severity, found.text) == ("information", "each instance has a machine of its own")
 
 
 @pytest.mark.parametrize(
-    "governors, place, expected",
+    "governors, kind, expected",
     [
-        (["powersave", "performance"], "servers", "warning"),
-        (["powersave"], "embedded", "information"),
-        (["performance", "performance"], "containers", None),
-        ([], "containers", None),  # most virtual machines have none
+        (["powersave", "performance"], SERVERS, "warning"),
+        (["powersave"], EMBEDDED, "information"),
+        (["performance", "performance"], CONTAINERS, None),
+        ([], CONTAINERS, None),  # most virtual machines have none
     ],
 )
-def test_processors_whose_speed_follows_the_load_are_found(tmp_path, monkeypatch, governors, place, expected):
+def test_processors_whose_speed_follows_the_load_are_found(tmp_path, monkeypatch, governors, kind, expected):
     monkeypatch.setattr(placement, "SYSTEM", tmp_path)
     for number, governor in enumerate(governors):
         folder = tmp_path / "system" / "cpu" / f"cpu{number}" / "cpufreq"
         folder.mkdir(parents=True)
         (folder / "scaling_governor").write_text(f"{governor}\n")
-    found = list(machine.check_governor(placed(place, Placement())))
+    found = list(machine.check_governor(placed(kind, Placement())))
     assert [one.severity for one in found] == [expected] * (expected is not None)
     assert not found or f"governed by {', '.join(sorted(governors))}:" in found[0].text
     assert run_folder.machine()["scaling_governor"] == ", ".join(sorted(set(governors)))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness import journal, sweep_page
+from harness.lab_kinds import EMBEDDED
 from harness.reporting import Reporter
 from harness.sweep_page import SweepPage
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
@@ -67,7 +68,7 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
         page.goto(f"http://127.0.0.1:{port}/")
         page.wait_for_function("document.getElementById('stage').textContent === 'preparing'")
         cells = [name_of(*cell) for cell in RATES]
-        reporter.sweep(tmp_path, [*cells, "i1-t50-r1-p100-v2008"], "Embedded lab, not SQL Server", is_sql_server=False)
+        reporter.sweep(tmp_path, [*cells, "i1-t50-r1-p100-v2008"], EMBEDDED)
         reporter.begin(5, 0)
         kept = journal.Journal(tmp_path / journal.NAME)
         for number, (cell, rate) in enumerate(RATES.items(), start=1):

@@ -18,6 +18,7 @@ from harness.experiments.technique_testbeds import ServerTestbed, SimulatedTestb
 from harness.lab import dialog_pool, link
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
+from harness.lab_kinds import EMBEDDED
 from harness.reporting import Reporter
 from harness.run.cell_failures import NotReady
 from harness.run.equipment import Preflight
@@ -70,7 +71,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     monkeypatch.setattr(technique_testbeds, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})
     preflight = Preflight(settings, [], tmp_path, Reporter())
-    return ServerTestbed(Topology("embedded"), preflight)
+    return ServerTestbed(Topology(EMBEDDED), preflight)
 
 
 @pytest.fixture

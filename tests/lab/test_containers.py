@@ -24,6 +24,7 @@ from harness.lab import compose, containers, control_groups, dialog_pool, placem
 from harness.lab.instances import Lab, connections
 from harness.lab.log_storage import LogStorage
 from harness.lab.opening import Topology
+from harness.lab_kinds import CONTAINERS
 from harness.observe.snapshots import fingerprint
 from tests.lab.test_placement import write_topology
 from tests.processes import command_line
@@ -68,7 +69,7 @@ def docker(start: Callable[..., StandIn]) -> StandIn:
 
 
 def opened(version: str = "2022", **options: Any) -> Any:
-    return labs.open(Topology("containers"), version=version, **options)
+    return labs.open(Topology(CONTAINERS), version=version, **options)
 
 
 def version_of(lab: Lab) -> list[str]:
@@ -85,7 +86,7 @@ def version_of(lab: Lab) -> list[str]:
 def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, tmp_path):
     printed: list[str] = []
     with opened(initiators=2, directory=tmp_path / "lab", tell=printed.append) as lab:
-        assert (lab.place, lab.version) == ("containers", "2022")
+        assert (lab.kind, lab.version) == (CONTAINERS, "2022")
         assert [one.broker_address for one in lab.instances] == [
             "TCP://target:5114",
             "TCP://initiator1:5114",
@@ -227,7 +228,7 @@ def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
 
 
 def test_the_lab_has_as_many_initiators_as_the_variable_says(docker, monkeypatch):
-    lab = Topology("containers")
+    lab = Topology(CONTAINERS)
     assert (lab.initiators_max, lab.initiators_usual) == (16, 3)
     monkeypatch.setenv("MSSQL_INITIATORS", "5")
     assert (lab.initiators_max, lab.initiators_usual) == (5, 5)
@@ -248,7 +249,7 @@ def test_a_number_of_initiators_that_no_lab_has_is_refused(monkeypatch, number):
     monkeypatch.setenv("MSSQL_INITIATORS", number)
     text = f"MSSQL_INITIATORS in the environment is '{number}': write a number from 1 to 16"
     with pytest.raises(MachineFailure, match=text):
-        assert Topology("containers").initiators_max
+        assert Topology(CONTAINERS).initiators_max
 
 
 def test_more_instances_than_the_machine_has_memory_for_are_refused_before_anything_is_removed(start, monkeypatch):

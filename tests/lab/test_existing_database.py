@@ -17,6 +17,7 @@ from harness.failures import MachineFailure, UsageFailure
 from harness.lab import dialog_pool, drivers, link, opening, user_servers
 from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
+from harness.lab_kinds import SERVERS
 from harness.settings import Settings
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, stop_all
 from tests.thorough import one_of_each
@@ -170,7 +171,7 @@ def opened(
 ) -> Any:
     file = lab_file.read(own.lab_file(**EXISTING | keys))
     return opening.open(
-        Topology("servers", file, Security(dialog=dialog), workload_file.read(str(workload))),
+        Topology(SERVERS, file, Security(dialog=dialog), workload_file.read(str(workload))),
         version=file.version,
         tell=tell,
         directory=own.folder,

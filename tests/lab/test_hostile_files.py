@@ -21,6 +21,7 @@ from harness.cli.outcomes import Failure, one_line_errors
 from harness.experiments import technique_scenario
 from harness.lab import compose, ledger, link, user_servers
 from harness.lab.instances import connections
+from harness.lab_kinds import SERVERS
 from harness.simulation import parameters, simulated_lab
 from harness.simulation.simulated_lab import NO_DRIVER, SimulatedLab, VirtualConnection
 from harness.toml_file import Key, TomlFile, keys
@@ -120,7 +121,7 @@ def changed_in(values: Values) -> st.SearchStrategy[tuple[Key, str]]:
 
 def lab_of(file: lab_file.LabFile) -> SimulatedLab:
     lab = simulated_lab.open(PAPER, version="2022", initiators=1, seed=1)
-    lab.place, lab.prefix = "servers", file.prefix
+    lab.kind, lab.prefix = SERVERS, file.prefix
     for instance, server in zip(lab.instances, file.servers, strict=True):
         own = user_servers.instance_of(server, NO_DRIVER)
         for name in ("database", "host", "port", "broker_host", "broker_port", "listener_ip", "admin_port"):

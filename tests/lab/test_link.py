@@ -13,6 +13,7 @@ from harness.lab import Lab, dialog_pool, link, scripts
 from harness.lab import open as open_lab
 from harness.lab.instances import Instance, LabError, Security, connections
 from harness.lab.opening import Topology
+from harness.lab_kinds import EMBEDDED
 from harness.settings import Settings
 from harness.workload_file import Dialogs, Names, Queue, WorkloadError
 
@@ -24,7 +25,7 @@ CALL = "{CALL dbo.SendMessage (?, ?)}"
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory: Path = tmp_path_factory.mktemp("lab")
-    with open_lab(Topology("embedded"), version="2008", initiators=2, directory=directory) as lab:
+    with open_lab(Topology(EMBEDDED), version="2008", initiators=2, directory=directory) as lab:
         yield lab
 
 
@@ -103,7 +104,7 @@ def test_the_names_of_a_workload_are_those_of_its_objects_on_both_sides() -> Non
         target_queue="[dbo].[//Warehouse/Queue]",
     )
     workload = workload_file.paper().model_copy(update={"names": names})
-    with open_lab(Topology("embedded", workload=workload), version="2008") as lab:
+    with open_lab(Topology(EMBEDDED, workload=workload), version="2008") as lab:
         send_one(lab)
         link.remove_conversations(lab)
         send_one(lab)
@@ -127,7 +128,7 @@ def test_the_names_of_a_workload_are_those_of_its_objects_on_both_sides() -> Non
 def test_a_queue_that_does_not_drain_is_explained_whatever_its_name() -> None:
     workload = workload_file.paper().model_copy(update={"names": Names(target_queue="dbo.[//Warehouse/Queue]")})
     with (
-        open_lab(Topology("embedded", workload=workload), version="2008") as lab,
+        open_lab(Topology(EMBEDDED, workload=workload), version="2008") as lab,
         connections([lab.target]) as (target,),
     ):
         target.execute("ALTER QUEUE dbo.[//Warehouse/Queue] WITH STATUS = OFF;")

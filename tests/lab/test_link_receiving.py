@@ -13,6 +13,7 @@ from harness import workload_file
 from harness.lab import link, queue_readers
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, Lab, LabError
+from harness.lab_kinds import EMBEDDED
 from harness.workload_file import Receiving, Workload
 
 QUICK = Receiving(receive_timeout_ms=100)
@@ -70,7 +71,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
 @pytest.fixture
 def lab(target: Target) -> Lab:
     instance = Instance("target", "SSBTarget", "host", 1, 2, Driver("microsoft", "a driver", "nowhere"), None)
-    return Lab("embedded", "2008", instance, [], Path(), variables={"ReceiveTimeoutMs": "3000"}, clock=target.clock)
+    return Lab(EMBEDDED, "2008", instance, [], Path(), variables={"ReceiveTimeoutMs": "3000"}, clock=target.clock)
 
 
 def test_apply_waits_as_long_as_the_slowest_running_reader_may_take(lab: Lab, target: Target) -> None:

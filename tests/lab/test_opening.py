@@ -14,7 +14,8 @@ from harness.cli.serving import serve
 from harness.lab import Lab, opening
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import Instance, Login
-from harness.settings import TIMES, SettingsError
+from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
+from harness.settings import SettingsError
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +27,10 @@ def chosen(*, docker: bool, **options: Any) -> opening.Selection:
     return opening.select_lab(options, engine_answers=lambda: docker)
 
 
-@pytest.mark.parametrize("docker, place, measure", [(True, "containers", 30.0), (False, "embedded", 1.0)])
-def test_the_default_is_sql_server_if_a_docker_engine_answers(docker: bool, place: str, measure: float) -> None:
+@pytest.mark.parametrize("docker, kind, measure", [(True, CONTAINERS, 30.0), (False, EMBEDDED, 1.0)])
+def test_the_default_is_sql_server_if_a_docker_engine_answers(docker: bool, kind: LabKind, measure: float) -> None:
     found = chosen(docker=docker)
-    assert (found.topology.place, found.settings.measure) == (place, measure)
+    assert (found.topology.kind, found.settings.measure) == (kind, measure)
     assert "default" in found.why
 
 
@@ -37,8 +38,8 @@ def test_a_named_lab_is_selected_without_asking_docker() -> None:
     found = opening.select_lab(
         {"lab": "embedded", "measure": "5s"}, engine_answers=lambda: pytest.fail("Docker was asked")
     )
-    assert (found.topology.place, found.why) == ("embedded", "as selected")
-    assert (found.settings.measure, found.settings.settle) == (5.0, TIMES["embedded"]["settle"])
+    assert (found.topology.kind, found.why) == (EMBEDDED, "as selected")
+    assert (found.settings.measure, found.settings.settle) == (5.0, EMBEDDED.times["matrix"]["settle"])
 
 
 def test_the_version_axis_depends_on_the_lab() -> None:
@@ -62,7 +63,7 @@ def test_how_to_connect_shows_no_part_of_a_password_and_can_be_pasted() -> None:
     user, password = "o'neil;{a}", "first;second}third"
     driver, login = Driver("microsoft", "/opt/driver.so", "file"), Login(user, Secret(password))
     instance = Instance("target", "Orders", "sql1.example", 1433, 4022, driver, login, trust_server_certificate=False)
-    head, sqlcmd, code = opening.how_to_connect(Lab("servers", "2022", instance, [], Path()))
+    head, sqlcmd, code = opening.how_to_connect(Lab(SERVERS, "2022", instance, [], Path()))
     assert not any(part in line for line in (head, sqlcmd, code) for part in ("first", "second", "third"))
     assert shlex.split(sqlcmd) == ["sqlcmd", "-S", "sql1.example,1433", "-U", user, "-d", "Orders"]
     asked = SimpleNamespace(getpass=lambda: "typed")
@@ -74,4 +75,4 @@ def test_a_resumed_run_keeps_its_lab() -> None:
     before = chosen(docker=True, seed=7).settings.model_dump(mode="json")
     found = opening.select_lab({}, stored=before, engine_answers=lambda: False)
     assert found.settings.model_dump(mode="json") == before
-    assert found.topology.place == "containers"
+    assert found.topology.kind is CONTAINERS

@@ -11,6 +11,7 @@ from harness.lab import interruption, pulse
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, InstanceSilent, Lab
 from harness.lab.pulse import Pulse
+from harness.lab_kinds import SERVERS
 from tests.run.fakes import FakeCursor
 from tests.waiting import wait_until
 
@@ -41,7 +42,7 @@ class Stoppable(Instance):
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     monkeypatch.setattr(pulse, "BEAT_S", 0.02)
-    lab = Lab("servers", "2022", Stoppable("target"), [Stoppable("initiator-1")], tmp_path)
+    lab = Lab(SERVERS, "2022", Stoppable("target"), [Stoppable("initiator-1")], tmp_path)
     yield lab
     lab.end_pulse()
 

@@ -17,6 +17,7 @@ from harness.failures import MachineFailure, UsageFailure
 from harness.lab import dialog_pool, drivers, ledger, link, opening, scripts, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
 from harness.lab.opening import Topology
+from harness.lab_kinds import SERVERS
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 from tests.thorough import one_of_each
 
@@ -63,7 +64,7 @@ class Teller(list[str]):
 def opened(own: OwnServers, tell: Callable[[str], None] = print, *, initiators: int = 2, **keys: Any) -> Any:
     file = lab_file.read(own.lab_file(**keys))
     return opening.open(
-        Topology("servers", file, Security()),
+        Topology(SERVERS, file, Security()),
         version=file.version,
         initiators=initiators,
         tell=tell,
@@ -112,7 +113,7 @@ def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_cle
     told_before_creation = Teller()
     with opened(own, told_before_creation) as lab:
         printed = list(told_before_creation)
-        assert (lab.place, lab.prefix) == ("servers", "ssbh_")
+        assert (lab.kind, lab.prefix) == (SERVERS, "ssbh_")
         new = created(before, own.contents())
         listed = {instance.name: ledger_of(instance) for instance in lab.instances}
         for role, name in new:

@@ -27,6 +27,7 @@ from harness.lab.drivers import OdbcError, Secret
 from harness.lab.embedded_instances import free_ports, read_ready_line
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, Security, connections
 from harness.lab.processes import Child, stop_all
+from harness.lab_kinds import EMBEDDED
 from harness.units import parse_duration
 from tests.linked import checker, clients
 from tests.linked.networks import Loopback, Namespaces, Network, separate
@@ -210,7 +211,7 @@ def run(seed: int, seconds: float, folder: Path, network: Network, ports: Sequen
     """Run all of it in a folder, print figures, and return what broke."""
     sites = _sites(seed, folder, network, ports)
     target, *initiators = (site.instance for site in sites)
-    lab = Lab("embedded", "2008", target, initiators, folder, security=Security(endpoint_encryption=True))
+    lab = Lab(EMBEDDED, "2008", target, initiators, folder, security=Security(endpoint_encryption=True))
     try:
         set_up(lab, sites)
         counts, problems = fail(sites, seed, seconds)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from harness.lab import LabError
+from harness.lab_kinds import SERVERS
 from harness.load import ui
 from harness.load.locust_clients import LocustClients, WebPage
 from harness.load.messages import Looked, WebScenario
@@ -53,7 +54,7 @@ class EchoStage:
 
 
 def main(port: int, logs: Path) -> None:
-    page = WebPage(port, "echo", 5, banner="Echo, not SQL Server: it only answers", is_sql_server=True)
+    page = WebPage(port, "echo", 5, banner="Echo, not SQL Server: it only answers", kind=SERVERS.name)
     with echo_server.running() as server, LocustClients(log_directory=logs, web=page) as clients:
         clients.launch(1)
         for look in LOOKS:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from harness.lab_kinds import SERVERS
 from harness.load.looks_page import LooksPage
 from harness.load.messages import Looked
 from tests.unsafe import NAME, unsafe_in
@@ -16,7 +17,7 @@ from tests.unsafe import NAME, unsafe_in
 def test_a_page_and_its_csv_get_names_without_control_characters(path: str) -> None:
     app = Flask("page")
     page = LooksPage(app)
-    page.show_lab(NAME, is_sql_server=True)
+    page.show_lab(SERVERS, NAME)
     page.run_begins(0.0, NAME)
     page.add(Looked(1.0, {"target_waits": {NAME: 1.0}}, {NAME: NAME}, [NAME]))
     answer = app.test_client().get(path)

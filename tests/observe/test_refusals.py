@@ -11,6 +11,7 @@ import pytest
 from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login
+from harness.lab_kinds import EMBEDDED
 from harness.observe import Observers, dialog_pages
 from harness.observe.queue_sizes import NAME, QueueSizes
 from harness.observe.snapshots import fingerprint
@@ -68,7 +69,7 @@ def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instan
 
 def test_what_an_instance_does_not_show_of_its_queue_is_empty(plain: Instance, tmp_path: Path) -> None:
     told: list[str] = []
-    QueueSizes(Lab("embedded", "2022", plain, [], tmp_path), told.append).group_begins("i1-v2022", tmp_path)
+    QueueSizes(Lab(EMBEDDED, "2022", plain, [], tmp_path), told.append).group_begins("i1-v2022", tmp_path)
     assert (tmp_path / NAME).read_text().splitlines()[1:] == ["i1-v2022,before,target,,,"]
     assert told == []
 

@@ -13,6 +13,7 @@ import pyodbc
 from harness import records, workload_file
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
+from harness.lab_kinds import SIMULATED
 from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share, WorkerClock
 from harness.observe.observers import Observed, TargetProgress
 
@@ -119,7 +120,7 @@ class FakeLab:
         self.target = FakeInstance("target")
         self.initiators = [FakeInstance(f"initiator-{number}") for number in range(1, initiators + 1)]
         self.death = ""
-        self.place = "simulated"  # so that this machine does not matter
+        self.kind = SIMULATED  # so that this machine does not matter
         self.clock = RealClock()
         self.workload = workload_file.paper()
 

@@ -14,6 +14,7 @@ from harness.doctor import machine
 from harness.doctor.machine import ClockDifference
 from harness.lab import dialog_pool
 from harness.lab.error_remedies import REMEDIES
+from harness.lab_kinds import CONTAINERS, EMBEDDED
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending, WorkerClock
 from harness.matrix import Cell, Visit
 from harness.observe import event_sessions
@@ -319,7 +320,7 @@ def test_the_generators_health_is_recorded_by_worker(bench: Bench) -> None:
 
 
 def test_a_machine_of_real_time_is_recorded(bench: Bench) -> None:
-    bench.lab.place = "embedded"
+    bench.lab.kind = EMBEDDED
     bench.attempt().run()
     [file] = (bench.results / "raw" / "machine").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
@@ -330,7 +331,7 @@ def test_instances_in_containers_of_this_machine_are_no_other_processes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are reached at addresses of their own."""
-    bench.lab.place = "containers"
+    bench.lab.kind = CONTAINERS
     for instance in bench.lab.instances:
         instance.host, instance.control_group = "172.18.0.2", object()
     attempt = bench.attempt()

@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from harness import journal
+from harness.lab_kinds import EMBEDDED
 from harness.sweep_page import SweepPage
 from tests.commands import harness
 from tests.noting import NotingReporter
@@ -25,7 +26,7 @@ def test_a_page_knows_what_is_done_failed_now_and_next(tmp_path) -> None:
     console = NotingReporter()
     page = SweepPage(console, "http://127.0.0.1:1")
     assert page.state()["completed"] == []
-    page.sweep(tmp_path, [*CELLS, f"{CELLS[0]} (block 2)"], "Embedded lab", is_sql_server=False)
+    page.sweep(tmp_path, [*CELLS, f"{CELLS[0]} (block 2)"], EMBEDDED)
     assert console.notes == ["page: http://127.0.0.1:1"]
     kept = journal.Journal(tmp_path / journal.NAME)
     kept.append(entry(CELLS[0]))  # of a run that was interrupted
@@ -52,7 +53,7 @@ def test_a_page_knows_what_is_done_failed_now_and_next(tmp_path) -> None:
 
 def test_figures_older_than_the_last_cell_are_not_shown(tmp_path) -> None:
     page = SweepPage(NotingReporter(), "")
-    page.sweep(tmp_path, CELLS, "Embedded lab", is_sql_server=False)
+    page.sweep(tmp_path, CELLS, EMBEDDED)
     (tmp_path / "figures").mkdir()
     figure = tmp_path / "figures" / "old.png"
     figure.write_bytes(b"")

@@ -11,6 +11,7 @@ from harness import workload_file
 from harness.lab import dialog_pool, queue_readers
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
+from harness.lab_kinds import CONTAINERS, EMBEDDED
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.run import testbed
@@ -33,7 +34,7 @@ def test_missing_pages_without_an_administrator_connection_are_noted_once(
     monkeypatch.setattr(dialog_pages, "located", refused)
     reporter = NotingReporter()
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    bed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], reporter)
+    bed = LabTestbed(settings, Topology(EMBEDDED), tmp_path, [CELL], reporter)
     instances: list[Any] = [SimpleNamespace(name=f"initiator-{number}") for number in (1, 2)]
     assert bed._spread(instances) == {}
     assert bed._spread(instances) == {}
@@ -87,7 +88,7 @@ def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_they_retain
     monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
     monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    bed = LabTestbed(settings, Topology("containers"), tmp_path, [CELL], NotingReporter())
+    bed = LabTestbed(settings, Topology(CONTAINERS), tmp_path, [CELL], NotingReporter())
     for block in (1, 2, 3):
         bed.make_ready(Visit(CELL, block), Phases())
     bed.close()
