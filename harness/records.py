@@ -79,7 +79,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "health": _kind(
         ("initiator", pa.int32()),
         ("processor_percent", pa.float64()),  # of one processor, user and kernel
-        ("run_delay_percent", pa.float64()),  # of its threads' time: ready to run, without a processor; NaN: unknown
+        ("run_delay_percent", pa.float64()),  # of its threads' time: ready to run, without a processor; null: unknown
         ("hub_lag_ms_max", pa.float64()),  # how late its event loop woke from a short sleep
         ("between_calls_percent", pa.float64()),  # of its client threads' time: outside a call
     ),

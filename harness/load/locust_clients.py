@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import itertools
 import re
@@ -11,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,13 +27,13 @@ from harness.load.messages import (
     Joined,
     Message,
     Refused,
+    ServePage,
     WorkerLost,
     WorkerProgress,
     decode,
     encode,
 )
 from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share, WorkerClock
-from harness.load_model import CLOSED_LOOP, OPEN_LOOP
 from harness.matrix import Cell
 from harness.places import LOCUSTFILE
 from harness.records import write_calls
@@ -48,22 +47,6 @@ JOIN_TIMEOUT_S = 300.0  # somebody goes from machine to machine; Locust's worker
 POLL_S = 0.02
 CLOCK_SAMPLES = 9
 LOOPBACK = "127.0.0.1"
-
-
-@dataclass(frozen=True, slots=True)
-class WebPage:
-    """Asks the master to serve Locust's web interface on this port of 127.0.0.1."""
-
-    port: int
-    lab: str  # what the page says it loads
-    initiators_max: int
-    banner: str = ""  # whose numbers these are, in a sentence
-    kind: str = ""  # the name of the kind of lab
-    rate: str = ""  # default of the form's field; empty: the closed loop
-    payload_bytes: int = 100  # the same
-    payloads: Sequence[int] = ()  # which the page suggests
-    payload_is_mean: bool = False  # messages have sizes of their own
-    begins_dialogs: bool = False  # a dialog for each message: no ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +115,7 @@ class LocustClients:
         log_directory: Path,
         stop_timeout_s: float = STOP_TIMEOUT_S,
         join_timeout_s: float = JOIN_TIMEOUT_S,
-        web: WebPage | None = None,
+        page: ServePage | None = None,
         elsewhere: Elsewhere | None = None,
         per_initiator: int = 1,
         tell: Callable[[str], None] = lambda line: None,
@@ -140,7 +123,7 @@ class LocustClients:
         self._log_directory = log_directory
         self._stop_timeout_s = stop_timeout_s
         self._join_timeout_s = join_timeout_s
-        self._web = web
+        self._page = page
         self._elsewhere = elsewhere
         self._per_initiator = per_initiator
         self._tell = tell
@@ -252,7 +235,7 @@ class LocustClients:
     def _calls(self, worker: _Peer, size: int) -> Iterator[bytes]:
         for offset in range(0, size, messages.PIECE_BYTES):
             [piece] = self._ask({worker: messages.Fetch(offset)}, 0)
-            yield base64.b64decode(piece.data)
+            yield piece.data
 
     def clocks(self) -> list[WorkerClock]:
         """Compare the clocks of workers of other machines with this machine's, each by the quickest of some answers."""
@@ -344,29 +327,17 @@ class LocustClients:
         return [*self._children, *([self._master.child] if self._master and self._master.child else [])]
 
     def _start_master(self) -> None:
-        web, at = self._web, self._elsewhere
+        page, at = self._page, self._elsewhere
         options = ["--master-bind-host", at.host if at else LOOPBACK, "--master-bind-port", str(at.port if at else 0)]
-        if web is not None:
-            options += ["--web-page", str(web.port), "--lab", web.lab, "--initiators-max", str(web.initiators_max)]
-            options += ["--banner", web.banner, "--kind", web.kind]
-            options += [
-                "--load-model",
-                OPEN_LOOP if web.rate else CLOSED_LOOP,
-                "--rate",
-                web.rate,
-                "--payload-bytes",
-                str(web.payload_bytes),
-            ]
-            options += ["--payloads", " ".join(map(str, web.payloads))]
-            options += ["--payload-is-mean"] if web.payload_is_mean else []
-            options += ["--begins-dialogs", "--dialog-ratio", "1"] if web.begins_dialogs else []
         # The web server needs gevent's locks.
-        child = self._child("locust-master", "" if web else "1", "-m", "harness.load.master", *options)
+        child = self._child("locust-master", "" if page else "1", "-m", "harness.load.master", *options)
         self._master = _Peer(child.name, "", child, child)
         threading.Thread(target=self._listen, args=(self._master, child), daemon=True).start()
         if at is None:
             [listening] = self._ask({self._master: messages.Listen()}, 0)
             self._port = listening.port
+        if page is not None:
+            self._ask({self._master: page}, 0)
 
     def _start_worker(self, number: int) -> Child:
         options = ["--master-host", LOOPBACK, "--master-port", str(self._port), "--loglevel", "WARNING"]

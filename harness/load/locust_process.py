@@ -8,7 +8,7 @@ import importlib.metadata
 import itertools
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypedDict
 
@@ -20,7 +20,7 @@ from locust import User, constant, task
 from harness.load.messages import Answer, Failed, Message, decode, encode
 from harness.safe_text import visible_lines
 
-Handlers = Mapping[type[Message], Callable[[Any], Answer | None]]
+Handlers = dict[type[Message], Callable[[Any], Answer | None]]
 JOIN = "harness-join"  # Locust's name of the message with which a worker introduces itself; its data is an Introduction
 REFUSE = "harness-refuse"  # the master's answer to one of another version; its data is the reason
 LINE = "harness-line"  # of the messages that carry a line of `messages`

@@ -21,6 +21,7 @@ from typing import Any
 
 from flask import Flask, Response, jsonify, request
 from flask.json.provider import DefaultJSONProvider
+from msgspec import to_builtins
 
 from harness.lab_kinds import LabKind
 from harness.load.messages import Looked
@@ -172,7 +173,7 @@ class LooksPage:
 
     def _show(self) -> Response:
         after = request.args.get("after", -1, int)
-        looks = [{"number": number, **asdict(looked)} for number, looked in self._looks if number > after]
+        looks = [{"number": number, **to_builtins(looked)} for number, looked in self._looks if number > after]
         tabs = [asdict(tab) | ({"note": tab.note_of_sweep} if self._of_sweep else {}) for tab in TABS]
         if self._kind and not self._kind.can.has_page_latches:
             tabs[-1] |= {"charts": (), "note": NO_LATCHES}

@@ -1,7 +1,7 @@
 """The Locust master process: `python -m harness.load.master`, started by `locust_clients`, which it answers on a pipe.
 
 Its options are options of Locust's own parser, so that Locust, its listeners and its plugins find in `sys.argv` what
-they know. With `--web-page` it also serves Locust's web interface (`web`).
+they know. Asked to, it also serves Locust's web interface (`web`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from harness.load.locust_process import (
     VisibleRecord,
     version,
 )
-from harness.load.messages import Dismiss, Done, Joined, Listen, Listening, Refused, StartUsers, WorkerLost
+from harness.load.messages import Dismiss, Done, Joined, Listen, Listening, Refused, ServePage, StartUsers, WorkerLost
 
 logger = logging.getLogger("harness.load.master")
 
@@ -170,25 +170,7 @@ class Master:
         return node is not None and node.state != STATE_MISSING
 
 
-def add_options(parser: Any) -> None:
-    """What `locust_clients` passes on beside Locust's own."""
-    parser.add_argument("--web-page", type=int, include_in_web_ui=False)
-    parser.add_argument("--lab", include_in_web_ui=False, help="what the web page says it loads")
-    parser.add_argument("--initiators-max", type=int, default=1, include_in_web_ui=False)
-    known, _ = parser.parse_known_args()
-    if known.web_page is not None:
-        from harness.load.web import add_fields  # noqa: PLC0415  only `harness ui` needs it
-
-        parser.add_argument("--banner", default="", include_in_web_ui=False)
-        parser.add_argument("--kind", default="", include_in_web_ui=False)
-        parser.add_argument("--payloads", default="", include_in_web_ui=False)
-        parser.add_argument("--payload-is-mean", action="store_true", include_in_web_ui=False)
-        parser.add_argument("--begins-dialogs", action="store_true", include_in_web_ui=False)
-        add_fields(parser, known.initiators_max)
-
-
 def main() -> None:
-    locust.events.init_command_line_parser.add_listener(add_options)  # type: ignore[no-untyped-call]
     # Locust's files of settings are those of other locustfiles, whose options this process does not have.
     options = argument_parser.get_parser(default_config_files=[]).parse_args()
     logging.setLogRecordFactory(VisibleRecord)
@@ -199,12 +181,15 @@ def main() -> None:
     sealed_sockets.install()
     master = Master(environment, pipe, options.master_bind_host, options.master_bind_port)
     handlers: Handlers = {Listen: master.listen, StartUsers: master.start_users, Dismiss: master.dismiss}
-    if options.web_page is not None:
-        logging.getLogger("harness").setLevel("INFO")  # for the page's tab Logs
+
+    def serve_page(page: ServePage) -> Done:
         from harness.load.web import WebInterface  # noqa: PLC0415  only `harness ui` needs it
 
-        own = WebInterface(environment, master, pipe, options)
-        handlers = {**handlers, **own.handlers}
+        logging.getLogger("harness").setLevel("INFO")  # for the page's tab Logs
+        handlers.update(WebInterface(environment, master, pipe, page).handlers)
+        return Done()
+
+    handlers[ServePage] = serve_page
     pipe.serve(handlers, master.to_worker)
 
 

@@ -8,12 +8,12 @@ the master's own. The master passes workers' lines on, as they are, in custom me
 from __future__ import annotations
 
 import functools
-import json
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from pydantic import TypeAdapter
+import msgspec
 
 from harness.load.plan import GeneratorHealth, Share
 from harness.load_model import CLOSED_LOOP, OPEN_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
@@ -23,21 +23,19 @@ from harness.units import counted
 from harness.workload_file import Client
 
 
-class Message:
-    """A message on a pipe; each kind is a frozen dataclass."""
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """A message on a pipe."""
 
 
-class Answer(Message):
+class Answer(Message, frozen=True):
     """Answers the message of the same number."""
 
 
-@dataclass(frozen=True)
-class Done(Answer):
+class Done(Answer, frozen=True):
     """The order is carried out."""
 
 
-@dataclass(frozen=True)
-class Failed(Answer):
+class Failed(Answer, frozen=True):
     """The order is not carried out."""
 
     reason: str
@@ -46,33 +44,28 @@ class Failed(Answer):
 # To the master
 
 
-@dataclass(frozen=True)
-class Listen(Message):
+class Listen(Message, frozen=True):
     """Asks for the port on which the master expects workers: `Listening`."""
 
 
-@dataclass(frozen=True)
-class Listening(Answer):
+class Listening(Answer, frozen=True):
     port: int
 
 
-@dataclass(frozen=True)
-class StartUsers(Message):
+class StartUsers(Message, frozen=True):
     """Asks for so many users on each of these workers, by Locust's client ids, and for none on any other."""
 
     users: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Dismiss(Message):
+class Dismiss(Message, frozen=True):
     """Asks the master to tell all workers that the run has ended."""
 
 
 # From the master
 
 
-@dataclass(frozen=True)
-class Joined(Message):
+class Joined(Message, frozen=True):
     """A worker of this harness has joined, or is back."""
 
     worker: str  # Locust's client id
@@ -80,8 +73,7 @@ class Joined(Message):
     process: int
 
 
-@dataclass(frozen=True)
-class Refused(Message):
+class Refused(Message, frozen=True):
     """A worker was sent away."""
 
     reason: str
@@ -90,8 +82,7 @@ class Refused(Message):
 # To a worker
 
 
-@dataclass(frozen=True)
-class Prepare(Message):
+class Prepare(Message, frozen=True):
     """Asks a worker to connect every thread of a cell and to let it wait at the barrier."""
 
     cell: str
@@ -103,33 +94,32 @@ class Prepare(Message):
     client: Client
     bodies: Bodies | None  # None: each thread has one, of `payload_bytes`
     keeps_calls: bool
-    connection_string: str = field(repr=False)
-    handles: Sequence[str] = field(repr=False)  # one for each thread of the share
+    connection_string: str
+    handles: Sequence[str]  # one for each thread of the share
     timeout_s: float
     open_loop: OpenLoop | None
 
+    def __repr__(self) -> str:
+        return f"Prepare({self.cell!r}, {self.share!r})"  # without the connection string
 
-@dataclass(frozen=True)
-class Start(Message):
+
+class Start(Message, frozen=True):
     """Asks a worker to open the barrier."""
 
 
-@dataclass(frozen=True)
-class Stop(Message):
+class Stop(Message, frozen=True):
     """Asks a worker to end the cell after each thread's current call: `Stopped`."""
 
     timeout_s: float
 
 
-@dataclass(frozen=True)
-class Disconnect(Message):
+class Disconnect(Message, frozen=True):
     """Asks a worker to end a cell that failed and to close all connections of its threads."""
 
     timeout_s: float
 
 
-@dataclass(frozen=True)
-class Stopped(Answer):
+class Stopped(Answer, frozen=True):
     """A worker's part of `LoadReport`."""
 
     started_at_ns: int
@@ -141,30 +131,25 @@ class Stopped(Answer):
     calls_bytes: int  # of the file of its calls, which `Fetch` asks for
 
 
-@dataclass(frozen=True)
-class Fetch(Message):
+class Fetch(Message, frozen=True):
     """Asks for a piece of the file of the last cell's calls: `Piece`."""
 
     offset: int
 
 
-@dataclass(frozen=True)
-class Piece(Answer):
-    data: str  # base64 of PIECE_BYTES, or of what is left
+class Piece(Answer, frozen=True):
+    data: bytes  # PIECE_BYTES, or what is left
 
 
-@dataclass(frozen=True)
-class ReadClock(Message):
+class ReadClock(Message, frozen=True):
     """Asks a worker for the time: `ClockRead`."""
 
 
-@dataclass(frozen=True)
-class ClockRead(Answer):
+class ClockRead(Answer, frozen=True):
     utc_ns: int
 
 
-@dataclass(frozen=True)
-class WorkerProgress(Message):
+class WorkerProgress(Message, frozen=True):
     """A worker's part of `Progress`, which it reports while a cell runs."""
 
     counted_at_ns: int
@@ -242,53 +227,59 @@ def _valid_rate(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class MakeReady(Message):
+class ServePage(Message, frozen=True):
+    """Asks the master for Locust's web interface on this port of 127.0.0.1, which then sends the requests below."""
+
+    port: int
+    kind: str  # the name of the lab's kind
+    lab: str  # what the page says it loads
+    whose_numbers: str  # in a sentence
+    initiators_max: int
+    scenario: WebScenario = WebScenario()  # what the form asks for at first
+    payloads: Sequence[int] = ()  # which the page suggests
+    payload_is_mean: bool = False  # messages have sizes of their own
+    begins_dialogs: bool = False  # a dialog for each message: no ratio
+
+
+class MakeReady(Message, frozen=True):
     """Asks the sweep's process for a lab with dialogs and workers for a scenario: `Ready`."""
 
     scenario: WebScenario
 
 
-@dataclass(frozen=True)
-class Ready(Answer):
+class Ready(Answer, frozen=True):
     users: Mapping[str, int]  # by Locust's client ids of the workers
 
 
-@dataclass(frozen=True)
-class BeginScenario(Message):
+class BeginScenario(Message, frozen=True):
     """Asks the sweep's process to start the scenario's clients."""
 
 
-@dataclass(frozen=True)
-class EndScenario(Message):
+class EndScenario(Message, frozen=True):
     """Asks the sweep's process to stop them: `Ended`."""
 
 
-@dataclass(frozen=True)
-class Ended(Answer):
+class Ended(Answer, frozen=True):
     problems: Sequence[str]
 
 
 READY = "ready"  # the status in which the page waits for a scenario
 
 
-@dataclass(frozen=True)
-class Status(Message):
+class Status(Message, frozen=True):
     """A line for the page while the lab is made ready."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class WorkerLost(Message):
+class WorkerLost(Message, frozen=True):
     """A worker has died, left or fallen silent."""
 
     worker: str
     reason: str
 
 
-@dataclass(frozen=True)
-class Looked(Message):
+class Looked(Message, frozen=True):
     """What a look at the lab's instances has found (`harness.observe.looks`), for the page."""
 
     at_s: float  # since 1970
@@ -299,20 +290,33 @@ class Looked(Message):
 
 PIECE_BYTES = 1 << 19
 
+# Answers are subclasses of one kind, which is none itself.
 _KINDS = (*(kind for kind in Message.__subclasses__() if kind is not Answer), *Answer.__subclasses__())
-_BY_NAME = {kind.__name__: kind for kind in _KINDS}
 
 
-@functools.cache
-def _adapter(kind: str) -> TypeAdapter[Message]:
-    return TypeAdapter(_BY_NAME[kind])
+def _plain(value: Any) -> Any:
+    if isinstance(value, Client):
+        return value.model_dump(mode="json")
+    if isinstance(value, str):
+        return str(value)  # a connection string, whose type keeps it out of tracebacks
+    raise TypeError(f"{type(value).__name__} goes in no message")
+
+
+def _of_plain(kind: type[Any], value: Any) -> Any:
+    return kind.model_validate(value) if kind is Client else value
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+_DECODER: msgspec.json.Decoder[tuple[int, Any]] = msgspec.json.Decoder(
+    tuple[int, functools.reduce(operator.or_, _KINDS)],  # type: ignore[misc]
+    dec_hook=_of_plain,
+)
 
 
 def encode(message: Message, number: int = 0) -> bytes:
-    return json.dumps([number, type(message).__name__, asdict(message)], default=dict).encode() + b"\n"  # type: ignore[call-overload]
+    return _ENCODER.encode((number, message)) + b"\n"
 
 
-def decode(line: bytes) -> tuple[int, Any]:
-    """The number and the message of a line."""
-    number, kind, values = json.loads(line)
-    return number, _adapter(kind).validate_python(values)
+def decode(line: bytes | str) -> tuple[int, Any]:
+    """Return the number and the message of a line; raises msgspec.ValidationError."""
+    return _DECODER.decode(line)

@@ -81,8 +81,8 @@ class GeneratorHealth:
     hub_lag_ms_max: float  # how late the hub woke from a short sleep
     # Little's law: calls/s × mean latency is the number of threads that are in a call; here as a share of the threads.
     time_in_calls: float
-    # Of all its threads' time: ready to run, but without a processor. NaN where the kernel does not say.
-    run_delay_percent: float
+    # Of all its threads' time: ready to run, but without a processor; None where the kernel does not say.
+    run_delay_percent: float | None
     calls_without_pause: bool = True  # a closed loop without think time
 
     def complaints(self) -> list[str]:

@@ -20,7 +20,7 @@ from harness import lab as lab_package
 from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
 from harness.lab.opening import Selection
-from harness.load.locust_clients import Elsewhere, LocustClients, WebPage
+from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.load.messages import (
     READY,
     Answer,
@@ -32,6 +32,7 @@ from harness.load.messages import (
     MakeReady,
     Message,
     Ready,
+    ServePage,
     Status,
     WebScenario,
 )
@@ -243,17 +244,20 @@ def main(
             )
         )
         workload, bodies = topology.workload, topology.workload.bodies
-        web = WebPage(
+        begins_dialogs = workload.client.begins_dialogs
+        page = ServePage(
             port,
-            f"{topology.kind.name} lab{'' if workload.name == PAPER else f', workload {workload}'}",
-            initiators,
-            topology.kind.whose_numbers + (f", version {version}" if topology.kind.can.is_measurement else ""),
-            topology.kind.name,
-            rate,
-            payload_bytes,
-            suggested_payloads(workload, payload_bytes),
+            kind=topology.kind.name,
+            lab=f"{topology.kind.name} lab{'' if workload.name == PAPER else f', workload {workload}'}",
+            whose_numbers=topology.kind.whose_numbers
+            + (f", version {version}" if topology.kind.can.is_measurement else ""),
+            initiators_max=initiators,
+            scenario=WebScenario(
+                dialog_ratio=1 if begins_dialogs else WebScenario().dialog_ratio, payload_bytes=payload_bytes, rate=rate
+            ),
+            payloads=suggested_payloads(workload, payload_bytes),
             payload_is_mean=bodies is not None and bodies.mean_bytes is not None,
-            begins_dialogs=workload.client.begins_dialogs,
+            begins_dialogs=begins_dialogs,
         )
 
         def tell(text: str) -> None:
@@ -263,7 +267,7 @@ def main(
         clients = stack.enter_context(
             LocustClients(
                 log_directory=directory / "logs",
-                web=web,
+                page=page,
                 elsewhere=Elsewhere.of(settings),
                 per_initiator=settings.workers_per_initiator,
                 tell=tell,

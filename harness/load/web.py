@@ -11,30 +11,30 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 import gevent
+import locust
 from flask import Response, jsonify, request
-from locust import LoadTestShape, stats
+from locust import LoadTestShape, argument_parser, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness import lab_kinds
 from harness.load import page_guard
-from harness.load.locust_process import Pipe
+from harness.load.locust_process import Handlers, Pipe
 from harness.load.looks_page import add_to_locust, add_to_page
 from harness.load.messages import (
     READY,
-    Answer,
     BadScenario,
     BeginScenario,
     EndScenario,
     Looked,
     MakeReady,
-    Message,
+    ServePage,
     Status,
     WebScenario,
     WorkerLost,
@@ -71,42 +71,42 @@ class ScenarioShape(LoadTestShape):
 class WebInterface:
     """The start form, its validation, and the cell behind Locust's own start and stop."""
 
-    def __init__(self, environment: Any, master: Any, pipe: Pipe, options: Any) -> None:
+    def __init__(self, environment: Any, master: Any, pipe: Pipe, page: ServePage) -> None:
         self._environment = environment
-        self._initiators_max = options.initiators_max
-        self._payload_is_mean = options.payload_is_mean
+        self._page = page
         self._master = master
         self._pipe = pipe
         self._status = READY
         self._failure = ""  # why the last scenario ended by itself
         self._is_making_ready = False
         self._cell: gevent.Greenlet | None = None
-        self.handlers: dict[type[Message], Callable[[Any], Answer | None]] = {
+        self.handlers: Handlers = {
             Status: self._on_status,
             WorkerLost: self._on_worker_lost,
             Looked: self._on_looked,
         }
-        environment.parsed_options = options
-        environment.host = options.lab
+        locust.events.init_command_line_parser.add_listener(partial(add_fields, page))  # type: ignore[no-untyped-call]
+        environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args()
+        environment.host = page.lab
         environment.shape_class = ScenarioShape()  # type: ignore[no-untyped-call]
         environment.shape_class.master = master
         environment.shape_class.runner = environment.runner
         environment.events.spawning_complete.add_listener(self._on_spawning_complete)
         environment.events.test_stopping.add_listener(self._on_test_stopping)
-        web_ui = environment.create_web_ui(page_guard.LOOPBACK, options.web_page, delayed_start=True)
+        web_ui = environment.create_web_ui(page_guard.LOOPBACK, page.port, delayed_start=True)
         page_guard.protect(web_ui.app)
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         web_ui.app.before_request(self._before_request)
         self._looks_page = add_to_locust(web_ui)
-        self._looks_page.show_lab(lab_kinds.named(options.kind), options.banner)
-        web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(options)))
+        self._looks_page.show_lab(lab_kinds.named(page.kind), page.whose_numbers)
+        web_ui.app.after_request(partial(add_own_page_parts, own_page_parts(page)))
         web_ui.app.add_url_rule("/scenario", view_func=self._show_status)
         web_ui.start()
         gevent.idle()  # it listens
         if web_ui.greenlet.ready():
             web_ui.greenlet.get()  # raises what prevented it: another process took the port a moment ago
         gevent.spawn(stats.stats_history, environment.runner)
-        logger.info("%s", options.banner or options.lab)
+        logger.info("%s", page.whose_numbers)
 
     def _on_status(self, status: Status) -> None:
         self._say(status.text)
@@ -142,7 +142,7 @@ class WebInterface:
             raise BadScenario("another start is being prepared")
         if self._environment.runner.state in ("spawning", "running", "stopping"):
             raise BadScenario("a scenario is running: stop it first")
-        scenario = WebScenario.from_form(form, self._initiators_max)
+        scenario = WebScenario.from_form(form, self._page.initiators_max)
         timeout_s = READY_TIMEOUT_S + scenario.dialogs * DIALOG_TIMEOUT_S
         self._is_making_ready = True
         try:
@@ -153,7 +153,7 @@ class WebInterface:
             self._is_making_ready = False
         self._master.assign(ready.users)
         self._failure = ""
-        self._say(scenario.words(payload_is_mean=self._payload_is_mean))
+        self._say(scenario.words(payload_is_mean=self._page.payload_is_mean))
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
         if user_count:
@@ -189,17 +189,17 @@ class WebInterface:
         self._say(self._failure or "stopped")
 
 
-def add_fields(parser: Any, initiators_max: int) -> None:
-    """Adds the scenario's fields as options: Locust's start form asks for them, with what was given as defaults."""
+def add_fields(page: ServePage, parser: Any, **_: Any) -> None:
+    """Add the scenario's fields as options: Locust's start form asks for them."""
+    fields = page.scenario.fields()
     parser.add_argument(
         "--load-model",
         choices=[CLOSED_LOOP, OPEN_LOOP],
-        default=CLOSED_LOOP,
+        default=OPEN_LOOP if page.scenario.rate else CLOSED_LOOP,
         help=f"{CLOSED_LOOP}: a thread sends again when its call has returned; {OPEN_LOOP}: at a rate",
     )
-    fields = WebScenario().fields()
     parser.add_argument("--rate", default=fields.pop("rate"), help=f"of an {OPEN_LOOP}: 500/s per initiator")
-    valid = bounds(initiators_max)
+    valid = bounds(page.initiators_max)
     for name, default in fields.items():
         values, meaning = valid[name], MEANINGS[name]
         meaning = f"{values[0]:,} to {values[-1]:,}{meaning}" if len(values) > 1 else meaning.strip()
@@ -221,32 +221,32 @@ def add_own_page_parts(own: str, response: Response) -> Response:
     return response
 
 
-def fixed_fields(options: Any) -> dict[str, str]:
+def fixed_fields(page: ServePage) -> dict[str, str]:
     """The fields of which lab and workload allow one value, with the reason: the form shows them in grey."""
     found = {}
-    if options.initiators_max == 1:
+    if page.initiators_max == 1:
         found["initiators"] = "this lab has one initiator"
-    if options.begins_dialogs:
+    if page.begins_dialogs:
         found["dialog_ratio"] = "this workload begins a dialog for each message, so no dialogs are left unused"
-    if options.payload_is_mean:
+    if page.payload_is_mean:
         found["payload_bytes"] = "the mean of the sizes that this workload gives its messages"
     return found
 
 
-def own_page_parts(options: Any) -> str:
+def own_page_parts(page: ServePage) -> str:
     """`scenario.html`, which unfolds the form and has a line of status, and a list of suggestions for each field that
     has some: `scenario.html` ties it to the field of that name.
 
     Threads and dialog ratios are the paper's. Any other value that a cell may have is valid.
     """
     suggestions = {
-        "initiators": range(1, options.initiators_max + 1),
+        "initiators": range(1, page.initiators_max + 1),
         "threads": THREADS,
         "dialog_ratio": DIALOG_RATIOS,
-        "payload_bytes": options.payloads.split(),
+        "payload_bytes": page.payloads,
     }
     fixed = "".join(
-        f'<span hidden data-fixed="{name}" title="{escape(why)}"></span>' for name, why in fixed_fields(options).items()
+        f'<span hidden data-fixed="{name}" title="{escape(why)}"></span>' for name, why in fixed_fields(page).items()
     )
     return (
         fixed

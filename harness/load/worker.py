@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import math
 import os
 import socket
 import time
@@ -91,10 +89,10 @@ class HealthMeter:
             calls_without_pause=self._calls_without_pause,
         )
 
-    def _run_delay_percent(self, elapsed_ns: int) -> float:
+    def _run_delay_percent(self, elapsed_ns: int) -> float | None:
         delays_ns = run_delay_ns()
         waited_ns = sum(delay_ns - self._run_delay_before_ns.get(thread, 0) for thread, delay_ns in delays_ns.items())
-        return 100 * waited_ns / (elapsed_ns * len(delays_ns)) if delays_ns else math.nan
+        return 100 * waited_ns / (elapsed_ns * len(delays_ns)) if delays_ns else None
 
 
 def run_delay_ns() -> dict[str, int]:
@@ -242,7 +240,7 @@ class Worker:
         return Done()
 
     def fetch(self, order: Fetch) -> Piece:
-        return Piece(base64.b64encode(self._calls[order.offset : order.offset + PIECE_BYTES]).decode())
+        return Piece(bytes(self._calls[order.offset : order.offset + PIECE_BYTES]))
 
     @staticmethod
     def _problem(thread: ClientThread, timeout_s: float) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from harness.lab import LabError
 from harness.lab_kinds import SERVERS
 from harness.load import ui
-from harness.load.locust_clients import LocustClients, WebPage
-from harness.load.messages import Looked, WebScenario
+from harness.load.locust_clients import LocustClients
+from harness.load.messages import Looked, ServePage, WebScenario
 from harness.load.plan import SEND_MESSAGE, CellPlan, Sending
 from harness.load_model import OpenLoop
 from tests.load import echo_server
@@ -54,8 +54,8 @@ class EchoStage:
 
 
 def main(port: int, logs: Path) -> None:
-    page = WebPage(port, "echo", 5, banner="Echo, not SQL Server: it only answers", kind=SERVERS.name)
-    with echo_server.running() as server, LocustClients(log_directory=logs, web=page) as clients:
+    page = ServePage(port, SERVERS.name, "echo", "Echo, not SQL Server: it only answers", 5)
+    with echo_server.running() as server, LocustClients(log_directory=logs, page=page) as clients:
         clients.launch(1)
         for look in LOOKS:
             clients.tell_master(look)

@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import records
+from harness.lab_kinds import SERVERS
 from harness.load import locust_clients
-from harness.load.locust_clients import LocustClients, WebPage
+from harness.load.locust_clients import LocustClients
+from harness.load.messages import ServePage
 from harness.load.plan import CellPlan, LoadError
 from harness.matrix import Cell, Visit
 from tests.load import echo_server
@@ -44,8 +46,8 @@ def test_a_plan_with_fewer_dialogs_than_threads_is_refused(echo, tmp_path):
 
 def test_a_port_of_the_web_page_that_another_process_took_a_moment_ago_is_an_error(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
-        page = WebPage(other.getsockname()[1], "echo", 1)
-        with LocustClients(log_directory=tmp_path, web=page) as clients, pytest.raises(LoadError) as refused:
+        page = ServePage(other.getsockname()[1], SERVERS.name, "echo", "Echo", 1)
+        with LocustClients(log_directory=tmp_path, page=page) as clients, pytest.raises(LoadError) as refused:
             clients.launch(1)
     assert "Address already in use" in str(refused.value)
 
@@ -233,7 +235,7 @@ def test_no_secret_shows_in_a_command_line_or_a_log(clients, echo, tmp_path):
 ORPHANS = """
 import sys
 from pathlib import Path
-from harness.load.locust_clients import LocustClients, WebPage
+from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan
 from harness.matrix import Cell, Visit
 from tests.load import echo_server
