@@ -28,6 +28,8 @@ from typing import Any
 
 import psutil
 
+from harness.units import counted
+
 SYSTEM = Path("/sys/devices")
 CLIENTS = "clients"
 FULL_SPEED = "performance"  # a governor
@@ -99,7 +101,7 @@ class Machine:
         number, nodes = len(self.cores), len({core.node for core in self.cores})
         each = sorted({len(core.processors) for core in self.cores})
         smt = f" of {' or '.join(map(str, each))} processors" if each != [1] else ""
-        return f"{_counted(number, 'core')}{smt}, {_counted(nodes, 'NUMA node')}"
+        return f"{counted(number, 'core')}{smt}, {counted(nodes, 'NUMA node')}"
 
     def touched(self, processors: frozenset[int]) -> frozenset[int]:
         """Return all processors of the cores of some of them."""
@@ -162,10 +164,6 @@ def _read_list(path: Path) -> frozenset[int]:
         return parse(path.read_text(encoding="ascii").strip())
     except (OSError, ValueError):
         return frozenset()
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -39,12 +40,8 @@ def located(instance: Instance) -> list[DialogPage]:
 
     Raises LabError if the connection is refused, ScriptError if it does not show the table.
     """
-    connection = instance.connect_admin()
-    try:
-        rows = scripts.rows(connection, "observe/dialog_page_locations.sql", {})
-    finally:
-        connection.close()
-    return [_dialog_page(row) for row in rows]
+    with closing(instance.connect_admin()) as connection:
+        return [_dialog_page(row) for row in scripts.rows(connection, "observe/dialog_page_locations.sql", {})]
 
 
 def _dialog_page(row: Mapping[str, Any]) -> DialogPage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,8 @@ def _local_time(instance: Instance) -> datetime:
 
 
 def _rows(instance: Instance, file: str) -> list[dict[str, Any]]:
-    connection = instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
-    try:
+    with closing(instance.connect(query_timeout_s=QUERY_TIMEOUT_S)) as connection:
         return scripts.rows(connection, f"observe/{file}.sql", {})
-    finally:
-        connection.close()
 
 
 def _line(row: dict[str, Any]) -> str:

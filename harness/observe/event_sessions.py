@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
@@ -65,8 +65,7 @@ class EventSessions:
 def _started(instance: Instance) -> str:
     """Create and start the session; return why that is not possible."""
     try:
-        connection = instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
-        try:
+        with closing(instance.connect(query_timeout_s=QUERY_TIMEOUT_S)) as connection:
             variables = _variables(instance)
             for step in ("drop", "create"):
                 scripts.rows(connection, f"observe/events_{step}.sql", variables)
@@ -75,8 +74,6 @@ def _started(instance: Instance) -> str:
             except MachineFailure:
                 _drop(connection, variables)
                 raise
-        finally:
-            connection.close()
     except MachineFailure as error:
         instance.check()
         return str(error)
@@ -86,13 +83,12 @@ def _started(instance: Instance) -> str:
 def _taken(instance: Instance) -> tuple[int, list[Event]] | str:
     """Read the events and drop the session; return how many there were and those that were kept, or why none are."""
     try:
-        connection = instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
-        try:
-            [row] = scripts.rows(connection, "observe/events_read.sql", _variables(instance))
-            return read(row["target_data"])
-        finally:
-            _drop(connection, _variables(instance))
-            connection.close()
+        with closing(instance.connect(query_timeout_s=QUERY_TIMEOUT_S)) as connection:
+            try:
+                [row] = scripts.rows(connection, "observe/events_read.sql", _variables(instance))
+                return read(row["target_data"])
+            finally:
+                _drop(connection, _variables(instance))
     except (MachineFailure, ElementTree.ParseError, ValueError) as error:
         instance.check()
         return f"{error}"

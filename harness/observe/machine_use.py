@@ -1,20 +1,18 @@
 """What else this machine did while a cell was measured: load average, time that the hypervisor took, other processes.
 
-Read from /proc at both ends of the window. The run's own processes are this one and its descendants: clients, and the
+Read at both ends of the window. The run's own processes are this one and its descendants: clients, and the
 instances of the embedded lab. Other instances on this machine are the run's too; they say themselves how much processor
 time they used (record `processors`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
-_PROC = Path("/proc")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+import psutil
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +35,9 @@ class MachineTotals:
     own_s: float  # in the run's processes
 
     @classmethod
-    def now(cls) -> MachineTotals | None:
-        """Read the totals; None where the system has no /proc as Linux has it."""
-        try:
-            user, nice, system, _, _, _, _, steal = (
-                int(ticks) for ticks in (_PROC / "stat").read_text().split(maxsplit=9)[1:9]
-            )
-            own = processor_ticks_of_tree(os.getpid())
-        except (OSError, ValueError):
-            return None
-        return cls(time.monotonic(), (user + nice + system) / _TICKS_PER_S, steal / _TICKS_PER_S, own / _TICKS_PER_S)
+    def now(cls) -> MachineTotals:
+        machine, own_s = psutil.cpu_times(), processor_s_of_tree(psutil.Process())
+        return cls(time.monotonic(), machine.user + machine.nice + machine.system, machine.steal, own_s)
 
 
 def machine_use(before: MachineTotals, after: MachineTotals, *, instances_s: float) -> MachineUse:
@@ -63,24 +54,11 @@ def machine_use(before: MachineTotals, after: MachineTotals, *, instances_s: flo
     )
 
 
-def processor_ticks_of_tree(root: int) -> int:
-    """Add up the processor time of a process and its descendants, those that have ended included; in clock ticks."""
-    children: dict[int, list[int]] = defaultdict(list)
-    ticks: dict[int, int] = {}
-    for entry in _PROC.iterdir():
-        if not entry.name.isdecimal():
-            continue
-        try:
-            # The name before the last parenthesis may contain spaces and parentheses.
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        pid = int(entry.name)
-        children[int(fields[1])].append(pid)
-        ticks[pid] = sum(int(value) for value in fields[11:15])  # utime, stime, cutime, cstime
-    found, waiting = 0, [root]
-    while waiting:
-        pid = waiting.pop()
-        found += ticks.get(pid, 0)
-        waiting += children[pid]
+def processor_s_of_tree(root: psutil.Process) -> float:
+    """Add up the processor time of a process and its descendants, those that have ended included."""
+    found = 0.0
+    for process in [root, *root.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            spent = process.cpu_times()
+            found += spent.user + spent.system + spent.children_user + spent.children_system
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -94,11 +95,8 @@ class QueueSizes:
 
     def _size(self, instance: Instance) -> Size | None:
         try:
-            connection = instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
-            try:
+            with closing(instance.connect(query_timeout_s=QUERY_TIMEOUT_S)) as connection:
                 [row] = scripts.rows(connection, "observe/queue_size.sql", instance.variables)
-            finally:
-                connection.close()
         except MachineFailure as error:
             self._tell(f"the size of the queue of {instance.name} is not recorded: {error}")
             return None
@@ -106,8 +104,5 @@ class QueueSizes:
 
     @staticmethod
     def _rebuild(instance: Instance) -> None:
-        connection = instance.connect()
-        try:
+        with closing(instance.connect()) as connection:
             scripts.run(connection, "reset/queue.sql", instance.variables)
-        finally:
-            connection.close()
