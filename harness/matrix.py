@@ -219,3 +219,8 @@ def _rotated(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
     random.Random(f"{seed} {cells[0].pair}").shuffle(ordered)
     first = (block - 1) % len(ordered)
     return ordered[first:] + ordered[:first]
+
+
+def label(cell: str, block: int) -> str:
+    """Name a cell in a block to the user: `i1-t1-r1-p100-v2008`, or `... (block 2)` from the second on."""
+    return cell if block == 1 else f"{cell} (block {block})"

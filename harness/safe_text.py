@@ -3,7 +3,7 @@
 A name or a message may hold what a terminal obeys, what forges a line, or what turns the direction of the text behind
 it. Such characters are shown as escapes, once in each way out of the harness and not at each value: `terminal` and
 `reporting.SafeConsole` for what commands print, `load.locust_process` and `embedded.server.log` for logs,
-`figures.build` for figures, `figures.report` for a report, `load.looks_page` for what pages get, `records.write_table`
+`figures.build` for figures, `figures.report` for a report, `load.pages.looks` for what pages get, `records.write_table`
 for CSV, `run.run_folder` and `journal` for their files, `support_bundle` for its texts.
 """
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import journal
+from harness.matrix import label
 from harness.measures import QUANTILES
 from harness.records import State
 from harness.run.attempt import Measured
-from harness.run.engine import label
 from harness.units import counted
 
 if TYPE_CHECKING:

@@ -76,8 +76,8 @@ def names_of_labs() -> Iterator[str]:
 def pages_without_their_guard() -> Iterator[str]:
     for path in MODULES:
         text = path.read_text(encoding="utf-8")
-        if re.search(r"\bFlask\(|create_web_ui\(|HTTPServer\(", text) and "page_guard.protect(" not in text:
-            yield f"{name_of(path)}: serves a page without harness.load.page_guard"
+        if re.search(r"\bFlask\(|create_web_ui\(|HTTPServer\(", text) and "guard.protect(" not in text:
+            yield f"{name_of(path)}: serves a page without harness.load.pages.guard"
 
 
 def text_of_scripts() -> Iterator[str]:

@@ -47,7 +47,7 @@ def tree(tmp_path, monkeypatch):
         (source_rules.modules_that_are_too_long, ["more than 500"]),
         (source_rules.real_time_in_the_embedded_broker, ["time: take time"]),
         (source_rules.names_of_labs, ["compares a lab with EMBEDDED", "names the lab embedded"]),
-        (source_rules.pages_without_their_guard, ["without harness.load.page_guard"]),
+        (source_rules.pages_without_their_guard, ["without harness.load.pages.guard"]),
         (source_rules.text_of_scripts, ["tabs"]),
         (source_rules.heads_of_scripts, ["names the variables"]),
         (source_rules.bodies_of_scripts, ["semicolon", "without OFF", "password"]),

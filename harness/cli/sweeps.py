@@ -109,10 +109,10 @@ def _on_page(console: Reporter, port: int | None) -> Iterator[Reporter]:
     if port is None:
         yield console
         return
-    from harness import sweep_page
+    from harness.load.pages import sweep
 
     _require_free_port(port, "--web")
-    with sweep_page.serving(console, port) as page:
+    with sweep.serving(console, port) as page:
         try:
             yield page
         except BaseException as error:

@@ -15,11 +15,11 @@ from harness.experiments.selected_cells import cell_of, visits_on
 from harness.lab import drivers, opening
 from harness.lab.opening import Selection, select_lab
 from harness.load.locust_clients import Elsewhere
-from harness.matrix import Cell, Visit
+from harness.matrix import Cell, Visit, label
 from harness.reporting import Reporter, duration
 from harness.run import run_folder
 from harness.run.attempt import Measured
-from harness.run.engine import Sweep, Tally, label
+from harness.run.engine import Sweep, Tally
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
 from harness.run.testbed import LabTestbed
 from harness.run.under_way import under_way

@@ -17,11 +17,11 @@ from harness.experiments.selected_cells import cells_of, chosen_visits
 from harness.failures import nearest
 from harness.inference import BLOCKS_MIN
 from harness.journal import Entry, Journal
-from harness.matrix import Visit
+from harness.matrix import Visit, label
 from harness.reductions import spark_session
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.run import run_folder
-from harness.run.engine import FREE_SPACE_MIN_BYTES, describe, label
+from harness.run.engine import FREE_SPACE_MIN_BYTES, describe
 from harness.run.under_way import under_way
 from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters, spark_job

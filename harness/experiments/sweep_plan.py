@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.experiments import matrix_run, repeats_plan, selected_cells
 from harness.lab import opening
-from harness.run.engine import label
+from harness.matrix import label
 
 
 @dataclass(frozen=True)

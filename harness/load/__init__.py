@@ -44,6 +44,6 @@ Modules: `plan` a cell's plan, progress and report; `payload` a message's body, 
 or template; `threads` the client thread, `seats` which user has which; `locustfile` what Locust runs, `worker` what it
 does as a worker, `alone` what it does without a run, with `own_options`; `recorder` what Locust learns of calls;
 `master` the master process, `locust_process` what it shares with workers, `sealed_sockets` their connections;
-`messages` what goes between processes; `locust_clients` all of it seen from the sweep; `ui` and `web` the web interface
-for one scenario, `looks_page` its tabs with the instances by second, `page_guard` who may use a page.
+`messages` what goes between processes; `locust_clients` all of it seen from the sweep; `ui` one scenario by hand;
+`pages` all pages, also that of a sweep.
 """

@@ -2,7 +2,7 @@
 
 One process opens a lab, begins dialogs for as many users as Locust is to start, and gives each user a native thread
 with a connection and a dialog. Users come and go as Locust says: there is no barrier, no settling, no accounting and no
-record. Users are dealt round robin to the initiators. A page has the tabs of `looks_page`.
+record. Users are dealt round robin to the initiators. A page has the tabs of `looks`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from flask import Response, jsonify, request
 from harness import lab as lab_package
 from harness.failures import MachineFailure, UsageFailure
 from harness.lab.opening import Topology, select_lab
-from harness.load import page_guard
-from harness.load.looks_page import LooksPage, add_to_locust
 from harness.load.messages import BadScenario, Looked, WebScenario
 from harness.load.own_options import SCENARIO, SETTINGS
+from harness.load.pages import guard
+from harness.load.pages.looks import LooksPage, add_to_locust
 from harness.load.plan import CellPlan
 from harness.load.recorder import METHOD, CallFailed, NewCalls, Recorder
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
@@ -111,7 +111,7 @@ class Alone:
     def _opened(self) -> LabStage:
         options, web_ui = self._environment.parsed_options, self._environment.web_ui
         if web_ui is not None:
-            page_guard.protect(web_ui.app, web_ui.host, is_encrypted=bool(web_ui.tls_cert and web_ui.tls_key))
+            guard.protect(web_ui.app, web_ui.host, is_encrypted=bool(web_ui.tls_cert and web_ui.tls_key))
         selection = select_lab({name: getattr(options, name) for name in SETTINGS})
         scenario = self._scenario(users=1, initiators_max=selection.topology.initiators_max)
         logger.info(selection.first_line)

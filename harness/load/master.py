@@ -183,7 +183,7 @@ def main() -> None:
     handlers: Handlers = {Listen: master.listen, StartUsers: master.start_users, Dismiss: master.dismiss}
 
     def serve_page(page: ServePage) -> Done:
-        from harness.load.web import WebInterface  # noqa: PLC0415  only `harness ui` needs it
+        from harness.load.pages.scenario import WebInterface  # noqa: PLC0415  only `harness ui` needs it
 
         logging.getLogger("harness").setLevel("INFO")  # for the page's tab Logs
         handlers.update(WebInterface(environment, master, pipe, page).handlers)

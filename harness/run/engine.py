@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from harness.failures import MachineFailure
 from harness.journal import Entry, Journal
 from harness.lab import interruption
+from harness.matrix import label
 from harness.measures import RATE_DIGITS
 from harness.records import State
 from harness.reporting import Reporter
@@ -186,11 +187,6 @@ class Sweep(Generic[Swept]):
         """Raises OSError where the disk is full: every further cell would fail too."""
         if self._free_bytes(self._results) < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(self._results))
-
-
-def label(cell: str, block: int) -> str:
-    """Name a cell in a block to the user: `i1-t1-r1-p100-v2008`, or `... (block 2)` from the second on."""
-    return cell if block == 1 else f"{cell} (block {block})"
 
 
 def describe(entry: Entry) -> str:

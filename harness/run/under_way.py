@@ -13,9 +13,10 @@ from harness import folder_lock, journal, lab_kinds
 from harness.failures import MachineFailure, UsageFailure
 from harness.journal import Entry, Journal
 from harness.lab import interruption
+from harness.matrix import label
 from harness.records import NotWritable
 from harness.run import run_folder
-from harness.run.engine import Tally, label
+from harness.run.engine import Tally
 from harness.units import counted
 
 _UNITS = {"rates": "step", "techniques": "run"}  # of the verbs without --resume

@@ -18,8 +18,8 @@ import psutil
 import pyodbc
 import pytest
 
-from harness import sweep_page
 from harness.lab import drivers
+from harness.load.pages import sweep
 from harness.reductions.spark_session import context
 from harness.reporting import Reporter
 from tests.processes import Child, children_of
@@ -159,7 +159,7 @@ def test_locust_and_its_web_page_listen_on_this_machine_alone():
 def test_the_page_of_a_sweep_listens_on_this_machine_alone():
     with socket.create_server(("127.0.0.1", 0)) as listening_once:
         free = listening_once.getsockname()[1]
-    with sweep_page.serving(Reporter(), free):
+    with sweep.serving(Reporter(), free):
         assert {place for place in listening(os.getpid()) if place[1] == free} == {("127.0.0.1", free)}
 
 

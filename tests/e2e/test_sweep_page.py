@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness import journal, sweep_page
+from harness import journal
 from harness.lab_kinds import EMBEDDED
+from harness.load.pages import sweep
+from harness.load.pages.sweep import SweepPage
 from harness.reporting import Reporter
-from harness.sweep_page import SweepPage
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
@@ -60,7 +61,7 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
         pytest.skip(f"no browser: {CHROMIUM} does not exist")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with playwright.sync_playwright() as started, sweep_page.serving(Reporter(), port) as reporter:
+    with playwright.sync_playwright() as started, sweep.serving(Reporter(), port) as reporter:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         page = browser.new_context(color_scheme=scheme).new_page()
         wrong: list[str] = []
@@ -80,7 +81,9 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
             reporter.cell_done(number, entry.cell, "completed", "")
         reporter.phase("i1-t50-r1-p100-v2008: settle")
         page.wait_for_function("document.querySelectorAll('#cells tr').length === 5")
-        page.wait_for_function("document.getElementById('lab-banner').textContent === 'Embedded lab, not SQL Server'")
+        page.wait_for_function(
+            "words => document.getElementById('lab-banner').textContent === words", arg=EMBEDDED.whose_numbers
+        )
         rows = page.eval_on_selector_all("#cells tr", "rows => rows.map(row => [...row.cells].map(c => c.textContent))")
         assert {row[0]: float(row[5].replace(",", "")) for row in rows[1:]} == {
             name_of(*cell): rate for cell, rate in RATES.items()

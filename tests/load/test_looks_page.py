@@ -8,8 +8,8 @@ import pytest
 from flask import Flask
 
 from harness.lab_kinds import SERVERS
-from harness.load.looks_page import LooksPage
 from harness.load.messages import Looked
+from harness.load.pages.looks import LooksPage
 from tests.unsafe import NAME, unsafe_in
 
 

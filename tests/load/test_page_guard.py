@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from harness import sweep_page
 from harness.failures import UsageFailure
-from harness.load import page_guard
+from harness.load.pages import guard, sweep
 from harness.reporting import Reporter
 
 CROSS_SITE = {"Sec-Fetch-Site": "cross-site"}
@@ -51,7 +50,7 @@ def app(host: str = "127.0.0.1", **options: bool) -> Flask:
     """An app that answers everything to everybody, as Locust's does."""
     made = Flask("page")
     made.add_url_rule("/", view_func=lambda: ("done", {"Access-Control-Allow-Origin": "*"}), methods=["GET", "POST"])
-    page_guard.protect(made, host, **options)
+    guard.protect(made, host, **options)
     return made
 
 
@@ -87,7 +86,7 @@ def test_no_answer_can_be_read_or_framed_by_another_site():
 def test_the_page_of_a_sweep_answers_no_other_page():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with sweep_page.serving(Reporter(), port):
+    with sweep.serving(Reporter(), port):
         for path in ("/", "/state", "/looks", "/looks/queues.csv", "/figures/x.png"):
             assert statuses(f"http://127.0.0.1:{port}{path}") == {403}
 

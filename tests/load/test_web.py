@@ -153,10 +153,10 @@ def test_the_logs_say_what_the_harness_did(page):
     page.post("/swarm", threads="none")
     logs = "\n".join(json.loads(page.get("/logs"))["master"])
     for line in (
-        "INFO/harness.load.web: Echo, not SQL Server: it only answers",
-        "WARNING/harness.load.looks_page: not shown: initiator-1: connection refused",
-        "INFO/harness.load.looks_page: all instances are shown again",
-        "WARNING/harness.load.web: not started: threads 'none' is not valid: 1 to 1,000",
+        "INFO/harness.load.pages.scenario: Echo, not SQL Server: it only answers",
+        "WARNING/harness.load.pages.looks: not shown: initiator-1: connection refused",
+        "INFO/harness.load.pages.looks: all instances are shown again",
+        "WARNING/harness.load.pages.scenario: not started: threads 'none' is not valid: 1 to 1,000",
     ):
         assert line in logs
     assert re.search(r"INFO/harness.load.master: worker \S+ of \S+ has joined, process \d+", logs)
@@ -201,7 +201,7 @@ def test_each_tab_of_looks_has_a_csv_file_with_the_numbers_of_its_charts(page):
 STOPPING = """
 from functools import partial
 from flask import Flask, jsonify
-from harness.load.web import add_own_page_parts
+from harness.load.pages.scenario import add_own_page_parts
 
 app = Flask("page")
 app.after_request(partial(add_own_page_parts, ""))
@@ -217,7 +217,7 @@ def test_the_page_never_sees_stopping_after_which_locusts_page_would_ask_no_more
 
 LOGIN = """
 from locust.env import Environment
-from harness.load.looks_page import add_to_locust
+from harness.load.pages.looks import add_to_locust
 
 web_ui = Environment().create_web_ui("127.0.0.1", 0, web_login=True, delayed_start=True)
 web_ui.app.secret_key = "of a test"

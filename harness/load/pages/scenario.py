@@ -2,7 +2,7 @@
 
 Its start form asks for the scenario's fields instead of a number of users: a load shape, which Locust asks for the
 user count, returns that of the scenario. Before Locust sees a start, the parent process (`ui`) makes the lab and its
-dialogs ready; the form shows what goes wrong there. The parent also sends looks at the instances, which `looks_page`
+dialogs ready; the form shows what goes wrong there. The parent also sends looks at the instances, which `looks`
 shows. Blocking work never happens in this process.
 """
 
@@ -24,9 +24,7 @@ from locust import LoadTestShape, argument_parser, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness import lab_kinds
-from harness.load import page_guard
 from harness.load.locust_process import Handlers, Pipe
-from harness.load.looks_page import add_to_locust, add_to_page
 from harness.load.messages import (
     READY,
     BadScenario,
@@ -39,6 +37,8 @@ from harness.load.messages import (
     WebScenario,
     WorkerLost,
 )
+from harness.load.pages import guard
+from harness.load.pages.looks import add_to_locust, add_to_page
 from harness.load_model import CLOSED_LOOP, OPEN_LOOP
 from harness.matrix import DIALOG_RATIOS, THREADS, bounds
 
@@ -93,8 +93,8 @@ class WebInterface:
         environment.shape_class.runner = environment.runner
         environment.events.spawning_complete.add_listener(self._on_spawning_complete)
         environment.events.test_stopping.add_listener(self._on_test_stopping)
-        web_ui = environment.create_web_ui(page_guard.LOOPBACK, page.port, delayed_start=True)
-        page_guard.protect(web_ui.app)
+        web_ui = environment.create_web_ui(guard.LOOPBACK, page.port, delayed_start=True)
+        guard.protect(web_ui.app)
         web_ui.app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order
         web_ui.app.before_request(self._before_request)
         self._looks_page = add_to_locust(web_ui)
@@ -250,7 +250,7 @@ def own_page_parts(page: ServePage) -> str:
     )
     return (
         fixed
-        + files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8")
+        + files("harness.load.pages").joinpath("scenario.html").read_text(encoding="utf-8")
         + "".join(
             f'<datalist id="suggested_{name}" data-field="{name}">'
             + "".join(f'<option value="{value}"></option>' for value in values)

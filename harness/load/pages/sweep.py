@@ -26,14 +26,13 @@ from werkzeug.serving import make_server
 
 from harness import journal
 from harness.lab_kinds import LabKind
-from harness.load import page_guard
-from harness.load.looks_page import TABS, LooksPage
 from harness.load.messages import Looked
-from harness.matrix import Cell
+from harness.load.pages import guard
+from harness.load.pages.looks import TABS, LooksPage
+from harness.matrix import Cell, label
 from harness.observe.cell_looks import CellLooks
 from harness.observe.looks import Look
 from harness.reporting import Reporter, TimeLeft, TimeLeftByCells
-from harness.run.engine import label
 
 NEXT_SHOWN = 5
 NOTES_KEPT = 50
@@ -49,8 +48,8 @@ class SweepPage(Reporter):
         self._console = console
         self._address = address
         self._lock = threading.Lock()
-        self.app = Flask("harness.sweep_page", static_folder=None)
-        page_guard.protect(self.app)
+        self.app = Flask("harness.load.pages", static_folder=None)
+        guard.protect(self.app)
         self._looks_page = LooksPage(self.app, of_sweep=True)
         self._add_routes()
         self._looks = CellLooks()
@@ -161,7 +160,7 @@ class SweepPage(Reporter):
     def _add_routes(self) -> None:
         """The page, what it asks for, and the drawn figures; the tabs have routes of their own."""
         tabs = "".join(f'<button role="tab">{tab.title}</button>' for tab in TABS)
-        html = files("harness.sweep_page").joinpath("page.html").read_text(encoding="utf-8")
+        html = files("harness.load.pages").joinpath("sweep.html").read_text(encoding="utf-8")
         html = html.replace("LOOKS_TABS", tabs)
         self.app.add_url_rule("/", "page", lambda: Response(html, mimetype="text/html"))
         self.app.add_url_rule("/state", "state", self._show_state)
@@ -200,10 +199,10 @@ class SweepPage(Reporter):
 @contextmanager
 def serving(console: Reporter, port: int) -> Iterator[SweepPage]:
     """Serve the page of what is reported in the block. The port must be free: else the server ends the process."""
-    for name in ("werkzeug", "harness.load.looks_page"):  # else each answer, and what a look lacks, is a line
+    for name in ("werkzeug", "harness.load.pages.looks"):  # else each answer, and what a look lacks, is a line
         logging.getLogger(name).setLevel(logging.ERROR)
-    page = SweepPage(console, f"http://{page_guard.LOOPBACK}:{port}")
-    server = make_server(page_guard.LOOPBACK, port, page.app, threaded=True)
+    page = SweepPage(console, f"http://{guard.LOOPBACK}:{port}")
+    server = make_server(guard.LOOPBACK, port, page.app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -149,7 +149,7 @@ class LooksPage:
         self._runs: list[tuple[float, str]] = []  # when each has begun, and its name
         self._failing: set[str] = set()  # what was missing in the last look
         app.json = _VisibleJson(app)
-        app.after_request(partial(add_to_page, files("harness.load").joinpath("looks.html").read_text("utf-8")))
+        app.after_request(partial(add_to_page, files("harness.load.pages").joinpath("looks.html").read_text("utf-8")))
         app.add_url_rule("/looks", "looks", after_login(self._show))
         for tab in TABS:
             app.add_url_rule(f"/looks/{tab.key}.csv", f"looks-{tab.key}", after_login(partial(self._download, tab)))

@@ -9,7 +9,7 @@ import pytest
 
 from harness import journal
 from harness.lab_kinds import EMBEDDED
-from harness.sweep_page import SweepPage
+from harness.load.pages.sweep import SweepPage
 from tests.commands import harness
 from tests.noting import NotingReporter
 
