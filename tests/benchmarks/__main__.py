@@ -11,6 +11,7 @@ from tests.benchmarks import (
     inference,
     linked,
     monitors,
+    mutation,
     observer,
     reduction,
     simulation,
@@ -35,6 +36,7 @@ BENCHMARKS = (
     simulation,
     attack,
     linked,
+    mutation,
 )
 
 
