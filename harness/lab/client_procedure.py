@@ -86,33 +86,33 @@ class Declared:
         return f"{value!r} does not fit{example}"
 
 
-def _fits_integer(one: Declared, value: Value) -> bool:
-    bits, sign = _INTEGERS[one.type]
+def _fits_integer(declared: Declared, value: Value) -> bool:
+    bits, sign = _INTEGERS[declared.type]
     return type(value) is int and -sign << bits <= value < 1 << bits
 
 
-def _fits_decimal(one: Declared, value: Value) -> bool:
+def _fits_decimal(declared: Declared, value: Value) -> bool:
     """Whether the value is kept exactly."""
-    if not _is_number(one, value):
+    if not _is_number(declared, value):
         return False
     number = Decimal(str(value)).normalize()
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int), value  # neither infinite nor no number
-    return -exponent <= one.scale and abs(number) < Decimal(10) ** (one.precision - one.scale)
+    return -exponent <= declared.scale and abs(number) < Decimal(10) ** (declared.precision - declared.scale)
 
 
-def _is_number(one: Declared, value: Value) -> bool:
+def _is_number(declared: Declared, value: Value) -> bool:
     return type(value) in (int, float)
 
 
-def _fits_text(one: Declared, value: Value) -> bool:
+def _fits_text(declared: Declared, value: Value) -> bool:
     if not isinstance(value, str):
         return False
-    return one.max_length < 0 or len(value.encode("utf-16-le")) // 2 <= one.characters
+    return declared.max_length < 0 or len(value.encode("utf-16-le")) // 2 <= declared.characters
 
 
-def _fits_moment(one: Declared, value: Value) -> bool:
-    pattern, read, _ = _MOMENTS[one.type]
+def _fits_moment(declared: Declared, value: Value) -> bool:
+    pattern, read, _ = _MOMENTS[declared.type]
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None and _is_read(read, value)
 
 
@@ -145,8 +145,8 @@ def declared(connection: pyodbc.Connection, procedure: str) -> list[Declared] | 
 def _has_default(text: str, name: str) -> bool:
     """Whether the text of a procedure gives a default to a parameter: there its name stands first."""
     text = _COMMENT.sub(" ", text)
-    found = re.search(rf"{re.escape(name)}(?![\w@#$])", text, re.IGNORECASE)
-    return found is not None and re.match(_UP_TO_DEFAULT, text[found.end() :], re.IGNORECASE) is not None
+    match = re.search(rf"{re.escape(name)}(?![\w@#$])", text, re.IGNORECASE)
+    return match is not None and re.match(_UP_TO_DEFAULT, text[match.end() :], re.IGNORECASE) is not None
 
 
 def check(workload: Workload, takes: Sequence[Declared]) -> None:

@@ -77,8 +77,8 @@ class Engine:
     @property
     def kernel_version(self) -> tuple[int, int]:
         """Major and minor version, (0, 0) if the engine does not say."""
-        told = re.match(r"(\d+)\.(\d+)", self.kernel)
-        return (int(told[1]), int(told[2])) if told else (0, 0)
+        match = re.match(r"(\d+)\.(\d+)", self.kernel)
+        return (int(match[1]), int(match[2])) if match else (0, 0)
 
     def is_on(self, machine: Machine) -> bool:
         """Return whether containers run on this machine's kernel, not on another's or a virtual one's."""
@@ -183,13 +183,13 @@ def engine() -> Engine:
     """Ask the engine about its machine. Source: https://docs.docker.com/reference/cli/docker/system/info/"""
     asked = _docker("info", "--format", "{{json .}}", timeout_s=_TIMEOUT_S)
     _expect(asked, "docker info failed")
-    told = json.loads(asked.stdout)
+    information = json.loads(asked.stdout)
     return Engine(
-        int(told.get("NCPU") or 0),
-        int(told.get("MemTotal") or 0),
-        str(told.get("KernelVersion") or ""),
-        str(told.get("DockerRootDir") or "Docker's folder"),
-        any("name=rootless" in option for option in told.get("SecurityOptions") or ()),
+        int(information.get("NCPU") or 0),
+        int(information.get("MemTotal") or 0),
+        str(information.get("KernelVersion") or ""),
+        str(information.get("DockerRootDir") or "Docker's folder"),
+        any("name=rootless" in option for option in information.get("SecurityOptions") or ()),
     )
 
 
@@ -259,7 +259,7 @@ def containers() -> dict[str, Container]:
 
 def inspected(containers: Sequence[Container]) -> list[Inspected]:
     """Ask the engine what each container really has, whatever the file says now."""
-    asked = _docker("inspect", *(one.name for one in containers), timeout_s=_TIMEOUT_S)
+    asked = _docker("inspect", *(container.name for container in containers), timeout_s=_TIMEOUT_S)
     _expect(asked, "docker inspect failed")
     return [_inspected(row) for row in json.loads(asked.stdout)]
 
@@ -301,7 +301,11 @@ def last_line(service: str) -> str:
 def _container(row: Mapping[str, object]) -> Container:
     publishers = row.get("Publishers") or []
     assert isinstance(publishers, list)
-    ports = {int(one["TargetPort"]): int(one["PublishedPort"]) for one in publishers if one.get("PublishedPort")}
+    ports = {
+        int(publisher["TargetPort"]): int(publisher["PublishedPort"])
+        for publisher in publishers
+        if publisher.get("PublishedPort")
+    }
     return Container(
         service=str(row["Service"]),
         name=str(row["Name"]),
@@ -426,8 +430,8 @@ def _expect(done: subprocess.CompletedProcess[str], failure: str) -> None:
         output = output.replace(secret, "***")
     for sign, detail, text in _CAUSES:
         if re.search(sign, output):
-            found = re.search(detail, output)
-            raise ComposeError(text.format(found[1] if found else "?"))
+            match = re.search(detail, output)
+            raise ComposeError(text.format(match[1] if match else "?"))
     last = output.splitlines()[-1].strip() if output else f"exit code {done.returncode}"
     raise ComposeError(f"{failure}: {last.removeprefix('Error response from daemon: ')[:300]}")
 

@@ -82,19 +82,19 @@ def running(
         instances = _bring_up(room, version, driver, watch=watch, tell=tell)
         _prepare(instances, services, watch, tell)
         lab = Lab(CONTAINERS, version, instances[0], instances[1:], directory)
-        there = compose.containers()
+        containers = compose.containers()
         # Containers that are restarted may get other addresses, so they are asked for afterwards.
-        found = compose.inspected([there[service] for service in services])
-        proxied = _why_proxied(room.engine, found)
+        inspections = compose.inspected([containers[service] for service in services])
+        proxied = _why_proxied(room.engine, inspections)
         if not proxied:
-            for instance, one in zip(instances, found, strict=True):
+            for instance, one in zip(instances, inspections, strict=True):
                 instance.host, instance.port, instance.admin_port = one.address, _SQL_PORT, _ADMIN_PORT
-        lab.placement = _placement(room, found, proxied)
-        _count_processor_time(instances, found, room.engine, tell)
+        lab.placement = _placement(room, inspections, proxied)
+        _count_processor_time(instances, inspections, room.engine, tell)
         for instance, service in zip(instances, services, strict=True):
-            _raise_if_ended(service, there)
-            instance.process = _Watched(service, there[service].name, directory)
-            instance.log_storage = LogStorage(there[service].name, room.engine.kernel_version)
+            _raise_if_ended(service, containers)
+            instance.process = _Watched(service, containers[service].name, directory)
+            instance.log_storage = LogStorage(containers[service].name, room.engine.kernel_version)
         yield lab
     finally:
         if lab is not None:
@@ -112,8 +112,8 @@ def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
     room = _make_room(version, services, tell)
     try:
         _bring_up(room, version, drivers.choose(), watch=lambda: None, tell=tell)
-        there = compose.containers()
-        tell(str(_placement(room, compose.inspected([there[service] for service in services]))))
+        containers = compose.containers()
+        tell(str(_placement(room, compose.inspected([containers[service] for service in services]))))
     except BaseException:
         tell("containers that did start keep running: see harness lab status, remove them with harness lab down")
         raise
@@ -123,18 +123,18 @@ def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
 
 def down(tell: Callable[[str], None]) -> None:
     """Remove every container of the lab with its data."""
-    there = compose.containers()
+    containers = compose.containers()
     compose.down()
-    tell(f"removed {', '.join(sorted(there))}" if there else "there were no containers to remove")
+    tell(f"removed {', '.join(sorted(containers))}" if containers else "there were no containers to remove")
 
 
 def status() -> list[str]:
     """Describe each container in a line (version, state, health, address), and how to sign in."""
-    there = compose.containers()
-    if not there:
+    containers = compose.containers()
+    if not containers:
         return ["no containers run: start them with harness lab up"]
     return [
-        *(_line(there[service]) for service in _services(INITIATORS_MAX) if service in there),
+        *(_line(containers[service]) for service in _services(INITIATORS_MAX) if service in containers),
         f"login: sa; its password is MSSQL_SA_PASSWORD in {compose.place()}",
     ]
 
@@ -173,15 +173,15 @@ def _make_room(version: str, services: Sequence[str], tell: Callable[[str], None
     compose.require_memory(engine, len(services))
     cpusets = _cpusets(engine, services)
     if version == _OLD_VERSION and (kernel := engine.kernel_version) >= _TOO_NEW_KERNEL:
-        new, runs_on = (".".join(map(str, one)) for one in (_TOO_NEW_KERNEL, kernel))
+        new, runs_on = (".".join(map(str, version)) for version in (_TOO_NEW_KERNEL, kernel))
         tell(
             f"SQL Server {version} in a container is known to end at its start on Linux {new} and later, and Docker "
             f"runs on {runs_on}: if it does, choose another version"
         )
-    there = compose.containers()
-    running = {name for name, one in there.items() if one.is_running}
-    if there and (not running or any(one.version != version for one in there.values())):
-        tell(f"removing {', '.join(sorted(there))}")
+    containers = compose.containers()
+    running = {name for name, container in containers.items() if container.is_running}
+    if containers and (not running or any(container.version != version for container in containers.values())):
+        tell(f"removing {', '.join(sorted(containers))}")
         compose.down()
         running = set()
     return _Room(services, engine, cpusets, running)
@@ -198,16 +198,16 @@ def _cpusets(engine: Engine, services: Sequence[str]) -> dict[str, str]:
     if not any(given.values()):
         planned = machine.plan(len(services)) if engine.is_on(machine) else []
         return dict(zip(services, map(placement.listed, planned), strict=False))
-    there = machine.online if engine.is_on(machine) else frozenset(range(engine.processors))
+    processors = machine.online if engine.is_on(machine) else frozenset(range(engine.processors))
     for service, variable in variables.items():
         try:
-            lacking = placement.parse(given[service]) - there
+            lacking = placement.parse(given[service]) - processors
         except ValueError as error:
             raise EnvFileError(f"{variable} in {compose.place(variable)}: {error}") from None
         if lacking:
             raise EnvFileError(
                 f"{variable} in {compose.place(variable)} is {given[service]}, and Docker's machine has the processors "
-                f"{placement.listed(there)}: leave out {placement.listed(lacking)}"
+                f"{placement.listed(processors)}: leave out {placement.listed(lacking)}"
             )
     return given
 
@@ -228,8 +228,8 @@ def _count_processor_time(
 ) -> None:
     """Have the kernel count the containers' processor time too, beside what the instances say of theirs."""
     if engine.is_on(Machine.here()):
-        for instance, one in zip(instances, containers, strict=True):
-            instance.control_group = ControlGroup.of(one.process, one.id)
+        for instance, container in zip(instances, containers, strict=True):
+            instance.control_group = ControlGroup.of(container.process, container.id)
     if without := [instance.name for instance in instances if instance.control_group is None]:
         tell(
             f"the processor time of {', '.join(without)} is not compared with that of the containers: this machine "
@@ -245,12 +245,12 @@ def _why_proxied(engine: Engine, containers: Sequence[Inspected]) -> str:
     """
     if engine.is_rootless:
         return "Docker runs rootless"
-    own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
-    for one in containers:
-        if not one.address or one.gateway not in own:
+    own_addresses = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    for container in containers:
+        if not container.address or container.gateway not in own_addresses:
             return "their network is not one of this machine, as with Docker Desktop"
-        if reason := error_remedies.out_of_reach(one.address, _SQL_PORT, _KNOCK_TIMEOUT_S):
-            return f"{one.address}:{_SQL_PORT}: {reason}"
+        if reason := error_remedies.out_of_reach(container.address, _SQL_PORT, _KNOCK_TIMEOUT_S):
+            return f"{container.address}:{_SQL_PORT}: {reason}"
     return ""
 
 
@@ -261,21 +261,21 @@ def _bring_up(
     services = room.services
     tell(f"starting {', '.join(services)}")
     compose.up(services, version=version, cpusets=room.cpusets, watch=watch, tell=tell)
-    there = compose.containers()
+    containers = compose.containers()
     for service in services:
-        _raise_if_ended(service, there)
+        _raise_if_ended(service, containers)
     login = Login("sa", compose.password())
     instances = [
         Instance(
             name=name,
             database=database,
             host=HOST,
-            port=there[service].ports[_SQL_PORT],
+            port=containers[service].ports[_SQL_PORT],
             broker_port=BROKER_PORT,
             driver=driver,
             login=login,
             broker_host=service,
-            admin_port=there[service].ports[_ADMIN_PORT],
+            admin_port=containers[service].ports[_ADMIN_PORT],
         )
         for (name, database), service in zip(SIDES, services, strict=False)
     ]
@@ -302,9 +302,9 @@ def _wait_until_ready(
             return
         now = time.monotonic()
         if now >= check_at:
-            there, check_at = compose.containers(), now + _CHECK_EVERY_S
+            containers, check_at = compose.containers(), now + _CHECK_EVERY_S
             for service in services:
-                _raise_if_ended(service, there)
+                _raise_if_ended(service, containers)
         for service in [name for name, why in answers.items() if "(error 18456)" in why]:
             if now > began + _REFUSED_S or _STARTED in compose.log(service):
                 raise LabError(
@@ -331,8 +331,8 @@ def _why_not_ready(instance: Instance) -> str:
     return f"{counted(count, 'database')} not online yet" if count else ""
 
 
-def _raise_if_ended(service: str, there: dict[str, Container]) -> None:
-    container = there.get(service)
+def _raise_if_ended(service: str, containers: dict[str, Container]) -> None:
+    container = containers.get(service)
     if container is None or not container.is_running:
         raise InstanceDied(_death(service, container))
 
@@ -354,9 +354,9 @@ def _take_down(services: Sequence[str], others_stay: bool, directory: Path, tell
     if not services:
         return
     try:
-        if there := sorted(set(services) & set(compose.containers())):
-            tell(f"removing {', '.join(there)}")
-            _keep_logs(there, directory)
+        if existing := sorted(set(services) & set(compose.containers())):
+            tell(f"removing {', '.join(existing)}")
+            _keep_logs(existing, directory)
         if others_stay:
             compose.remove(services)
         else:

@@ -243,15 +243,17 @@ def error_messages(connection: pyodbc.Connection, queue: str) -> str:
     rows = scripts.rows(connection, "observe/error_messages.sql", {"Queue": queue})
     if not rows:
         return ""
-    found = sum(int(row["errors"]) for row in rows)
-    return f"{found} conversation{'s' * (found != 1)} ended by an error: {_description(bytes(rows[0]['message_body']))}"
+    errors = sum(int(row["errors"]) for row in rows)
+    return (
+        f"{errors} conversation{'s' * (errors != 1)} ended by an error: {_description(bytes(rows[0]['message_body']))}"
+    )
 
 
 def _description(body: bytes) -> str:
     """Return the text in the body of an Error message."""
     text = body.decode("utf-16", errors="replace")
-    found = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
-    return html.unescape(found[1]) if found else text
+    match = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
+    return html.unescape(match[1]) if match else text
 
 
 def processed(target: pyodbc.Connection) -> int:

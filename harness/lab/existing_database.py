@@ -107,12 +107,12 @@ def remove(
     instance: Instance, connection: pyodbc.Connection, listed: Sequence[Thing], tell: Callable[[str], None]
 ) -> None:
     """Drop the objects that the ledger lists, then the ledger and the mark."""
-    there = _objects(instance, connection)
+    objects = _objects(instance, connection)
     left = sorted((thing for thing in listed if thing.is_inside), key=lambda thing: _REMOVALS.index(thing.kind))
     while left:
         again: list[Thing] = []
         for thing in left:
-            variables = {"Class": thing.kind, "Name": thing.name, "Exists": str(int(thing.key in there))}
+            variables = {"Class": thing.kind, "Name": thing.name, "Exists": str(int(thing.key in objects))}
             try:
                 scripts.run(connection, "server/drop_object.sql", {"Database": instance.database, **variables})
             except ScriptError:

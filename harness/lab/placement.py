@@ -43,11 +43,11 @@ def parse(text: str) -> frozenset[int]:
         return frozenset()
     if not _LIST.fullmatch(text):
         raise ValueError(f"{text!r} is no list of processors: write 0-3,8")
-    found: set[int] = set()
+    processors: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        processors.update(range(int(first), int(last or first) + 1))
+    return frozenset(processors)
 
 
 def listed(processors: Iterable[int]) -> str:
@@ -127,23 +127,23 @@ class Machine:
 
 def _dealt(by_node: Mapping[int, list[Core]], instances: int, each: int) -> list[frozenset[int]]:
     free = {node: list(cores) for node, cores in by_node.items()}
-    found = []
+    dealt = []
     for _ in range(instances):
         cores = max(free.values(), key=len)  # the first node of those that have the most
-        found.append(frozenset[int]().union(*(core.processors for core in cores[:each])))
+        dealt.append(frozenset[int]().union(*(core.processors for core in cores[:each])))
         del cores[:each]
-    return found
+    return dealt
 
 
 def is_here(host: str) -> bool:
     """Return whether a host is this machine, named by one of its addresses or by a name of one."""
-    own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    own_addresses = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
     try:
         found = {str(one[4][0]) for one in socket.getaddrinfo(host, None)}
     except OSError:  # nobody knows the name
         return False
     # No interface lists 127.0.1.1, which is what Debian makes a machine's own name mean.
-    return any(address in own or ipaddress.ip_address(address).is_loopback for address in found)
+    return any(address in own_addresses or ipaddress.ip_address(address).is_loopback for address in found)
 
 
 def scaling_governor() -> str:
@@ -152,11 +152,11 @@ def scaling_governor() -> str:
     Empty where the system does not say, as in most virtual machines. Source:
     https://docs.kernel.org/admin-guide/pm/cpufreq.html
     """
-    found = set()
+    governors = set()
     for path in (SYSTEM / "system" / "cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"):
         with contextlib.suppress(OSError):
-            found.add(path.read_text(encoding="ascii").strip())
-    return ", ".join(sorted(found))
+            governors.add(path.read_text(encoding="ascii").strip())
+    return ", ".join(sorted(governors))
 
 
 def _read_list(path: Path) -> frozenset[int]:
@@ -218,8 +218,8 @@ def of_containers(machine: Machine | None, cpusets: Mapping[str, str], *, disk: 
     elif not clients:
         why = "the instances have all cores, which the clients share with them"
     if why:
-        own = {name: cpuset for name, cpuset in cpusets.items() if cpuset}
-        return Placement(str(machine), own, {PROCESSORS: why} | shared, proxied)
+        own_cpusets = {name: cpuset for name, cpuset in cpusets.items() if cpuset}
+        return Placement(str(machine), own_cpusets, {PROCESSORS: why} | shared, proxied)
     return Placement(str(machine), {**cpusets, CLIENTS: listed(clients)}, shared, proxied)
 
 
@@ -260,8 +260,8 @@ def pinned(processors: frozenset[int]) -> Iterator[None]:
 
 
 def _pin_tree(processors: frozenset[int]) -> None:
-    own = psutil.Process()
-    for process in [own, *own.children(recursive=True)]:
+    this_process = psutil.Process()
+    for process in [this_process, *this_process.children(recursive=True)]:
         for thread in _threads(process.pid):
             # psutil's cpu_affinity and the kernel's call set those of a single thread, of which new ones inherit.
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -111,8 +111,8 @@ def _located(connection: pyodbc.Connection, batch: Batch, error: ScriptError) ->
     if names != _IN_CATCH:
         return None
     number, line, procedure, message = values[-1]  # behind the batch's own results
-    own = {match["name"].split(".")[-1].strip("[]").lower() for match in _CREATE.finditer(batch.text)}
-    if f"({number})" not in str(error.__cause__) or (procedure and procedure.split(".")[-1].lower() not in own):
+    procedures = {match["name"].split(".")[-1].strip("[]").lower() for match in _CREATE.finditer(batch.text)}
+    if f"({number})" not in str(error.__cause__) or (procedure and procedure.split(".")[-1].lower() not in procedures):
         return None
     message = _EMBEDDED_LINE.sub("", " ".join(message.split()))
     return batch.line + line - 1, explain(f"{message} (error {number})")
@@ -125,11 +125,11 @@ def execute(connection: pyodbc.Connection, statement: str, *parameters: object) 
 
 def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a file's only result set, by column name."""
-    found: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     for batch in load(path, variables):
         names, values = _query(connection, batch.text, f"{path}, batch at line {batch.line}")
-        found += [dict(zip(names, row, strict=True)) for row in values]
-    return found
+        table += [dict(zip(names, row, strict=True)) for row in values]
+    return table
 
 
 def poll(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ def result_sets(
     connection: pyodbc.Connection, batch: str, origin: str
 ) -> tuple[list[list[dict[str, Any]]], ScriptError | None]:
     """Return the rows of each result set that was complete before an error, and that error, if there is one."""
-    found: list[list[dict[str, Any]]] = []
+    tables: list[list[dict[str, Any]]] = []
     cursor = connection.cursor()
 
     def ask() -> None:
@@ -153,7 +153,7 @@ def result_sets(
         while True:
             if cursor.description:
                 names = [column[0] for column in cursor.description]
-                found.append([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+                tables.append([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
             if not cursor.nextset():
                 return
 
@@ -162,10 +162,10 @@ def result_sets(
     except OdbcError as error:
         failure = ScriptError(f"{origin}: {error_text(error)}")
         failure.__cause__ = error
-        return found, failure
+        return tables, failure
     finally:
         interruption.close_cursor(cursor)  # else results behind an error keep the connection busy
-    return found, None
+    return tables, None
 
 
 def columns(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> dict[str, list[Any]]:

@@ -233,11 +233,11 @@ def _refuse_other_servers(
     lab_file: LabFile, instances: Sequence[Instance], opened: Sequence[pyodbc.Connection]
 ) -> None:
     """Raise LabError if a server is not what the lab file says, or if two sides are one instance."""
-    found: list[dict[str, Any]] = in_parallel(
+    identities: list[dict[str, Any]] = in_parallel(
         lambda instance, connection: scripts.rows(connection, "server/identity.sql", {})[0], instances, opened
     )
     seen: dict[tuple[str, int], Instance] = {}
-    for instance, row in zip(instances, found, strict=True):
+    for instance, row in zip(instances, identities, strict=True):
         number = str(row["product_version"])
         major = int(number.partition(".")[0])
         if row["engine_edition"] in _AZURE_EDITIONS:

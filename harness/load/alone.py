@@ -162,8 +162,8 @@ class Alone:
         options = self._environment.parsed_options
         form = {name: str(getattr(options, name)) for name in SCENARIO} | dict(fields or {})
         try:
-            one = WebScenario.from_form(form, initiators_max)
-            threads = -(-users // one.initiators)
+            scenario = WebScenario.from_form(form, initiators_max)
+            threads = -(-users // scenario.initiators)
             return WebScenario.from_form({**form, "threads": str(threads)}, initiators_max)
         except BadScenario as error:
             raise UsageFailure(str(error)) from None

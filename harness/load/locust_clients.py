@@ -242,13 +242,13 @@ class LocustClients:
         return [self._clock(worker) for worker in self._workers if self._elsewhere]
 
     def _clock(self, worker: _Peer) -> WorkerClock:
-        found = []
+        readings = []
         for _ in range(CLOCK_SAMPLES):
             before_ns, began_ns = time.time_ns(), time.monotonic_ns()
             [answer] = self._ask({worker: messages.ReadClock()}, 0)
             half_ns = (time.monotonic_ns() - began_ns) // 2
-            found.append((half_ns, answer.utc_ns - before_ns - half_ns))
-        uncertainty_ns, difference_ns = min(found)
+            readings.append((half_ns, answer.utc_ns - before_ns - half_ns))
+        uncertainty_ns, difference_ns = min(readings)
         return WorkerClock(worker.name, difference_ns, uncertainty_ns)
 
     def end_cell(self) -> None:
@@ -319,9 +319,9 @@ class LocustClients:
     def _present(self) -> list[_Peer]:
         """Workers that have joined and are not lost: this machine's in their order, others by their hosts' names."""
         with self._news:
-            found = [worker for worker in self._joined.values() if not worker.death()]
+            present = [worker for worker in self._joined.values() if not worker.death()]
         children = self._children
-        return sorted(found, key=lambda worker: (children.index(worker.child) if worker.child else 0, worker.name))
+        return sorted(present, key=lambda worker: (children.index(worker.child) if worker.child else 0, worker.name))
 
     def _own(self) -> list[Child]:
         return [*self._children, *([self._master.child] if self._master and self._master.child else [])]
@@ -413,7 +413,7 @@ class LocustClients:
 
     def remove_dead_workers(self) -> list[WorkerLost]:
         """Forgets the workers that have died or left; `launch` starts them anew, or waits for others."""
-        found = []
+        lost = []
         with self._news:
             joined = list(self._joined.items())
         for address, worker in joined:
@@ -423,8 +423,8 @@ class LocustClients:
                     worker.child.stop()
                     self._children.remove(worker.child)
                 self._workers = [other for other in self._workers if other is not worker]
-                found.append(WorkerLost(address, death))
-        return found
+                lost.append(WorkerLost(address, death))
+        return lost
 
     def _ask(self, orders: Mapping[_Peer, Message], timeout_s: float) -> list[Any]:
         """Every peer's answer, in the order of the peers."""
@@ -441,8 +441,8 @@ class LocustClients:
             if isinstance(answer, Failed):
                 self._require_alive()  # a death explains the failure
                 place = self._workers.index(peer) if peer in self._workers else None
-                of = "" if place is None else f"initiator {place // self._per_initiator + 1}: "
-                raise LoadError(f"{verb}: {of}{answer.reason}")
+                whose = "" if place is None else f"initiator {place // self._per_initiator + 1}: "
+                raise LoadError(f"{verb}: {whose}{answer.reason}")
             if missing:
                 raise LoadError(f"{verb}: {missing[0]} did not answer within {timeout_s:g} s")
         return [peer.answers.pop(number) for peer in orders]

@@ -135,11 +135,13 @@ class Master:
 
     def _on_join(self, msg: Any, **_: Any) -> None:
         introduction: Introduction = msg.data
-        host, process, own = introduction["host"], introduction["process"], version()
-        if introduction["version"] != own:
-            reason = f"the run has harness {own}, this worker {introduction['version']}: install the same on both"
+        host, process, own_version = introduction["host"], introduction["process"], version()
+        if introduction["version"] != own_version:
+            reason = (
+                f"the run has harness {own_version}, this worker {introduction['version']}: install the same on both"
+            )
             self.runner.send_message(REFUSE, reason, msg.node_id)
-            other = f"a worker on {host} was refused: its harness is {introduction['version']}, this one {own}"
+            other = f"a worker on {host} was refused: its harness is {introduction['version']}, this one {own_version}"
             self._pipe.tell(Refused(other))
             return
         joined = self._joined[msg.node_id] = Joined(msg.node_id, host, process)

@@ -88,14 +88,14 @@ class GeneratorHealth:
     def complaints(self) -> list[str]:
         """Reasons to doubt this cell's numbers."""
         worker = f"worker {self.initiator}"
-        found = []
+        complaints = []
         if self.processor_percent > PROCESSOR_PERCENT_MAX:
-            found.append(f"{worker} used {self.processor_percent:.0f} % of a processor: it is the bottleneck")
+            complaints.append(f"{worker} used {self.processor_percent:.0f} % of a processor: it is the bottleneck")
         if self.calls_without_pause and self.time_in_calls < TIME_IN_CALLS_MIN:
-            found.append(f"{worker}: its threads were in calls only {self.time_in_calls:.0%} of the time")
+            complaints.append(f"{worker}: its threads were in calls only {self.time_in_calls:.0%} of the time")
         if self.hub_lag_ms_max > HUB_LAG_MS_MAX:
-            found.append(f"{worker}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
-        return found
+            complaints.append(f"{worker}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
+        return complaints
 
 
 @dataclass(frozen=True, slots=True)

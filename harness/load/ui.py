@@ -215,12 +215,12 @@ class Feed:
 
 def suggested_payloads(workload: Workload, usual: int) -> list[int]:
     """The usual payload, and those of the paper that the messages of a workload can have."""
-    found = {usual}
+    payloads = {usual}
     for payload in PAYLOADS_BYTES:
         with contextlib.suppress(WorkloadError):
             workload.require_payload(payload)
-            found.add(payload)
-    return sorted(found)
+            payloads.add(payload)
+    return sorted(payloads)
 
 
 def main(

@@ -97,11 +97,11 @@ class HealthMeter:
 
 def run_delay_ns() -> dict[str, int]:
     """How long each thread of this process has been ready to run without a processor, from /proc; empty if unknown."""
-    found = {}
+    delays_ns = {}
     for path in Path("/proc/self/task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # a thread may end meanwhile
-            found[path.parent.name] = int(path.read_text().split()[1])
-    return found
+            delays_ns[path.parent.name] = int(path.read_text().split()[1])
+    return delays_ns
 
 
 class Worker:

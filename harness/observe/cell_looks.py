@@ -53,10 +53,10 @@ class CellLooks:
 
     def _end(self, of_window: Mapping[str, Chart]) -> Look:
         at_ns, self._at_ns = self._at_ns, 0
-        now = {name: one for name, one in self._now.items() if abs(at_ns - one.at_ns) <= AGE_MAX_NS}
-        found = {**charts(self._before, now), **of_window}
+        now = {name: sample for name, sample in self._now.items() if abs(at_ns - sample.at_ns) <= AGE_MAX_NS}
+        shown = {**charts(self._before, now), **of_window}
         failures, self._failures = list(self._failures.values()), {}
-        return Look(at_ns / 1e9, found, monitors(now), failures)
+        return Look(at_ns / 1e9, shown, monitors(now), failures)
 
 
 def window_charts(records: Records, window_ns: range) -> dict[str, Chart]:
@@ -64,27 +64,27 @@ def window_charts(records: Records, window_ns: range) -> dict[str, Chart]:
 
     `records` are those of one cell, by kind; what it does not have has no chart.
     """
-    found: dict[str, Chart] = {}
+    charts: dict[str, Chart] = {}
     for side, is_target in (("target", True), ("initiator", False)):
         waited: Counter[str] = Counter()
         for instance, wait_type, wait_ms in _rows(records, "waits", "instance", "wait_type", "wait_time_ms"):
             if (instance == TARGET) is is_target:
                 waited[wait_type] += wait_ms
         if "waits" in records:
-            found[f"{side}_waits"] = longest({kind: 1e9 * ms / len(window_ns) for kind, ms in waited.items() if ms})
+            charts[f"{side}_waits"] = longest({kind: 1e9 * ms / len(window_ns) for kind, ms in waited.items() if ms})
         samples = _latch_samples(records, is_target=is_target)
         if samples:
             names = _rows(records, "latch_waits", "instance", "object_name")
             seen = Counter(name or NO_OBJECT for instance, name in names if (instance == TARGET) is is_target)
-            found[f"{side}_latches"] = {name: waits / samples for name, waits in seen.items()}
+            charts[f"{side}_latches"] = {name: waits / samples for name, waits in seen.items()}
     if "deliveries" in records:
         sent, processed = (
             np.asarray(records["deliveries"][name], np.int64) for name in ("sent_at_ns", "processed_at_ns")
         )
         inside = (processed >= window_ns.start) & (processed < window_ns.stop)
         if inside.any():
-            found["end_to_end_ms"] = spread((processed - sent)[inside] / 1e6)
-    return found
+            charts["end_to_end_ms"] = spread((processed - sent)[inside] / 1e6)
+    return charts
 
 
 def _latch_samples(records: Records, *, is_target: bool) -> float:

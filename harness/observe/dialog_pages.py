@@ -45,12 +45,12 @@ def located(instance: Instance) -> list[DialogPage]:
 
 
 def _dialog_page(row: Mapping[str, Any]) -> DialogPage:
-    found = _LOCATION.search(row["location"])
-    if found is None:
+    match = _LOCATION.search(row["location"])
+    if match is None:
         raise ScriptError(
             f"observe/dialog_page_locations.sql: unexpected location {row['location']!r} instead of (file:page:slot)"
         )
-    file_id, page_id, slot = (int(part) for part in found.groups())
+    file_id, page_id, slot = (int(part) for part in match.groups())
     return DialogPage(int(row["dialog_id"]), file_id, page_id, slot, int(row["handle_rank"]), str(row["handle"]))
 
 
@@ -58,14 +58,14 @@ def used(spread: Spread, dialog_ratio: int, threads: int) -> Spread:
     """Choose the dialogs that cells of this ratio and number of threads use."""
     last = dialog_ratio * threads
     return {
-        name: [page for page in found if page.dialog_id <= last and page.dialog_id % dialog_ratio == 0]
-        for name, found in spread.items()
+        name: [page for page in pages if page.dialog_id <= last and page.dialog_id % dialog_ratio == 0]
+        for name, pages in spread.items()
     }
 
 
 def columns(spread: Spread) -> dict[str, list[Any]]:
     """Return the columns of the record `dialog_pages`."""
-    return records.columns("dialog_pages", [(name, *page) for name, found in spread.items() for page in found])
+    return records.columns("dialog_pages", [(name, *page) for name, pages in spread.items() for page in pages])
 
 
 def summary(spread: Spread) -> str:
@@ -82,6 +82,6 @@ def summary(spread: Spread) -> str:
     )
 
 
-def is_sequential(found: Sequence[DialogPage]) -> bool:
+def is_sequential(pages: Sequence[DialogPage]) -> bool:
     """Return whether handles ascend in the order in which the dialogs were begun."""
-    return all(one.handle_rank < next_.handle_rank for one, next_ in pairwise(found))
+    return all(page.handle_rank < next_.handle_rank for page, next_ in pairwise(pages))

@@ -43,22 +43,22 @@ class EventSessions:
     def begin(self, instances: Sequence[Instance]) -> bool:
         """Start a session on each instance, and return whether one runs. One that refuses is told and left out."""
         refused = in_parallel(_started, instances)
-        self._running = [one for one, why in zip(instances, refused, strict=True) if not why]
-        for one, why in zip(instances, refused, strict=True):
+        self._running = [instance for instance, why in zip(instances, refused, strict=True) if not why]
+        for instance, why in zip(instances, refused, strict=True):
             if why:
-                self._tell(f"the events of {one.name} are not recorded: {why}")
+                self._tell(f"the events of {instance.name} are not recorded: {why}")
         return bool(self._running)
 
     def end(self) -> dict[str, list[Any]]:
         """Drop the sessions, and return the columns of the record `events`."""
         running, self._running = self._running, []
         rows: list[tuple[str, int, str, str, int]] = []
-        for one, found in zip(running, in_parallel(_taken, running), strict=True):
-            if isinstance(found, str):
-                self._tell(f"the events of {one.name} are not recorded: {found}")
+        for instance, outcome in zip(running, in_parallel(_taken, running), strict=True):
+            if isinstance(outcome, str):
+                self._tell(f"the events of {instance.name} are not recorded: {outcome}")
             else:
-                seen, events = found
-                rows += [(one.name, *event, seen) for event in events]
+                seen, events = outcome
+                rows += [(instance.name, *event, seen) for event in events]
         return records.columns("events", rows)
 
 

@@ -84,7 +84,7 @@ class PageObjects:
     ) -> dict[Page, PageObject]:
         """Find the objects of as many pages as the time allows, in the order given. Unknown ones are left out."""
         deadline = time.monotonic() + within_s
-        found: dict[Page, PageObject] = {}
+        objects: dict[Page, PageObject] = {}
         self.unresolved = ""
         for page in pages:
             if time.monotonic() > deadline:
@@ -93,12 +93,12 @@ class PageObjects:
                 ids = self._ids(connection, page)
                 if ids is not None:
                     object_id, index_id = ids
-                    found[page] = PageObject(self._name(connection, page, object_id), index_id)
+                    objects[page] = PageObject(self._name(connection, page, object_id), index_id)
             except ScriptError as error:
                 if is_broken(error):
                     raise
                 self.unresolved = str(error)  # this page cannot be read, or nobody says in time what it is
-        return found
+        return objects
 
     def _ids(self, connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
         methods = self._methods.setdefault(page.database_id, {_by_page_info: 0, _by_dbcc_page: 0})

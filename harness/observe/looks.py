@@ -86,7 +86,7 @@ def read(recordings: Mapping[str, Recording]) -> tuple[Reads, list[str]]:
 def charts(before: Reads, now: Reads) -> dict[str, Chart]:
     """Return the charts of a look but those of latches, with rates where the look before has the same instance."""
     found: dict[str, Chart] = {}
-    target, initiators = now.get(TARGET), {name: one for name, one in now.items() if name != TARGET}
+    target, initiators = now.get(TARGET), {name: sample for name, sample in now.items() if name != TARGET}
     if target is not None and initiators:
         found["depth"] = {
             "target's queue": target.total("queue_depth"),
@@ -99,7 +99,7 @@ def charts(before: Reads, now: Reads) -> dict[str, Chart]:
         found["readers"] = {"queue readers": target.total("activated_tasks"), "of these waiting in RECEIVE": inside}
         if latencies := target.values.get("end_to_end_ms"):
             found["end_to_end_ms"] = latencies
-    sent = [_rate(before, name, one, "Broker Statistics\\SQL SENDs/sec") for name, one in initiators.items()]
+    sent = [_rate(before, name, sample, "Broker Statistics\\SQL SENDs/sec") for name, sample in initiators.items()]
     known = [rate for rate in sent if rate is not None]
     if known:
         found["rate"] = {"sent": sum(known)}
@@ -121,28 +121,28 @@ def charts(before: Reads, now: Reads) -> dict[str, Chart]:
 def monitors(now: Reads) -> dict[str, str]:
     """Return the states of the queue monitors: `target dbo.Queue` -> `RECEIVES_OCCURRING`."""
     states = (
-        (name, *label.rpartition("\\")[::2]) for name, one in now.items() for label in one.values["queue_monitor"]
+        (name, *label.rpartition("\\")[::2]) for name, sample in now.items() for label in sample.values["queue_monitor"]
     )
     return {f"{name} {queue}": state for name, queue, state in states}
 
 
 def latches(watched: Iterable[Watched]) -> Chart:
     """Return how many tasks waited for a page of each object, on average of all samples of these instances."""
-    found: Counter[str] = Counter()
+    waits_by_object: Counter[str] = Counter()
     samples = 0
-    for one in watched:
-        samples += len(one.sampled_at_ns)
-        found.update(one.object_of(wait).name or NO_OBJECT for wait in one.waits)
-    return {name: waits / samples for name, waits in found.items()}
+    for seen in watched:
+        samples += len(seen.sampled_at_ns)
+        waits_by_object.update(seen.object_of(wait).name or NO_OBJECT for wait in seen.waits)
+    return {name: waits / samples for name, waits in waits_by_object.items()}
 
 
 def _sum(reads: Iterable[Read], metric: str) -> float:
-    return sum(one.total(metric) for one in reads)
+    return sum(sample.total(metric) for sample in reads)
 
 
 def _waiting(target: Read, reads: Reads) -> float:
     """Return how many messages have been sent and not yet received."""
-    initiators = (one for name, one in reads.items() if name != TARGET)
+    initiators = (sample for name, sample in reads.items() if name != TARGET)
     return target.total("queue_depth") + _sum(initiators, "transmission_queue_depth")
 
 
@@ -198,8 +198,10 @@ class Looks:
             self._watched = [watch.end() for watch in self._watches]
         asked = {observer.instance.name: observer.sample() for observer in self._observers}
         wait(asked.values(), timeout=ANSWER_WITHIN_S)
-        now, failures = read({name: one.result() for name, one in asked.items() if one.done()})
-        failures += [f"{name}: no answer within {ANSWER_WITHIN_S} s" for name, one in asked.items() if not one.done()]
+        now, failures = read({name: answer.result() for name, answer in asked.items() if answer.done()})
+        failures += [
+            f"{name}: no answer within {ANSWER_WITHIN_S} s" for name, answer in asked.items() if not answer.done()
+        ]
         look = Look(at_s, charts(self._before, now), monitors(now), failures)
         self._before = now
         if not wait(self._watched, timeout=LATCHES_WITHIN_S).not_done:
@@ -214,15 +216,15 @@ class Looks:
 
     def _add_latches(self, look: Look) -> None:
         """Add what the watches have seen, and let them watch on."""
-        found = {watch.instance.name: one.result() for watch, one in zip(self._watches, self._watched, strict=True)}
+        watched = {watch.instance.name: each.result() for watch, each in zip(self._watches, self._watched, strict=True)}
         self._watched = []
         look.failures += [
-            f"latches of {name}: {why}" for name, one in found.items() if (why := one.refusal or one.failure)
+            f"latches of {name}: {why}" for name, each in watched.items() if (why := each.refusal or each.failure)
         ]
-        seen = {name: one for name, one in found.items() if one.sampled_at_ns}
+        seen = {name: each for name, each in watched.items() if each.sampled_at_ns}
         for chart, is_target in (("target_latches", True), ("initiator_latches", False)):
-            if of := [one for name, one in seen.items() if (name == TARGET) is is_target]:
-                look.charts[chart] = latches(of)
+            if side := [each for name, each in seen.items() if (name == TARGET) is is_target]:
+                look.charts[chart] = latches(side)
         for watch in self._watches:
             watch.prepare()
             watch.begin()

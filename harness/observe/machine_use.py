@@ -56,9 +56,9 @@ def machine_use(before: MachineTotals, after: MachineTotals, *, instances_s: flo
 
 def processor_s_of_tree(root: psutil.Process) -> float:
     """Add up the processor time of a process and its descendants, those that have ended included."""
-    found = 0.0
+    spent_s = 0.0
     for process in [root, *root.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
             spent = process.cpu_times()
-            found += spent.user + spent.system + spent.children_user + spent.children_system
-    return found
+            spent_s += spent.user + spent.system + spent.children_user + spent.children_system
+    return spent_s

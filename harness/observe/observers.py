@@ -90,7 +90,7 @@ WAITS: Query = _query("waits", lambda row: Sample("wait_ms", row["wait_type"], r
 
 def _end_to_end(connection: pyodbc.Connection, queue: str) -> list[Sample]:
     latencies_ms = [row["latency_ns"] / 1e6 for row in scripts.rows(connection, "observe/newest_deliveries.sql", {})]
-    return [Sample("end_to_end_ms", *one) for one in spread(latencies_ms).items()] if latencies_ms else []
+    return [Sample("end_to_end_ms", *point) for point in spread(latencies_ms).items()] if latencies_ms else []
 
 
 def spread(latencies: Any) -> dict[str, float]:
@@ -191,8 +191,8 @@ class Observer:
 
     def progress(self) -> Future[TargetProgress]:
         """Read now how far the instance is, as the target of a cell."""
-        one = self.instance
-        return self._ask(lambda: target_progress(self._connection.get(), one.queue, retention=one.retention))
+        instance = self.instance
+        return self._ask(lambda: target_progress(self._connection.get(), instance.queue, retention=instance.retention))
 
     def close(self) -> None:
         self._requests.put(None)
@@ -239,21 +239,21 @@ class Observer:
         if recording is None:
             return
         at_ns = time.time_ns()
-        found: list[Sample] = []
+        samples: list[Sample] = []
         try:
             connection = self._connection.get()
             queries = self._queries
             if queries is None:  # whether the queue retains messages may change from cell to cell
                 queries = SAMPLED_WITH_RETENTION if self.instance.retention else SAMPLED
             for query in (*queries, *self._also):
-                found += query(connection, self.instance.queue)
+                samples += query(connection, self.instance.queue)
         except Exception as error:
             self._connection.drop()
             text = error_text(error)
             recording.failures.append(text)
-            found.append(Sample(FAILURE, text, 1.0))
-        recording.samples += [(at_ns, sample) for sample in found]
-        self._sampled(self.instance.name, at_ns, found)
+            samples.append(Sample(FAILURE, text, 1.0))
+        recording.samples += [(at_ns, sample) for sample in samples]
+        self._sampled(self.instance.name, at_ns, samples)
 
 
 Columns = dict[str, list[Any]]
@@ -317,23 +317,23 @@ class Observers:
         for name, one in after.items():
             for record, reason in one.refusals.items():
                 self._tell(f"{name} does not show {record} to this login, so they are not recorded: {reason}")
-        found = snapshots.changes(before, after)
-        for name in snapshots.at_odds(found["containers"]) if "containers" in found else ():
+        differences = snapshots.changes(before, after)
+        for name in snapshots.at_odds(differences["containers"]) if "containers" in differences else ():
             self._tell(
                 f"{name} does not count the processor time that the kernel counts for its container: more than "
                 f"{snapshots.PROCESSOR_TIME_TOLERANCE:.0%} apart in a cell; raw/containers has both of each"
             )
-        return found
+        return differences
 
     def end(self) -> Observed:
         recordings = {observer.instance.name: observer.end() for observer in self._taking_part}
-        recorded = {name: _answer(name, one, 2 * QUERY_TIMEOUT_S) for name, one in recordings.items()}
+        recorded = {name: _answer(name, answer, 2 * QUERY_TIMEOUT_S) for name, answer in recordings.items()}
         watched = {
             watch.instance.name: _answer(watch.instance.name, outcome, SAMPLE_TIMEOUT_S + RESOLVE_WITHIN_S)
             for watch, outcome in zip(self._watching, self._watched, strict=True)
         }
-        for name, one in watched.items():
-            self._tell_refusals(name, one)
+        for name, answer in watched.items():
+            self._tell_refusals(name, answer)
         return observed(recorded, watched)
 
     def close(self) -> None:
@@ -367,13 +367,13 @@ def observed(recorded: Mapping[str, Recording], watched: Mapping[str, Watched]) 
     for name, recording in recorded.items():
         failures += [f"observer of {name}: {text}" for text in recording.failures]
         samples += [(name, at_ns, *sample) for at_ns, sample in recording.samples]
-    for name, one in watched.items():
-        failures += [f"latches of {name}: {one.failure}"] if one.failure else []
-        if times_ns := one.sampled_at_ns:  # the number of samples taken, at the first one and at the last
+    for name, watch in watched.items():
+        failures += [f"latches of {name}: {watch.failure}"] if watch.failure else []
+        if times_ns := watch.sampled_at_ns:  # the number of samples taken, at the first one and at the last
             samples.append((name, times_ns[0], LATCH_SAMPLES, "", 1.0))
             samples.append((name, times_ns[-1], LATCH_SAMPLES, "", float(len(times_ns))))
-        waits += [(name, *wait[:4], *wait.page, *one.object_of(wait)) for wait in one.waits]
-    found = {"samples": records.columns("samples", samples)}
-    if any(not one.refusal for one in watched.values()):
-        found["latch_waits"] = records.columns("latch_waits", waits)
-    return Observed(found, failures, sum(recording.late for recording in recorded.values()))
+        waits += [(name, *wait[:4], *wait.page, *watch.object_of(wait)) for wait in watch.waits]
+    kept = {"samples": records.columns("samples", samples)}
+    if any(not watch.refusal for watch in watched.values()):
+        kept["latch_waits"] = records.columns("latch_waits", waits)
+    return Observed(kept, failures, sum(recording.late for recording in recorded.values()))

@@ -113,7 +113,7 @@ def _rows(connection: pyodbc.Connection, what: str, file: str, refusals: dict[st
 
 def changes(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> dict[str, dict[str, list[Any]]]:
     """Return the columns of each record: the differences between two snapshots of each instance."""
-    found = {
+    rows_by_record = {
         "waits": _differences("waits", before, after),
         "processors": _processors(before, after),
         "containers": _containers(before, after),
@@ -122,7 +122,7 @@ def changes(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> di
         "index_waits": _differences("index_waits", before, after),
         "spinlocks": _differences("spinlocks", before, after),
     }
-    return {record: records.columns(record, rows) for record, rows in found.items() if rows is not None}
+    return {record: records.columns(record, rows) for record, rows in rows_by_record.items() if rows is not None}
 
 
 def _differences(
@@ -186,13 +186,13 @@ def pages_read(file_io: Mapping[str, Sequence[Any]], databases: Mapping[str, str
     Instances that do not show their files are missing. Source:
     https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-io-virtual-file-stats-transact-sql
     """
-    found: dict[str, int] = {}
+    pages: dict[str, int] = {}
     columns = (file_io[name] for name in ("instance", "database_name", "file_type", "bytes_read"))
     for instance, database, kind, count in zip(*columns, strict=True):
         name = (database or "").casefold()  # NULL for what the login may not see; servers ignore the case by default
         if kind == "ROWS" and name in (databases[instance].casefold(), "tempdb"):
-            found[instance] = found.get(instance, 0) + count // PAGE_BYTES
-    return found
+            pages[instance] = pages.get(instance, 0) + count // PAGE_BYTES
+    return pages
 
 
 def fingerprint(connection: pyodbc.Connection, log_storage: LogStorage | None = None) -> dict[str, Any]:
@@ -207,20 +207,20 @@ def fingerprint(connection: pyodbc.Connection, log_storage: LogStorage | None = 
         rows = _rows(connection, key, file, refused)
         return None if rows is None else [_plain(row) for row in rows]
 
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for key, file in _FACTS.items():
         rows = ask(key, file)
-        found[key] = rows[0] if rows else None
+        facts[key] = rows[0] if rows else None
     for key, file in _LISTS.items():
-        found[key] = ask(key, file)
+        facts[key] = ask(key, file)
     options = ask("configuration", "observe/fingerprint_configuration")
-    found["configuration"] = None if options is None else {row.pop("name"): row for row in options}
+    facts["configuration"] = None if options is None else {row.pop("name"): row for row in options}
     flags = ask("trace_flags", "observe/fingerprint_trace_flags")
-    found["trace_flags"] = None if flags is None else sorted(row["TraceFlag"] for row in flags if row["Status"])
+    facts["trace_flags"] = None if flags is None else sorted(row["TraceFlag"] for row in flags if row["Status"])
     flushing = log_storage.flushing if log_storage else None
-    found["log_storage"] = asdict(flushing) if flushing else None
-    found["refused"] = refused
-    return found
+    facts["log_storage"] = asdict(flushing) if flushing else None
+    facts["refused"] = refused
+    return facts
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -177,12 +177,12 @@ class LooksPage:
         tabs = [asdict(tab) | ({"note": tab.note_of_sweep} if self._of_sweep else {}) for tab in TABS]
         if self._kind and not self._kind.can.has_page_latches:
             tabs[-1] |= {"charts": (), "note": NO_LATCHES}
-        found = {
+        shown = {
             "lab": self._lab,
             "is_measurement": bool(self._kind and self._kind.can.is_measurement),
             "of_sweep": self._of_sweep,
         }
-        return jsonify(found | {"tabs": tabs, "runs": self._runs, "looks": looks})
+        return jsonify(shown | {"tabs": tabs, "runs": self._runs, "looks": looks})
 
     def _download(self, tab: _Tab) -> Response:
         text = io.StringIO()
@@ -193,19 +193,19 @@ class LooksPage:
     def _rows(self, tab: _Tab) -> Iterator[Sequence[Any]]:
         """A row for each look. A cell is empty where the look does not know the number."""
         looks = [looked for _, looked in self._looks]
-        queues = list(dict.fromkeys(name for one in looks for name in one.monitors)) if tab.has_monitors else []
+        queues = list(dict.fromkeys(name for look in looks for name in look.monitors)) if tab.has_monitors else []
         series = [(chart, name) for chart in tab.charts for name in _series(chart.key, looks)]
         yield ["lab", "time", "run", *queues, *(f"{chart.title}: {name} ({chart.unit})" for chart, name in series)]
-        for one in looks:
-            run = next((name for at_s, name in reversed(self._runs) if at_s <= one.at_s), "")
-            states = [one.monitors.get(queue, "") for queue in queues]
-            numbers = [_number(one.charts, chart.key, name) for chart, name in series]
-            at = datetime.fromtimestamp(one.at_s, UTC).isoformat(timespec="milliseconds")
+        for look in looks:
+            run = next((name for at_s, name in reversed(self._runs) if at_s <= look.at_s), "")
+            states = [look.monitors.get(queue, "") for queue in queues]
+            numbers = [_number(look.charts, chart.key, name) for chart, name in series]
+            at = datetime.fromtimestamp(look.at_s, UTC).isoformat(timespec="milliseconds")
             yield [self._lab, at, run, *states, *numbers]
 
 
 def _series(chart: str, looks: Sequence[Looked]) -> list[str]:
-    return list(dict.fromkeys(name for one in looks for name in one.charts.get(chart, ())))
+    return list(dict.fromkeys(name for look in looks for name in look.charts.get(chart, ())))
 
 
 def _number(charts: Mapping[str, Mapping[str, float]], chart: str, name: str) -> float | str:

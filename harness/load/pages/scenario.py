@@ -207,13 +207,13 @@ def add_fields(page: ServePage, parser: Any, **_: Any) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", default=str(default), help=meaning, is_required=True)
 
 
-def add_own_page_parts(own: str, response: Response) -> Response:
+def add_own_page_parts(html: str, response: Response) -> Response:
     """Puts the harness's own parts into Locust's page.
 
     The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is
     stopping, or it would never learn that it has stopped, and would offer no other start.
     """
-    add_to_page(own, response)
+    add_to_page(html, response)
     if request.path == "/stats/requests" and response.is_json:
         statistics = response.get_json()
         if statistics.get("state") == STATE_STOPPING:
@@ -223,14 +223,14 @@ def add_own_page_parts(own: str, response: Response) -> Response:
 
 def fixed_fields(page: ServePage) -> dict[str, str]:
     """The fields of which lab and workload allow one value, with the reason: the form shows them in grey."""
-    found = {}
+    reasons = {}
     if page.initiators_max == 1:
-        found["initiators"] = "this lab has one initiator"
+        reasons["initiators"] = "this lab has one initiator"
     if page.begins_dialogs:
-        found["dialog_ratio"] = "this workload begins a dialog for each message, so no dialogs are left unused"
+        reasons["dialog_ratio"] = "this workload begins a dialog for each message, so no dialogs are left unused"
     if page.payload_is_mean:
-        found["payload_bytes"] = "the mean of the sizes that this workload gives its messages"
-    return found
+        reasons["payload_bytes"] = "the mean of the sizes that this workload gives its messages"
+    return reasons
 
 
 def own_page_parts(page: ServePage) -> str:
