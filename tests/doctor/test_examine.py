@@ -14,6 +14,7 @@ from harness.lab import scripts
 from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
 from harness.lab.opening import open as open_lab
+from harness.lab_kinds import CONTAINERS
 from harness.matrix import all_cells
 from harness.reporting import Lines, SafeConsole
 from harness.script_text import ScriptError
@@ -97,7 +98,7 @@ def test_no_probe_is_sent_between_sides_with_errors(lab, monkeypatch):
 
 
 def test_the_licence_is_mentioned_once_if_sql_server_is_measured(lab, sides, monkeypatch):
-    monkeypatch.setattr(lab, "place", "containers")
+    monkeypatch.setattr(lab, "kind", CONTAINERS)
     printed = [finding for finding in doctor.configuration(lab, sides) if finding.check == "licence"]
     assert len(printed) == 1
     assert "prior written approval" in printed[0].text
