@@ -320,15 +320,15 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
     is_short = value.type is not None and value.type.length != MAX  # else SQLite may take long and cannot be stopped
     if isinstance(pattern.constant, str) and "[" not in pattern.constant and not is_binary and is_short:
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
-        form = f"({{}} LIKE {pattern.sql}{suffix})"
+        before, after = "(", f" LIKE {pattern.sql}{suffix})"
     else:
         renderer.function("like_pattern", 4, _matches, work_ns=search_work)
         flags = 0 if is_binary else re.IGNORECASE
-        form = f"like_pattern({{}}, {pattern.sql}, {literal(escape)}, {int(flags)})"
-    sql = form.format(value.sql)
+        before, after = "like_pattern(", f", {pattern.sql}, {literal(escape)}, {int(flags)})"
+    sql = before + value.sql + after
     if not {value.type.name if value.type else "", pattern.type.name if pattern.type else ""} & UNICODE:
         # "Trailing blanks, in the expression to which the pattern is matched, are ignored": not in Unicode
-        sql = f"({sql} OR {form.format(f'rtrim({value.sql})')})"
+        sql = f"({sql} OR {before}rtrim({value.sql}){after})"
     # sqlglot parses NOT LIKE as a negated LIKE, but NOT IN and NOT BETWEEN as a NOT around them.
     return Fragment(f"(NOT {sql})" if node.args.get("negate") else sql, CONDITION)
 
