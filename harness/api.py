@@ -170,14 +170,24 @@ def simulate(
         return _reduced(outcome, reduce, reporter)
 
 
-def run_rates(cell: str, *, arrivals: Arrivals = "constant", progress: bool | Reporter = False, **settings: Any) -> Run:
+def run_rates(
+    cell: str | None = None,
+    *,
+    arrivals: Arrivals | None = None,
+    resume: Path | str | None = None,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> Run:
     """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate, and draw its latencies.
 
-    `lab` may also be `simulated`. The table is `rates`: a row per step and block. Errors are those of `run_matrix`.
+    `lab` may also be `simulated`. `arrivals` are "constant" unless given. `resume` is the folder of a run that goes on
+    with its own cell and settings. The table is `rates`: a row per step and block. Errors are those of `run_matrix`.
     """
     from harness.experiments import rates_run
 
-    outcome = rates_run.run(_plain(settings), reporter_for(progress), cell_id=cell, arrivals=arrivals)
+    outcome = rates_run.run(
+        _plain(settings), reporter_for(progress), cell_id=cell, arrivals=arrivals, resume=_path(resume)
+    )
     return Run(outcome.results, outcome)
 
 
@@ -185,6 +195,7 @@ def run_techniques(
     *,
     scenario_file: Path | str | None = None,
     add_to: Path | str | None = None,
+    resume: Path | str | None = None,
     progress: bool | Reporter = False,
     **settings: Any,
 ) -> Run:
@@ -192,12 +203,17 @@ def run_techniques(
 
     `lab` may also be `simulated`. `scenario_file` has load and steps of your own; "variants" compares other set-ups
     with the paper's. `add_to` is the folder of a run of cells that gets a copy of the table, `techniques`: a row per
-    technique and run. Errors are those of `run_matrix`.
+    technique and run. `resume` is the folder of a run that goes on with its own scenario and settings. Errors are those
+    of `run_matrix`.
     """
     from harness.experiments import scenario_run
 
     outcome = scenario_run.run(
-        _plain(settings), reporter_for(progress), scenario_file=_path(scenario_file), add_to=_path(add_to)
+        _plain(settings),
+        reporter_for(progress),
+        scenario_file=_path(scenario_file),
+        add_to=_path(add_to),
+        resume=_path(resume),
     )
     return Run(outcome.results, outcome)
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
 from harness import json_file
+from harness.load_model import Arrivals
 from harness.message_bodies import Body
 from harness.records import ResultsError
 
@@ -85,6 +86,14 @@ class _Parameter(BaseModel):
     value: float
 
 
+class _Scenario(BaseModel):
+    file: str | None = None  # a preset's name, or a path
+
+
+class _Rates(BaseModel):
+    arrivals: Arrivals
+
+
 class _Manifest(BaseModel):
     run_id: str
     lab: str
@@ -101,8 +110,8 @@ class _Manifest(BaseModel):
     versions: Facts | None = None
     placement: dict[str, _Placement] | None = None
     model: dict[str, _Parameter] | None = None
-    scenario: Facts | None = None
-    rates: Facts | None = None
+    scenario: _Scenario | None = None
+    rates: _Rates | None = None
 
 
 _MANIFEST = TypeAdapter(_Manifest)

@@ -157,6 +157,9 @@ class RunSettings(BaseModel):
     settle: Settle = Field(
         2.0, description="longest wait for a steady state before the measured window; the shortest is half, or 10 s"
     )
+    drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
+        60.0, description="longest wait until everything sent has been processed"
+    )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="decides the order of the cells")
     rate: Annotated[Rate, Field(gt=0, le=RATE_MAX_PER_S)] | None = Field(
         None, description="sends a second of each initiator, in an open loop; none: the closed loop"
@@ -214,9 +217,6 @@ class Settings(RunSettings):
     events: Annotated[bool, AfterValidator(_with_extended_events)] = Field(
         False, description="events of latches and broker are recorded after the window of each cell's first block"
     )
-    drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
-        60.0, description="longest wait until everything sent has been processed"
-    )
 
     @property
     def kind(self) -> LabKind:
@@ -249,6 +249,8 @@ class SimulationSettings(RunSettings):
 
 _KINDS: tuple[type[RunSettings], ...] = (Settings, SimulationSettings)
 AnySettings = TypeVar("AnySettings", bound=RunSettings)
+# Gets what was given, with the matrix read, and may return values for the rest.
+Defaults = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def create(
@@ -256,12 +258,9 @@ def create(
     *,
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {},
+    defaults: Defaults = lambda given: {},
 ) -> Settings:
-    """Settings from options (None: not given), the environment and a file; raises SettingsError or TomlError.
-
-    `defaults` gets what was given, with the matrix read, and may return values for the rest.
-    """
+    """Settings from options (None: not given), the environment and a file; raises SettingsError or TomlError."""
     return _create(Settings, options, file, environment, defaults)
 
 
@@ -269,7 +268,7 @@ def create_simulation(
     options: Mapping[str, Any],
     *,
     environment: Mapping[str, str] | None = None,
-    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {},
+    defaults: Defaults = lambda given: {},
 ) -> SimulationSettings:
     """Settings of a run in virtual time, whatever HARNESS_LAB says about other runs."""
     return _create(SimulationSettings, {**options, "lab": lab_kinds.SIMULATED.name}, None, environment, defaults)
@@ -280,7 +279,7 @@ def _create(
     options: Mapping[str, Any],
     file: Path | None,
     environment: Mapping[str, str] | None,
-    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    defaults: Defaults,
 ) -> AnySettings:
     given: dict[str, Any] = {}
     names: dict[str, str] = {}

@@ -67,7 +67,7 @@ def read_everywhere(folder: Path) -> None:
     circumstances.remarkable(found, found)
     Run(folder).support_bundle()
     under_way.so_far(folder, found.manifest, [])
-    stored = run_folder.stored_settings(folder, Settings)
+    stored = run_folder.stored_settings(folder, Settings, "matrix")
     run_folder.require_same(folder, stored, Settings(**stored))
     run_folder.differences(found.manifest, found.manifest)
 

@@ -252,20 +252,19 @@ _repeated_steps = click.option(
 
 
 @click.command(epilog=EXIT_CODES, short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
-@click.argument("cell")
+@click.argument("cell", required=False)
 @_any_lab
 @settings_options(*_other_lab_options, "workload")
 @click.option(
     "--arrivals",
     type=click.Choice(["constant", "poisson"]),
-    default="constant",
-    show_default=True,
-    help="Intended starts of the open loops: constant intervals, or a Poisson process by the seed.",
+    help="Intended starts of the open loops: constant intervals (default), or a Poisson process by the seed.",
 )
 @click.option("--measure", metavar="TIME", help="Length of a step's window (default 30s, embedded and simulated 5s).")
 @settings_options("settle", "drain", "seed", "hardware", *CLIENT_OPTIONS, "results")
 @_repeated_steps
-def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
+@settings_options("resume")
+def rates(cell: str | None, arrivals: Arrivals | None, resume: Path | None, **options: Any) -> None:
     """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate; print a table and draw
     latency against throughput.
 
@@ -279,12 +278,13 @@ def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
       harness rates i3-t50-r1-p100-v2008 --lab simulated --arrivals poisson
       harness rates i1-t10-r150-p100-v2008 --lab embedded --repeats 5
       harness rates i1-t50-r150-p100-v2022 --lab-file lab.toml --measure 1m
+      harness rates --resume results/20260101-120000-embedded
     """
     from harness import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            measured = harness.run_rates(cell, arrivals=arrivals, progress=reporter, **options)
+            measured = harness.run_rates(cell, arrivals=arrivals, resume=resume, progress=reporter, **options)
         _show_steps(measured)
     require_all_completed(measured, "steps")
 
@@ -319,7 +319,8 @@ def _show_steps(measured: harness.Run) -> None:
     type=PATH,
     help="Also copy the table into the folder of a run of cells on the same lab, for its claims and its report.",
 )
-def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
+@settings_options("resume")
+def techniques(scenario_file: Path | None, add_to: Path | None, resume: Path | None, **options: Any) -> None:
     """Run the paper's recommendations, and what it warns of, one after another under the same load; then print a
     table and draw a figure of what each is worth.
 
@@ -339,12 +340,15 @@ def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) 
       harness techniques --lab embedded --add-to results/20260101-120000-embedded
       harness techniques --lab-file lab.toml --repeats 3
       harness techniques --lab-file lab.toml --scenario variants
+      harness techniques --resume results/20260101-120000-embedded
     """
     from harness import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            measured = harness.run_techniques(scenario_file=scenario_file, add_to=add_to, progress=reporter, **options)
+            measured = harness.run_techniques(
+                scenario_file=scenario_file, add_to=add_to, resume=resume, progress=reporter, **options
+            )
         _show_steps(measured)
     require_all_completed(measured, "runs")
 

@@ -1,11 +1,12 @@
 """What is run, and how it is evaluated: cells of a matrix, one cell at several rates, the paper's recommendations.
 
 - `matrix_run`: a run of cells on servers from its settings to its folder, and how long it takes; `simulated_run`: the
-  same in virtual time; `selected_cells`: the cells of a run
+  same in virtual time; `selected_cells`: the cells of a run; `run_options`: its settings, also where it is resumed
 - `repeats_plan`, `precision`: which gain so many repeats can show; which pairs need a further one; `sweep_plan`: both
   before anything starts
 - `rate_steps`, `rates_run`, `rates_table`: latency against throughput of one cell
 - `technique_scenario`, `scenario_run`, `technique_testbeds`, `techniques_table`: the paper's recommendations
+- `recorded_attempts`: the rows of both tables, from raw records
 
 **Rates.** The first step is the cell in the closed loop, whose rate no load of these threads can exceed for long. The
 others are open loops at 10 %, 20 %, ... 110 % of it. Each step follows the protocol of a cell (`harness.run.attempt`),

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import journal, load_model, units, workload_file
+from harness import journal, load_model, units
 from harness.experiments import precision
 from harness.experiments.precision import Precision
+from harness.experiments.run_options import on_servers, open_results
 from harness.experiments.selected_cells import cell_of, visits_on
-from harness.lab import drivers, opening
 from harness.lab.opening import Selection, select_lab
-from harness.load.locust_clients import Elsewhere
 from harness.matrix import Cell, Visit, label
 from harness.reporting import Reporter, duration
 from harness.run import run_folder
@@ -45,9 +44,7 @@ def sweep(
     options: Mapping[str, Any], reporter: Reporter, *, settings_file: Path | None = None, resume: Path | None = None
 ) -> Outcome | None:
     """Runs the cells that the options select, or those that a run lacks; None where the user declines a long sweep."""
-    selection = (
-        _choice_of(resume, options, settings_file) if resume else select_lab(options, settings_file=settings_file)
-    )
+    selection = on_servers(options, resume=resume, verb="matrix", settings_file=settings_file)
     settings = selection.settings
     reporter.note(selection.first_line)
     visits = visits_on(selection.topology, settings)
@@ -112,25 +109,6 @@ def _note_readers(settings: Settings, reporter: Reporter) -> None:
             f"a queue reader is added every {ACTIVATION_PERIOD_S:g} s while messages are left over: cells as long as "
             "these are mostly unsettled; give --settle 20s or more, or a shorter --measure"
         )
-
-
-def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Selection:
-    """The settings of the run to be resumed, from which those given now must not differ."""
-    stored = run_folder.stored_settings(resume, Settings)
-    # Its files may have changed, and the manifest too: only what is in its folder now is run.
-    workload = workload_file.read(Settings(**stored).workload.given_as)
-    selection = select_lab(options, settings_file=settings_file, stored={**stored, "workload": workload})
-    run_folder.require_same(resume, stored, selection.settings)
-    return selection
-
-
-def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None = None, **more: Any) -> Path:
-    """Make or open the run's folder with its manifest, which includes `more`. First check whatever needs no lab."""
-    drivers.check_manager()
-    driver = drivers.choose(settings.driver)
-    Elsewhere.of(settings)
-    opening.require_startable(settings.kind)
-    return run_folder.open_run(settings, cells=len(cells), driver=driver, resume=resume, **more)
 
 
 def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], reporter: Reporter) -> Tally:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from harness.journal import Entry, Journal
 from harness.lab.instances import LabError
 from harness.load_model import Arrivals, OpenLoop
 from harness.matrix import Cell, Visit
@@ -72,30 +73,21 @@ class CellRunner(Protocol):
 class StepsTestbed:
     """Implements `run.engine.Testbed`. All rates are shares of the first block's closed loop: blocks repeat them."""
 
-    def __init__(self, runner: CellRunner, results: Path, arrivals: Arrivals, seed: int) -> None:
-        self.measured: dict[Step, Measured] = {}  # of the completed steps
+    def __init__(self, runner: CellRunner, journal: Journal, results: Path, arrivals: Arrivals, seed: int) -> None:
         self._runner = runner
+        self._journal = journal
         self._results = results
         self._arrivals = arrivals
         self._seed = seed
 
     def make_ready(self, cell: Step, phases: Phases) -> None:
-        if cell.percent is not None and not self._closed_loop_per_s():
+        if cell.percent is not None and not closed_loop_per_s(self._journal.entries):
             raise CellFailed("the closed loop has no rate, of which this step's would be a share")
         self._runner.make_ready(cell.cell, phases)
 
     def run(self, cell: Step, attempt: int, run: int, phases: Phases) -> Measured:
-        folder = cell.folder(self._results)
-        found = self._runner.run(cell.visit, attempt, run, phases, self.open_loop(cell), folder)
-        self.measured[cell] = found
-        return found
-
-    def open_loop(self, step: Step) -> OpenLoop | None:
-        """Return the load of a step; None: the closed loop."""
-        if step.percent is None:
-            return None
-        rate_per_s = self._closed_loop_per_s() / step.cell.initiators * step.percent / 100
-        return OpenLoop(rate_per_s, self._arrivals, self._seed)
+        open_loop = load_of(cell, self._journal.entries, self._arrivals, self._seed)
+        return self._runner.run(cell.visit, attempt, run, phases, open_loop, cell.folder(self._results))
 
     def tear_down(self) -> None:
         self._runner.tear_down()
@@ -103,9 +95,19 @@ class StepsTestbed:
     def close(self) -> None:
         self._runner.close()
 
-    def _closed_loop_per_s(self) -> float:
-        """Return the rate of all initiators in the first closed loop that was completed; 0 without any."""
-        return next((found.sent_per_s for step, found in self.measured.items() if step.percent is None), 0.0)
+
+def closed_loop_per_s(entries: Iterable[Entry]) -> float:
+    """Return the rate of all initiators in the first closed loop that was completed; 0 without any."""
+    rates = (each.sent_per_s for each in entries if each.cell == step_id(None) and each.outcome == "completed")
+    return next(rates, 0.0)
+
+
+def load_of(step: Step, entries: Iterable[Entry], arrivals: Arrivals, seed: int) -> OpenLoop | None:
+    """Return the load of a step; None: the closed loop. A run that is resumed reads the same rate in its journal."""
+    if step.percent is None:
+        return None
+    rate_per_s = closed_loop_per_s(entries) / step.cell.initiators * step.percent / 100
+    return OpenLoop(rate_per_s, arrivals, seed)
 
 
 class ServerRunner:
@@ -154,9 +156,8 @@ class SimulatedRunner:
         self, visit: Visit, attempt: int, run: int, phases: Phases, open_loop: OpenLoop | None, folder: Path
     ) -> Measured:
         assert self._world is not None
-        times = Times(self._settings.settle, self._settings.measure, open_loop=open_loop)
         with phases.phase("copy"):
-            return self._world(visit, attempt, times, folder)
+            return self._world(visit, attempt, Times.of(self._settings, open_loop), folder)
 
     def tear_down(self) -> None:
         self._world = None

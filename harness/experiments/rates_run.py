@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import lab_kinds, load_model
-from harness import settings as settings_module
-from harness.experiments import rates_table
-from harness.experiments.matrix_run import Outcome, open_results
+from harness import journal, lab_kinds, load_model
+from harness.experiments import rates_table, recorded_attempts
+from harness.experiments.matrix_run import Outcome
 from harness.experiments.rate_steps import (
     PERCENTS,
     CellRunner,
@@ -18,13 +17,14 @@ from harness.experiments.rate_steps import (
     SimulatedRunner,
     Step,
     StepsTestbed,
+    load_of,
     steps,
 )
+from harness.experiments.recorded_attempts import RecordedAttempt
+from harness.experiments.run_options import first_lines, in_virtual_time, is_of_virtual_time, on_servers, open_results
 from harness.experiments.selected_cells import cell_of, named_cell
-from harness.experiments.simulated_run import first_lines, is_of_virtual_time
-from harness.figures import build
+from harness.failures import UsageFailure
 from harness.journal import Journal
-from harness.lab.opening import select_lab
 from harness.lab_kinds import SIMULATED
 from harness.load_model import Arrivals
 from harness.matrix import Cell
@@ -33,8 +33,10 @@ from harness.run import run_folder
 from harness.run.engine import Sweep, Tally
 from harness.run.testbed import LabTestbed
 from harness.run.under_way import run_and_evaluate
-from harness.settings import RunSettings, SettingsError
+from harness.settings import AnySettings, RunSettings, SettingsError
 from harness.simulation import parameters
+
+VERB = "rates"
 
 
 @dataclass(frozen=True)
@@ -47,39 +49,62 @@ class Prepared:
     runner: Callable[[], CellRunner]
 
 
-def run(options: Mapping[str, Any], reporter: Reporter, *, cell_id: str, arrivals: Arrivals) -> Outcome:
+def run(
+    options: Mapping[str, Any],
+    reporter: Reporter,
+    *,
+    cell_id: str | None,
+    arrivals: Arrivals | None = None,
+    resume: Path | None = None,
+) -> Outcome:
     """Run the cell in the closed loop and at shares of its rate, then write the table and draw the figure.
 
-    If the run is interrupted or fails, table and figure show what was completed. The lab `simulated` takes the options
-    of a run in virtual time, any other lab those of a run on servers.
+    If the run is interrupted or fails, table and figure show what was completed. `resume` is the folder of such a run,
+    which has its own cell, arrivals and settings; those of a new run are constant. The lab `simulated` takes the
+    options of a run in virtual time, any other lab those of a run on servers.
     """
-    prepare = _in_virtual_time if is_of_virtual_time(options) else _on_servers
+    prepare = _in_virtual_time if is_of_virtual_time(options, resume) else _on_servers
+    arrivals = arrivals or _stored_arrivals(resume)
     how = load_model.ARRIVAL_WORDS[arrivals]
     loads = f"{load_model.CLOSED_LOOP}, and open loops at {PERCENTS[0]} to {PERCENTS[-1]} % of its rate, {how}"
     more = {"load_model": loads, "rates": {"percents": list(PERCENTS), "arrivals": arrivals}}
-    prepared = prepare(options, cell_id, reporter, more)
-    results, to_run = prepared.results, steps(prepared.cell, prepared.settings.repeats)
+    prepared = prepare(options, cell_id, reporter, resume, more)
+    results, seed, to_run = prepared.results, prepared.settings.seed, steps(prepared.cell, prepared.settings.repeats)
     reporter.note(f"cell: {prepared.cell.id}; {loads}; results in {results}")
-    testbed = StepsTestbed(prepared.runner(), results, arrivals, prepared.settings.seed)
 
     def run_all(kept: Journal) -> Tally:
+        testbed = StepsTestbed(prepared.runner(), kept, results, arrivals, seed)
         return Sweep(testbed, kept, reporter, results, unit="step").run(to_run)
 
-    tally = run_and_evaluate(results, run_all, lambda: evaluate(results, testbed, to_run, reporter))
+    def row(step: Step, recorded: RecordedAttempt) -> dict[str, Any]:
+        load = load_of(step, journal.read(results / journal.NAME), arrivals, seed)
+        return rates_table.row(step, recorded, load_model.describe(load))
+
+    def evaluate() -> None:
+        recorded_attempts.evaluate(results, to_run, row, rates_table.write, reporter)
+
+    tally = run_and_evaluate(results, run_all, evaluate)
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
 
 
-def _on_servers(options: Mapping[str, Any], cell_id: str, reporter: Reporter, more: Mapping[str, Any]) -> Prepared:
+def _stored_arrivals(resume: Path | None) -> Arrivals:
+    stored = run_folder.read_manifest(resume).get("rates") if resume else None
+    arrivals: Arrivals = stored["arrivals"] if stored else "constant"
+    return arrivals
+
+
+def _on_servers(
+    options: Mapping[str, Any], cell_id: str | None, reporter: Reporter, resume: Path | None, more: Mapping[str, Any]
+) -> Prepared:
     if options.get("hardware") is not None:
         raise SettingsError(f"--hardware has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
-    selection = select_lab(
-        {name: value for name, value in options.items() if name != "hardware"}, times=lab_kinds.times("rates")
-    )
+    others = {name: value for name, value in options.items() if name != "hardware"}
+    selection = on_servers(others, resume=resume, verb=VERB, times=lab_kinds.times(VERB))
     reporter.note(selection.first_line)
     topology = selection.topology
-    cell = cell_of(cell_id, {}, topology)
+    cell = cell_of(_cell_id(cell_id, selection.settings, resume), {}, topology)
     settings = _of_cell(selection.settings, cell)
-    results = open_results(settings, steps(cell, settings.repeats), **more)
+    results = open_results(settings, steps(cell, settings.repeats), resume, **more)
 
     def runner() -> CellRunner:
         return ServerRunner(LabTestbed(settings, topology, results, [cell], reporter), settings)
@@ -87,43 +112,34 @@ def _on_servers(options: Mapping[str, Any], cell_id: str, reporter: Reporter, mo
     return Prepared(cell, settings, results, runner)
 
 
-def _in_virtual_time(options: Mapping[str, Any], cell_id: str, reporter: Reporter, more: Mapping[str, Any]) -> Prepared:
-    settings = settings_module.create_simulation(options, defaults=lambda given: SIMULATED.times["rates"])
+def _in_virtual_time(
+    options: Mapping[str, Any], cell_id: str | None, reporter: Reporter, resume: Path | None, more: Mapping[str, Any]
+) -> Prepared:
+    settings = in_virtual_time(options, resume=resume, verb=VERB, defaults=lambda given: SIMULATED.times[VERB])
     hardware = parameters.read(settings.hardware)
-    cell = named_cell(cell_id, settings.server_versions)
+    cell = named_cell(_cell_id(cell_id, settings, resume), settings.server_versions)
     settings = _of_cell(settings, cell)
     for line in first_lines(settings):
         reporter.note(line)
     count, model = len(steps(cell, settings.repeats)), hardware.as_manifest()
-    results = run_folder.open_run(settings, cells=count, driver=None, model=model, **more)
+    results = run_folder.open_run(settings, cells=count, driver=None, resume=resume, model=model, **more)
     return Prepared(cell, settings, results, lambda: SimulatedRunner(settings, hardware))
 
 
-def _of_cell(settings: settings_module.AnySettings, cell: Cell) -> settings_module.AnySettings:
+def _cell_id(cell_id: str | None, settings: RunSettings, resume: Path | None) -> str:
+    """Return the cell that is named, or that of the run to resume."""
+    if cell_id is not None:
+        return cell_id
+    if resume is None:
+        raise UsageFailure("name a cell, such as i1-t10-r150-p100-v2008, or resume a run with --resume DIR")
+    if len(settings.cells) != 1:
+        raise UsageFailure(f"{resume} cannot be resumed: its manifest names {len(settings.cells)} cells, not one")
+    return settings.cells[0]
+
+
+def _of_cell(settings: AnySettings, cell: Cell) -> AnySettings:
     if settings.rate is not None:
         raise SettingsError(
             f"the rates follow from the closed loop's: leave out the setting rate ({settings.rate:g}/s)"
         )
     return settings.model_copy(update={"cells": (cell.id,), "ratios": (cell.dialog_ratio,)})
-
-
-def evaluate(results: Path, testbed: StepsTestbed, to_run: list[Step], reporter: Reporter) -> None:
-    """Write the table of the completed steps, draw the figure, and report their paths; do nothing without any."""
-    made = run_folder.read_manifest(results)
-    rows = [
-        rates_table.row(
-            step,
-            measured,
-            load_model=load_model.describe(testbed.open_loop(step)),
-            run_id=made["run_id"],
-            lab=made["lab"],
-        )
-        for step in to_run
-        if (measured := testbed.measured.get(step))
-    ]
-    if not rows:
-        return
-    reporter.note(f"table: {rates_table.write(results, rows)}")
-    for figure in build.draw(results, progress=reporter):
-        if figure.suffix == ".png":
-            reporter.note(f"figure: {figure}")

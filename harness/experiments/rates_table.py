@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness import records
 from harness.experiments.rate_steps import Step
-from harness.run.attempt import Measured
+from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.run.punctuality import SHORTFALL_MAX
 
 NAME = "rates"
@@ -53,14 +53,11 @@ def write(results: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     return records.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), folder, NAME)[0]
 
 
-def row(step: Step, measured: Measured, *, load_model: str, run_id: str, lab: str) -> dict[str, Any]:
-    """Make the row of a completed step."""
-    cell, kept = step.cell, measured.punctuality
-    is_open = step.percent is not None
-    made = measured.sent_per_s * measured.window_s
+def row(step: Step, recorded: RecordedAttempt, load_model: str) -> dict[str, Any]:
+    """Make the row of a completed step, without the columns that all rows share."""
+    cell, is_open = step.cell, step.percent is not None
+    kept, measures = recorded.cell, recorded.measures()
     return {
-        "run_id": run_id,
-        "lab": lab,
         "cell_id": cell.id,
         "server_version": cell.server_version,
         "initiators": cell.initiators,
@@ -70,10 +67,8 @@ def row(step: Step, measured: Measured, *, load_model: str, run_id: str, lab: st
         "block": step.block,
         "percent": step.percent,
         "load_model": load_model,
-        "asked_per_s": kept.rate_per_s * cell.initiators if is_open else None,
-        **measured.columns,
-        "due_calls": kept.due if is_open else None,
-        "late_calls": kept.late if is_open else None,
-        "missed_calls": kept.missed if is_open else None,
-        "was_made": made >= (1 - SHORTFALL_MAX) * kept.due,
+        "asked_per_s": kept["rate_per_s"] * cell.initiators if is_open else None,
+        **measures.columns(),
+        **{name: kept[name] if is_open else None for name in ("due_calls", "late_calls", "missed_calls")},
+        "was_made": measures.calls >= (1 - SHORTFALL_MAX) * kept["due_calls"],
     }

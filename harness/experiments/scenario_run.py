@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import journal
-from harness import settings as settings_module
-from harness.experiments import techniques_table
-from harness.experiments.matrix_run import Outcome, open_results
-from harness.experiments.simulated_run import first_lines, is_of_virtual_time
+from harness.experiments import recorded_attempts, techniques_table
+from harness.experiments.matrix_run import Outcome
+from harness.experiments.run_options import first_lines, in_virtual_time, is_of_virtual_time, on_servers, open_results
 from harness.experiments.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.experiments.technique_testbeds import ServerTestbed, SimulatedTestbed
 from harness.failures import UsageFailure
-from harness.figures import build
 from harness.journal import Journal
 from harness.lab.instances import Lab
-from harness.lab.opening import select_lab
 from harness.lab_kinds import SIMULATED
 from harness.reporting import Reporter
 from harness.run import run_folder
 from harness.run.engine import Sweep, Tally, Testbed
 from harness.run.equipment import Preflight
+from harness.run.run_folder import ResumeRefused
 from harness.run.under_way import run_and_evaluate
 from harness.settings import SettingsError
 from harness.simulation import parameters
 from harness.units import counted
 from harness.workload_file import Dialogs, Target
+
+VERB = "techniques"
 
 # Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
 RequireAlike = Callable[[Mapping[str, Any]], None]
@@ -53,17 +53,18 @@ def run(
     *,
     scenario_file: Path | None,
     add_to: Path | None = None,
+    resume: Path | None = None,
 ) -> Outcome:
     """Run every technique of the scenario in each block, then write the table and draw the figure.
 
-    If the run is interrupted or fails, table and figure show what was completed. The lab `simulated` takes the options
-    of a run in virtual time, any other lab those of a run on servers. `add_to` is the folder of a run on the same lab
-    into which the table is copied.
+    If the run is interrupted or fails, table and figure show what was completed. `resume` is the folder of such a run,
+    which has its own scenario and settings. The lab `simulated` takes the options of a run in virtual time, any other
+    lab those of a run on servers. `add_to` is the folder of a run on the same lab into which the table is copied.
     """
-    scenario = read(scenario_file)
+    prepare = _in_virtual_time if is_of_virtual_time(options, resume) else _on_servers
+    scenario = read(scenario_file or _stored_file(resume))
     require_alike = _alike(add_to)
-    prepare = _in_virtual_time if is_of_virtual_time(options) else _on_servers
-    prepared = prepare(options, scenario, reporter, require_alike)
+    prepared = prepare(options, scenario, reporter, resume, require_alike)
     results, to_run = prepared.results, prepared.turns
     runs = f"{counted(len(to_run), 'run')} of {counted(len(scenario.techniques), 'technique')}"
     reporter.note(f"{runs}; results in {results}")
@@ -71,7 +72,11 @@ def run(
     def run_all(kept: Journal) -> Tally:
         return Sweep(prepared.testbed(), kept, reporter, results, unit="run").run(to_run)
 
-    tally = run_and_evaluate(results, run_all, lambda: evaluate(results, scenario, to_run, reporter))
+    def evaluate() -> None:
+        row = partial(techniques_table.row, scenario)
+        recorded_attempts.evaluate(results, to_run, row, techniques_table.write, reporter)
+
+    tally = run_and_evaluate(results, run_all, evaluate)
     if add_to and tally.completed:
         for path in techniques_table.copy(results, add_to):
             reporter.note(f"table: {path}")
@@ -102,10 +107,24 @@ def _values(model: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {name: parameter["value"] for name, parameter in model.items()}
 
 
+def _stored_file(resume: Path | None) -> Path | None:
+    stored = run_folder.read_manifest(resume).get("scenario", {}) if resume else {}
+    return Path(stored["file"]) if stored.get("file") else None
+
+
+def _as_manifest(scenario: Scenario, resume: Path | None) -> dict[str, Any]:
+    """Return the scenario as the manifest has it; raises ResumeRefused where that of the run to resume differs."""
+    current = {**scenario.model_dump(mode="json"), "file": str(scenario.file)}
+    if resume and run_folder.read_manifest(resume)["scenario"] != current:
+        raise ResumeRefused(f"{resume} cannot be resumed: the scenario {scenario.file} is not as it was in the run")
+    return current
+
+
 def _on_servers(
     options: Mapping[str, Any],
     scenario: Scenario,
     reporter: Reporter,
+    resume: Path | None,
     require_alike: RequireAlike,
 ) -> Prepared:
     if options.get("workload") is not None:
@@ -113,15 +132,16 @@ def _on_servers(
     for name in ("seed", "hardware"):
         if options.get(name) is not None:
             raise SettingsError(f"--{name} has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
-    times = {lab: own.model_dump() for lab, own in scenario.times.items()}
-    selection = select_lab({**options, "workload": scenario.workload.given_as}, times=times)
+    times = {lab: durations.model_dump() for lab, durations in scenario.times.items()}
+    with_workload = {**options, "workload": scenario.workload.given_as}
+    selection = on_servers(with_workload, resume=resume, verb=VERB, times=times)
     reporter.note(selection.first_line)
     require_alike({"lab": selection.settings.lab})
     wanted, there = scenario.load.initiators, selection.topology.initiators_max
     if wanted > there:
         raise ScenarioError(f"the scenario needs {wanted} initiators, but the lab has {there}: lower [load] initiators")
     to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=selection.settings.repeats)
-    results = open_results(selection.settings, to_run, scenario=scenario.model_dump(mode="json"))
+    results = open_results(selection.settings, to_run, resume, scenario=_as_manifest(scenario, resume))
 
     def testbed() -> Testbed[Turn]:
         preflight = _Preflight(selection.settings, [turn.cell for turn in to_run], results, reporter)
@@ -135,6 +155,7 @@ def _in_virtual_time(
     options: Mapping[str, Any],
     scenario: Scenario,
     reporter: Reporter,
+    resume: Path | None,
     require_alike: RequireAlike,
 ) -> Prepared:
     for technique in scenario.techniques:
@@ -144,26 +165,16 @@ def _in_virtual_time(
         raise ScenarioError(
             f"the scenario has no times for the lab {SIMULATED.name}: add a section [times.{SIMULATED.name}]"
         )
-    defaults = {"settle": times.settle, "measure": times.measure}
-    others = {name: value for name, value in options.items() if name != "drain"}
-    settings = settings_module.create_simulation(others, defaults=lambda given: defaults)
-    # Other runs in virtual time have no such setting, as their cells leave little to drain. Some steps leave much.
-    drain = {"drain": options.get("drain")}
-    drain_s = settings_module.create(drain, environment={}, defaults=lambda given: {"drain": times.drain}).drain
+    settings = in_virtual_time(options, resume=resume, verb=VERB, defaults=lambda given: times.model_dump())
     hardware = parameters.read(settings.hardware)
     model = hardware.as_manifest()
     require_alike({"lab": settings.lab, "model": model})
     for line in first_lines(settings):
         reporter.note(line)
     to_run = turns(scenario, version=settings.server_versions[-1], repeats=settings.repeats)
-
-    more: dict[str, Any] = {
-        "settings": run_folder.settings_of(settings) | {"drain": drain_s},
-        "model": model,
-        "scenario": scenario.model_dump(mode="json"),
-    }
-    results = run_folder.open_run(settings, cells=len(to_run), driver=None, **more)
-    return Prepared(to_run, results, lambda: SimulatedTestbed(settings, hardware, scenario.workload, drain_s, results))
+    more = {"model": model, "scenario": _as_manifest(scenario, resume)}
+    results = run_folder.open_run(settings, cells=len(to_run), driver=None, resume=resume, **more)
+    return Prepared(to_run, results, lambda: SimulatedTestbed(settings, hardware, scenario.workload, results))
 
 
 def _require_modelled(technique: Technique) -> None:
@@ -185,29 +196,6 @@ def _require_modelled(technique: Technique) -> None:
     else:
         return
     raise ScenarioError(f"{technique.key}: on the lab {SIMULATED.name} {text}: choose another --lab")
-
-
-def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:
-    """Write the table of the completed turns, draw the figure, and report their paths; do nothing without any."""
-    made = run_folder.read_manifest(results)
-    attempts = {
-        (entry.cell, entry.block): entry.attempt
-        for entry in journal.read(results / journal.NAME)
-        if entry.outcome == "completed"
-    }
-    rows = [
-        techniques_table.row(
-            results, scenario, turn, attempts[turn.id, turn.block], run_id=made["run_id"], lab=made["lab"]
-        )
-        for turn in to_run
-        if (turn.id, turn.block) in attempts
-    ]
-    if not rows:
-        return
-    reporter.note(f"table: {techniques_table.write(results, rows)}")
-    for figure in build.draw(results, progress=reporter):
-        if figure.suffix == ".png":
-            reporter.note(f"figure: {figure}")
 
 
 class _Preflight(Preflight):

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import lab_kinds, load_model
-from harness import settings as settings_module
 from harness.experiments import precision
 from harness.experiments.matrix_run import Outcome, counted
+from harness.experiments.run_options import first_lines, in_virtual_time
 from harness.experiments.selected_cells import cells_of, chosen_visits
-from harness.failures import nearest
 from harness.inference import BLOCKS_MIN
 from harness.journal import Entry, Journal
 from harness.matrix import Visit, label
@@ -23,18 +22,10 @@ from harness.reporting import Reporter, TimeLeftByWork
 from harness.run import run_folder
 from harness.run.engine import FREE_SPACE_MIN_BYTES, describe
 from harness.run.under_way import under_way
-from harness.settings import SettingsError, SimulationSettings
+from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
-from harness.simulation.simulated_cell import WorldSize
+from harness.simulation.simulated_cell import Times, WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
-
-
-def is_of_virtual_time(options: Mapping[str, Any]) -> bool:
-    """Return whether the options name a lab of virtual time; raises SettingsError for an unknown lab."""
-    lab: str | None = options.get("lab")
-    if lab is not None and lab not in lab_kinds.NAMES:
-        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, lab_kinds.NAMES)}")
-    return lab is not None and lab_kinds.named(lab).can.virtual_time
 
 
 def simulate(
@@ -45,7 +36,7 @@ def simulate(
     open_world: OpenWorld = spark_job.open_warmed_world,
 ) -> Outcome:
     """Run the cells that the options select, or those that the run in `resume` lacks."""
-    settings = _settings(options, resume)
+    settings = in_virtual_time(options, resume=resume, verb="simulate", defaults=_of_matrix)
     hardware = parameters.read(settings.hardware)
     visits = chosen_visits(settings)
     spark_session.reach(settings.master)
@@ -57,34 +48,14 @@ def simulate(
     experiment = Experiment(
         hardware,
         settings.seed,
-        settings.settle,
-        settings.measure,
+        Times.of(settings, settings.open_loop),
         results.absolute(),
         WorldSize.of(cells_of(settings)),
-        settings.open_loop,
     )
     with under_way(results) as kept:
         outcome = _run(experiment, visits, settings, open_world, kept, reporter)
         run_folder.finish(results)
     return outcome
-
-
-def first_lines(settings: SimulationSettings) -> list[str]:
-    """Lines to print first: that the numbers are a model's, and what decides them."""
-    return [
-        f"lab: {settings.lab} - a model of the hardware {settings.hardware!r} in virtual time; "
-        "its numbers are not SQL Server's and measure nothing",
-        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time",
-    ]
-
-
-def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSettings:
-    if resume is None:
-        return settings_module.create_simulation(options, defaults=_of_matrix)
-    stored = run_folder.stored_settings(resume, SimulationSettings)
-    settings = settings_module.create_simulation(options, defaults=lambda given: stored)
-    run_folder.require_same(resume, stored, settings)
-    return settings
 
 
 def _of_matrix(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -116,7 +87,7 @@ def _run(  # noqa: PLR0917
     outcome = Outcome(results, len(visits), 0, 0)
     spark_job.Mailbox(results).take(run_journal.append)  # entries that a killed run did not collect
     done = run_journal.completed()
-    virtual_s = experiment.settle_s + experiment.measure_s
+    virtual_s = settings.settle + settings.measure
     turns = [
         Turn(visit, run_journal.attempts(visit.id, visit.block) + 1, cell_work_s(visit.cell, virtual_s))
         for visit in visits

@@ -103,6 +103,7 @@ class Technique(_Part):
 class Scenario(_Part):
     """The content of a scenario file."""
 
+    file: Annotated[Path, Field(exclude=True)]  # as it is named: a preset's name, or a path
     load: Load
     times: Mapping[str, Times]
     workload: Workload  # without the changes of any step: the lab opens with it
@@ -146,7 +147,8 @@ def read(path: Path | None = None) -> Scenario:
 
     Raises ScenarioError or TomlError.
     """
-    path = PRESETS.get(str(path), path or DEFAULT)
+    file = path = path or Path(DEFAULT.stem)
+    path = PRESETS.get(str(path), path)
     if not path.exists() and not path.suffix:
         name = str(path)
         raise ScenarioError(
@@ -160,7 +162,8 @@ def read(path: Path | None = None) -> Scenario:
             ("workload",), f"{workload} counts its messages, but the table of techniques needs each of them"
         )
     techniques = tuple(_techniques(toml, document, workload))
-    return Scenario(load=document.load, times=document.times, workload=workload, techniques=techniques)
+    file = file if str(file) in PRESETS else file.absolute()
+    return Scenario(file=file, load=document.load, times=document.times, workload=workload, techniques=techniques)
 
 
 def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:

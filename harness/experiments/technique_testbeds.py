@@ -139,13 +139,11 @@ class ServerTestbed:
 class SimulatedTestbed:
     """Implements `run.engine.Testbed`. Its world is kept while steps of a run need the same dialogs."""
 
-    def __init__(
-        self, settings: SimulationSettings, hardware: Parameters, workload: Workload, drain_s: float, results: Path
-    ) -> None:
+    def __init__(self, settings: SimulationSettings, hardware: Parameters, workload: Workload, results: Path) -> None:
         self._settings = settings
         self._hardware = hardware
         self._workload = workload
-        self._times = Times(settings.settle, settings.measure, drain_s, settings.open_loop)
+        self._times = Times.of(settings, settings.open_loop)
         self._results = results
         self._lab: SimulatedLab | None = None
         self._made_for: tuple[Pool | None, int] | None = None

@@ -8,17 +8,17 @@ processed. A row holds the step's settings, so that the scenario file is not nee
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness import records
+from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.experiments.technique_scenario import Scenario, Turn
 from harness.load_model import CLOSED_LOOP
-from harness.measures import COLUMNS_READ, NS_PER_S, Measures, Span
+from harness.measures import NS_PER_S, Span
 from harness.observe.observers import INTERVAL_S
 
 NAME = "techniques"
@@ -63,7 +63,7 @@ SCHEMA = pa.schema(
 )
 
 
-def write(results: Path, rows: Sequence[dict[str, Any]]) -> Path:
+def write(results: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write `reduced/techniques.parquet` and `.csv`, each whole or not at all; return the path of the first."""
     folder = results / "reduced"
     folder.mkdir(exist_ok=True)
@@ -78,12 +78,12 @@ def copy(results: Path, other: Path) -> list[Path]:
     return [Path(shutil.copy(results / name, other / name)) for name in names]
 
 
-def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: str, lab: str) -> dict[str, Any]:
-    """Make the row of a completed turn."""
+def row(scenario: Scenario, turn: Turn, recorded: RecordedAttempt) -> dict[str, Any]:
+    """Make the row of a completed turn, without the columns that all rows share."""
     technique, cell, arrangement = turn.technique, turn.cell, turn.technique.arrangement
+    measures = recorded.measures(in_batch=arrangement.batch)
+    readers = None if arrangement.outside_readers else _readers(recorded.table("samples"), measures.receiving)
     return {
-        "run_id": run_id,
-        "lab": lab,
         "load_model": CLOSED_LOOP,
         "server_version": cell.server_version,
         "place": scenario.techniques.index(technique) + 1,
@@ -97,30 +97,11 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
         "payload_bytes": cell.payload_bytes,
         "conversations_in_use": cell.initiators * arrangement.used_dialogs(cell.threads) or None,
         **arrangement.columns,
-        **_measured(turn.folder(results), turn, attempt),
-        **({"readers": None} if arrangement.outside_readers else {}),
-    }
-
-
-def _measured(folder: Path, turn: Turn, attempt: int) -> dict[str, Any]:
-    columns_read = {kind: list(names) for kind, names in COLUMNS_READ.items()}
-
-    def table(kind: str, writer: str = "") -> pa.Table:
-        path = records.raw_path(folder, kind, turn.visit, attempt, writer)
-        return pq.read_table(path, columns=columns_read.get(kind))
-
-    [cell] = table("cells").to_pylist()
-    measures = Measures(cell, in_batch=turn.technique.arrangement.batch)
-    clients = [("calls", f"i{number}") for number in range(1, turn.cell.initiators + 1)]
-    for kind, writer in (*clients, ("deliveries", ""), ("receives", "")):
-        rows = table(kind, writer)
-        measures.add(kind, {name: rows[name].to_numpy() for name in rows.column_names})
-    return {
         **measures.columns(),
-        "state": cell["state"],
-        "readers": _readers(table("samples"), measures.receiving),
+        "state": recorded.cell["state"],
+        "readers": readers,
         "messages_per_receive": round(measures.received / measures.receives, 2) if measures.receives else None,
-        "sent_messages": cell["sent_messages"],
+        "sent_messages": recorded.cell["sent_messages"],
     }
 
 

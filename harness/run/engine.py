@@ -14,7 +14,6 @@ from harness.failures import MachineFailure
 from harness.journal import Entry, Journal
 from harness.lab import interruption
 from harness.matrix import label
-from harness.measures import RATE_DIGITS
 from harness.records import State
 from harness.reporting import Reporter
 from harness.run import run_folder
@@ -163,20 +162,7 @@ class Sweep(Generic[Swept]):
             reason, tally.is_final = f"{type(error).__name__}: {error}", False
         interruption.check()  # a cell that an interrupt broke has not failed
         phases.seconds["total"] = round(time.perf_counter() - began, 4)
-        entry = Entry(
-            cell.id,
-            attempt,
-            "completed" if measured else "failed",
-            reason,
-            run_folder.now(),
-            run,
-            sent_per_s=round(measured.sent_per_s, RATE_DIGITS) if measured else 0.0,
-            processed_per_s=round(measured.processed_per_s, RATE_DIGITS) if measured else 0.0,
-            state=measured.state if measured else "",
-            state_reason=measured.state_reason if measured else "",
-            phases_s=phases.seconds,
-            block=cell.block,
-        )
+        entry = entry_of(cell, attempt, run, measured, reason, phases.seconds)
         self._journal.append(entry)
         if measured:
             tally.last, tally.not_ready = measured, 0
@@ -187,6 +173,26 @@ class Sweep(Generic[Swept]):
         """Raises OSError where the disk is full: every further cell would fail too."""
         if self._free_bytes(self._results) < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(self._results))
+
+
+def entry_of(  # noqa: PLR0917
+    cell: Named, attempt: int, run: int, measured: Measured | None, reason: str, phases_s: dict[str, float]
+) -> Entry:
+    """Return the line of the journal for an attempt, which has failed if it measured nothing."""
+    return Entry(
+        cell.id,
+        attempt,
+        "completed" if measured else "failed",
+        reason,
+        run_folder.now(),
+        run,
+        sent_per_s=measured.sent_per_s if measured else 0.0,
+        processed_per_s=measured.processed_per_s if measured else 0.0,
+        state=measured.state if measured else "",
+        state_reason=measured.state_reason if measured else "",
+        phases_s=phases_s,
+        block=cell.block,
+    )
 
 
 def describe(entry: Entry) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from harness import json_file, load_model, manifest_file, records
+from harness import json_file, lab_kinds, load_model, manifest_file, records
 from harness.failures import UsageFailure, nearest
 from harness.lab.drivers import Driver
 from harness.lab.placement import scaling_governor
@@ -32,7 +33,7 @@ from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
 # These must be equal when a run resumes: other code or another machine is another experiment.
-_DECISIVE = ("lab", "seed", "model", "harness_version", "code", "versions", "machine")
+_DECISIVE = ("lab", "seed", "model", "rates", "harness_version", "code", "versions", "machine")
 
 
 class ResumeRefused(UsageFailure):
@@ -81,9 +82,23 @@ def finish(folder: Path) -> None:
     write_manifest(folder, final)
 
 
-def stored_settings(folder: Path, kind: type[RunSettings]) -> dict[str, Any]:
-    """The settings of the run in `folder`, which are the defaults where it continues."""
-    stored: dict[str, Any] = read_manifest(folder)["settings"]
+def verb(manifest: Mapping[str, Any]) -> str:
+    """The command that resumes a run."""
+    if "scenario" in manifest:
+        return "techniques"
+    if "rates" in manifest:
+        return "rates"
+    return "simulate" if lab_kinds.named(manifest["lab"]).is_model else "matrix"
+
+
+def stored_settings(folder: Path, kind: type[RunSettings], command: str) -> dict[str, Any]:
+    """The settings of the run in `folder`, which are the defaults where the command continues it."""
+    manifest = read_manifest(folder)
+    if (right := verb(manifest)) != command:
+        raise ResumeRefused(
+            f"{folder} is no run of harness {command}: go on with harness {right} --resume {shlex.quote(str(folder))}"
+        )
+    stored: dict[str, Any] = manifest["settings"]
     unknown = [key for key in stored if key not in kind.model_fields]
     if unknown:
         raise ResumeRefused(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import folder_lock, journal, lab_kinds
+from harness import folder_lock, journal
 from harness.failures import MachineFailure, UsageFailure
 from harness.journal import Entry, Journal
 from harness.lab import interruption
@@ -19,7 +19,7 @@ from harness.run import run_folder
 from harness.run.engine import Tally
 from harness.units import counted
 
-_UNITS = {"rates": "step", "techniques": "run"}  # of the verbs without --resume
+_UNITS = {"rates": "step", "techniques": "run"}  # by verb; else cells
 CELLS_SHOWN = 10  # of a run whose folder is gone
 _FULL = {
     errno.ENOSPC: "the disk is full: free some space",
@@ -92,9 +92,8 @@ def run_and_evaluate(results: Path, run: Callable[[Journal], Tally], evaluate: C
 
 def so_far(results: Path, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
     """Say how much of a run is measured, and how to measure the rest."""
-    verb, folder = _verb(manifest), shlex.quote(str(results))
-    how = f"harness {verb} begins anew" if verb in _UNITS else f"go on with: harness {verb} --resume {folder}"
-    return f"measured: {_measured(manifest, entries)}; {how}"
+    how = f"harness {run_folder.verb(manifest)} --resume {shlex.quote(str(results))}"
+    return f"measured: {_measured(manifest, entries)}; go on with: {how}"
 
 
 def _lost(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
@@ -106,12 +105,4 @@ def _lost(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
 
 def _measured(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
     done = {(each.cell, each.block) for each in entries if each.outcome == "completed"}
-    return f"{len(done)} of {counted(manifest['cells'], _UNITS.get(_verb(manifest), 'cell'))}"
-
-
-def _verb(manifest: Mapping[str, Any]) -> str:
-    if "scenario" in manifest:
-        return "techniques"
-    if "rates" in manifest:
-        return "rates"
-    return "simulate" if lab_kinds.named(manifest["lab"]).is_model else "matrix"
+    return f"{len(done)} of {counted(manifest['cells'], _UNITS.get(run_folder.verb(manifest), 'cell'))}"

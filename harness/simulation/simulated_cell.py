@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.lab import dialog_pool, link, queue_readers, scripts
 from harness.lab.instances import LabError, connections
@@ -40,6 +40,7 @@ from harness.observe.snapshots import Snapshot
 from harness.run.attempt import Attempt, Equipment, Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
+from harness.settings import SimulationSettings
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import SimulatedClients
 from harness.simulation.forks import ForkDied
@@ -84,6 +85,10 @@ class Times:
     measure: float
     drain: float = 60.0
     open_loop: OpenLoop | None = None
+
+    @classmethod
+    def of(cls, settings: SimulationSettings, open_loop: OpenLoop | None = None) -> Self:
+        return cls(settings.settle, settings.measure, settings.drain, open_loop)
 
 
 def run(

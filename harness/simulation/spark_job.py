@@ -39,15 +39,13 @@ from harness import journal
 from harness.failures import MachineFailure
 from harness.journal import Entry
 from harness.lab.processes import die_with_parent
-from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
-from harness.measures import RATE_DIGITS
 from harness.records import written_whole
 from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
 from harness.reductions.spark_session import context
-from harness.run import run_folder
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
+from harness.run.engine import entry_of
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
 from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
@@ -85,11 +83,9 @@ class Experiment:
 
     parameters: Parameters
     seed: int
-    settle_s: float  # of virtual time
-    measure_s: float  # of virtual time
+    times: Times
     results: Path  # absolute
     world: WorldSize  # for the whole matrix, so that the selection of cells does not change a world
-    open_loop: OpenLoop | None = None
 
 
 # Runs a cell in a fork of a world, writes its raw records, and raises CellFailed if that fails.
@@ -100,8 +96,7 @@ OpenWorld = Callable[[Experiment, str], RunCell]
 def open_warmed_world(experiment: Experiment, server_version: str) -> RunCell:
     """Implement `OpenWorld`."""
     world = WarmedWorld(experiment.parameters, server_version, experiment.world, seed=experiment.seed)
-    times = Times(experiment.settle_s, experiment.measure_s, open_loop=experiment.open_loop)
-    return lambda visit, attempt: world.run(visit, attempt, times, experiment.results)
+    return lambda visit, attempt: world.run(visit, attempt, experiment.times, experiment.results)
 
 
 @dataclass(frozen=True)
@@ -292,7 +287,8 @@ def run_slice(experiment: Experiment, open_world: OpenWorld, part: Slice) -> Non
             # Our bug in one cell. It happened in a fork, so the world and the other cells are not affected.
             reason = _write_traceback(error, turn, experiment.results)
         phases_s["cell"] = round(time.perf_counter() - began, 4)
-        mailbox.put(_entry(turn, measured, reason, phases_s))
+        # The number of the run need not differ from other cells', since no two share a world.
+        mailbox.put(entry_of(turn.visit, turn.attempt, turn.attempt, measured, reason, phases_s))
         phases_s = {}
 
 
@@ -303,23 +299,6 @@ def _write_traceback(error: Exception, turn: Turn, results: Path) -> str:
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{text} (traceback in {path.relative_to(results)})"
-
-
-def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[str, float]) -> Entry:
-    return Entry(
-        turn.visit.id,
-        turn.attempt,
-        "completed" if measured else "failed",
-        reason,
-        run_folder.now(),
-        turn.attempt,  # need not differ from other cells', since no two share a world
-        sent_per_s=round(measured.sent_per_s, RATE_DIGITS) if measured else 0.0,
-        processed_per_s=round(measured.processed_per_s, RATE_DIGITS) if measured else 0.0,
-        state=measured.state if measured else "",
-        state_reason=measured.state_reason if measured else "",
-        phases_s=phases_s,
-        block=turn.visit.block,
-    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from harness.reductions.cells import completed_attempts
 from harness.reductions.spark_session import context, session
 from harness.run.attempt import CellFailed, Measured
 from harness.simulation import parameters, spark_job
-from harness.simulation.simulated_cell import WorldSize
+from harness.simulation.simulated_cell import Times, WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, RunCell, Turn
 from tests.reductions import oracle
 from tests.results_fixture import write_raw
@@ -76,7 +76,7 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
     tmp_path: Path, master: str
 ) -> None:
     run = write_raw(tmp_path / "run [1]", CELLS[:1], scale=2)
-    experiment = Experiment(parameters.read("paper"), 1, 0.1, 0.1, run, WorldSize(1, 1, 100))
+    experiment = Experiment(parameters.read("paper"), 1, Times(0.1, 0.1), run, WorldSize(1, 1, 100))
     entries: list[Entry] = []
     files = raw_files.read(run).files
     folder = gather("cells", files, tmp_path)

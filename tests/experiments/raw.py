@@ -1,4 +1,4 @@
-"""Raw records of a turn, as clients, observers and the target write them."""
+"""Raw records of an attempt, as clients, observers and the target write them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from harness import records
 from harness.experiments.technique_scenario import Turn
+from harness.matrix import Visit
 
 S = 1_000_000_000
 FROM, TO = 100 * S, 102 * S  # the window
@@ -23,62 +24,14 @@ def write_raw(
     drained: tuple[int, int] = (0, 0),
 ) -> None:
     """`drained`: when the clients have stopped, and when all messages were processed."""
-    folder, cell = turn.folder(results), turn.cell
-
-    def write(kind: str, columns: dict[str, list[Any]], writer: str = "") -> None:
-        records.write(folder, kind, turn.visit, attempt, columns, writer=writer)
-
-    moments = {"started_at_ns": [0], "stopped_at_ns": [drained[0]], "drained_at_ns": [drained[1]]}
-    counts = {f"{name}_messages": [12] for name in ("sent", "processed", "lost", "duplicated", "misordered")}
-    write(
-        "cells",
-        {
-            "outcome": ["completed"],
-            "reason": [""],
-            **moments,
-            "measured_from_ns": [FROM],
-            "measured_to_ns": [TO],
-            "state": ["valid"],
-            "state_reason": [""],
-            "settled": [True],
-            "late_samples": [0],
-            "readers_at_begin": [1],
-            "readers_at_end": [1],
-            **counts,
-            "failed_calls": [0],
-            "rate_per_s": [0.0],
-            **{name: [0] for name in ("due_calls", "late_calls", "missed_calls")},
-        },
-    )
-    for initiator in range(1, cell.initiators + 1):
-        calls = len(CALLS_AT) * calls_at_once
-        write(
-            "calls",
-            {
-                "initiator": [initiator] * calls,
-                "thread": [1] * calls,
-                "sequence": list(range(calls)),
-                "intended_at_ns": CALLS_AT * calls_at_once,
-                "started_at_ns": CALLS_AT * calls_at_once,
-                "latency_ns": [2_000_000, 2_000_000, 4_000_000, 8_000_000] * calls_at_once,
-                "succeeded": [True] * calls,
-            },
-            writer=f"i{initiator}",
-        )
-    write(
-        "deliveries",
-        {
-            "initiator": [1, 1, 1] * calls_at_once,
-            "thread": [1, 1, 1] * calls_at_once,
-            "sequence": list(range(3 * calls_at_once)),
-            "sent_at_ns": CALLS_AT[:3] * calls_at_once,
-            "processed_at_ns": [FROM + S, FROM + S, TO + S] * calls_at_once,
-        },
-    )
-    write(
-        "receives",
-        {"received_at_ns": [FROM, FROM + S, TO], "messages": [2, 1, 50], "session_id": [51, 51, 52]},
-    )
+    folder, visit = turn.folder(results), turn.visit
+    write_cell(folder, visit, attempt, stopped_at_ns=drained[0], drained_at_ns=drained[1])
+    for initiator in range(1, turn.cell.initiators + 1):
+        latencies_ns = [2_000_000, 2_000_000, 4_000_000, 8_000_000] * calls_at_once
+        write_calls(folder, visit, attempt, initiator, CALLS_AT * calls_at_once, latencies_ns)
+    write_deliveries(folder, visit, attempt, CALLS_AT[:3] * calls_at_once, [FROM + S, FROM + S, TO + S] * calls_at_once)
+    received = {"received_at_ns": [FROM, FROM + S, TO], "messages": [2, 1, 50], "session_id": [51, 51, 52]}
+    records.write(folder, "receives", visit, attempt, received)
     samples: list[tuple[str, int, str, float]] = [
         ("target", FROM - S // 2, "queue_depth", 9.0),
         ("initiator-1", FROM, "activated_tasks", 99.0),
@@ -88,13 +41,62 @@ def write_raw(
         samples.append(("target", FROM - S // 2, "activated_tasks", float(readers)))
     if readers is None:
         samples = samples[1:]
-    write(
-        "samples",
-        {
-            "instance": [row[0] for row in samples],
-            "sampled_at_ns": [row[1] for row in samples],
-            "metric": [row[2] for row in samples],
-            "label": [""] * len(samples),
-            "value": [row[3] for row in samples],
-        },
-    )
+    sampled = {
+        "instance": [row[0] for row in samples],
+        "sampled_at_ns": [row[1] for row in samples],
+        "metric": [row[2] for row in samples],
+        "label": [""] * len(samples),
+        "value": [row[3] for row in samples],
+    }
+    records.write(folder, "samples", visit, attempt, sampled)
+
+
+def write_cell(folder: Path, visit: Visit, attempt: int, **columns: Any) -> None:
+    counts = [f"{name}_messages" for name in ("sent", "processed", "lost", "duplicated", "misordered")]
+    row = {
+        "outcome": "completed",
+        "reason": "",
+        **dict.fromkeys(("started_at_ns", "stopped_at_ns", "drained_at_ns"), 0),
+        "measured_from_ns": FROM,
+        "measured_to_ns": TO,
+        "state": "valid",
+        "state_reason": "",
+        "settled": True,
+        "late_samples": 0,
+        **dict.fromkeys(("readers_at_begin", "readers_at_end"), 1),
+        **dict.fromkeys(counts, 12),
+        "rate_per_s": 0.0,
+        **dict.fromkeys(("failed_calls", "due_calls", "late_calls", "missed_calls"), 0),
+        **columns,
+    }
+    records.write(folder, "cells", visit, attempt, {name: [value] for name, value in row.items()})
+
+
+def write_calls(  # noqa: PLR0917
+    folder: Path, visit: Visit, attempt: int, initiator: int, intended_at_ns: list[int], latencies_ns: list[int]
+) -> None:
+    count = len(intended_at_ns)
+    columns: dict[str, list[Any]] = {
+        "initiator": [initiator] * count,
+        "thread": [1] * count,
+        "sequence": list(range(count)),
+        "intended_at_ns": intended_at_ns,
+        "started_at_ns": intended_at_ns,
+        "latency_ns": latencies_ns,
+        "succeeded": [True] * count,
+    }
+    records.write(folder, "calls", visit, attempt, columns, writer=f"i{initiator}")
+
+
+def write_deliveries(
+    folder: Path, visit: Visit, attempt: int, sent_at_ns: list[int], processed_at_ns: list[int]
+) -> None:
+    count = len(sent_at_ns)
+    columns: dict[str, list[Any]] = {
+        "initiator": [1] * count,
+        "thread": [1] * count,
+        "sequence": list(range(count)),
+        "sent_at_ns": sent_at_ns,
+        "processed_at_ns": processed_at_ns,
+    }
+    records.write(folder, "deliveries", visit, attempt, columns)

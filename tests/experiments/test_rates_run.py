@@ -12,33 +12,29 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection
 
-from harness.experiments import rates_run, rates_table
+from harness.experiments import rates_run, rates_table, scenario_run
 from harness.experiments.matrix_run import Outcome
-from harness.experiments.rate_steps import PERCENTS, Step, steps
+from harness.experiments.rate_steps import PERCENTS, steps
 from harness.failures import UsageFailure
 from harness.figures import rate_lines
-from harness.load_model import OpenLoop
+from harness.load_model import Arrivals, OpenLoop
 from harness.matrix import Cell, Visit
 from harness.reporting import Notes
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
-from harness.run.punctuality import IN_TIME, Punctuality
+from harness.run.run_folder import ResumeRefused
 from harness.settings import SettingsError
+from tests.experiments.raw import FROM, TO, S, write_calls, write_cell, write_deliveries
 
 CELL = Cell.parse("i2-t5-r1-p100-v2008")
-CLOSED_LOOP_PER_S = 1000.0
-
-
-def measured(sent_per_s: float, processed_per_s: float, kept: Punctuality = IN_TIME) -> Measured:
-    rates = {"measured_s": 2.0, "sent_per_s": sent_per_s, "processed_per_s": processed_per_s}
-    p99_us = 3000.0 if sent_per_s >= 500 else None
-    latencies = {"latency_us_p50": 1000.0, "latency_us_p95": 2000.0, "latency_us_p99": p99_us}
-    return Measured(sent_per_s, processed_per_s, 2000, 2.0, {**rates, **latencies}, kept)
+WINDOW_S = (TO - FROM) / S
+CALLS = 2000  # in the window of the closed loop
+LATENCY_NS = 3_000_000
 
 
 class FakeRunner:
-    """A cell that sends 1,000/s at most, and whatever less it is asked for."""
+    """A cell that sends 1,000/s at most, and whatever less it is asked for; ten messages stay in the queue."""
 
     def __init__(self, trouble: Callable[[OpenLoop | None], None]) -> None:
         self.asked: list[OpenLoop | None] = []
@@ -54,13 +50,16 @@ class FakeRunner:
         self.asked.append(open_loop)
         self.folders.append(folder)
         self._trouble(open_loop)
-        if open_loop is None:
-            return measured(CLOSED_LOOP_PER_S, 990.0)
-        asked_per_s = open_loop.rate_per_s * visit.cell.initiators
-        made_per_s = min(CLOSED_LOOP_PER_S, asked_per_s)
-        missed = round(2 * (asked_per_s - made_per_s))
-        kept = Punctuality(open_loop.rate_per_s, due=round(2 * asked_per_s), late=missed, missed=missed)
-        return measured(made_per_s, made_per_s, kept)
+        due = round(open_loop.rate_per_s * visit.cell.initiators * WINDOW_S) if open_loop else 0
+        calls = min(CALLS, due) if open_loop else CALLS
+        sent_at_ns = [FROM + number * S // 1010 for number in range(calls)]
+        write_calls(folder, visit, attempt, 1, sent_at_ns, [LATENCY_NS] * calls)
+        write_deliveries(folder, visit, attempt, sent_at_ns[10:], sent_at_ns[10:])
+        rate_per_s = open_loop.rate_per_s if open_loop else 0.0
+        missed = max(0, due - calls)
+        kept = {"due_calls": due, "late_calls": missed, "missed_calls": missed, "rate_per_s": rate_per_s}
+        write_cell(folder, visit, attempt, **kept)
+        return Measured(calls / WINDOW_S, calls / WINDOW_S, calls, WINDOW_S, {})
 
     def tear_down(self) -> None: ...
 
@@ -71,12 +70,15 @@ def climb(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     trouble: Callable[[OpenLoop | None], None] = lambda open_loop: None,
+    *,
+    arrivals: Arrivals | None = "poisson",
+    resume: Path | None = None,
     **options: Any,
 ) -> tuple[Outcome, FakeRunner]:
     runner = FakeRunner(trouble)
     monkeypatch.setattr(rates_run, "SimulatedRunner", lambda settings, hardware: runner)
-    given = {"lab": "simulated", "results": tmp_path, "seed": "7", **options}
-    return rates_run.run(given, Notes(), cell_id=CELL.id, arrivals="poisson"), runner
+    given = options if resume else {"lab": "simulated", "results": tmp_path, "seed": "7", **options}
+    return rates_run.run(given, Notes(), cell_id=None if resume else CELL.id, arrivals=arrivals, resume=resume), runner
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +104,7 @@ def test_the_table_has_what_was_asked_and_what_was_made(whole: tuple[Outcome, Fa
     table = pd.read_parquet(outcome.results / "reduced" / "rates.parquet").set_index("percent")
     assert list(table.columns) == [name for name in rates_table.SCHEMA.names if name != "percent"]
     closed_loop, last = table.iloc[0], table.loc[110]
-    assert (closed_loop.load_model, closed_loop.sent_per_s, closed_loop.processed_per_s) == ("closed loop", 1000, 990)
+    assert (closed_loop.load_model, closed_loop.sent_per_s, closed_loop.processed_per_s) == ("closed loop", 1000, 995)
     assert pd.isna(closed_loop.asked_per_s) and pd.isna(closed_loop.late_calls) and closed_loop.was_made
     assert last.load_model == "open loop, 550/s per initiator, Poisson arrivals"
     assert (last.asked_per_s, last.sent_per_s, last.due_calls, last.missed_calls) == (1100, 1000, 2200, 200)
@@ -200,7 +202,43 @@ def test_a_rate_from_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         climb(tmp_path, monkeypatch)
 
 
-def test_a_row_of_the_closed_loop_needs_no_schedule() -> None:
-    row = rates_table.row(Step(CELL), measured(10.0, 10.0), load_model="closed loop", run_id="a run", lab="embedded")
-    assert set(row) == set(rates_table.SCHEMA.names)
-    assert set(rate_lines.COLUMNS) <= set(row)
+def test_a_resumed_run_makes_the_missing_steps_at_the_rates_of_the_first_and_has_the_table_of_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Outcome, FakeRunner]
+) -> None:
+    def interrupt(open_loop: OpenLoop | None) -> None:
+        if open_loop is not None and open_loop.rate_per_s > 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        climb(tmp_path, monkeypatch, interrupt)
+    [results] = tmp_path.iterdir()
+    assert str(interrupted.value) == f"measured: 3 of 12 steps; go on with: harness rates --resume {results}"
+    outcome, runner = climb(tmp_path, monkeypatch, arrivals=None, resume=results)
+    assert (outcome.results, outcome.total, outcome.completed) == (results, 12, 12)
+    assert runner.asked == [OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS[2:]]
+    tables = [pd.read_parquet(each / "reduced" / "rates.parquet") for each in (results, whole[0].results)]
+    pd.testing.assert_frame_equal(*(table.drop(columns="run_id") for table in tables))
+
+
+@pytest.mark.parametrize(
+    "options, refusal",
+    [
+        ({"arrivals": "constant"}, 'rates.arrivals: "poisson" in the run, "constant" now'),
+        ({"arrivals": None, "measure": "9s"}, "measure is 5.0 in the run and 9.0 now"),
+    ],
+)
+def test_a_run_is_not_resumed_under_another_load(
+    monkeypatch: pytest.MonkeyPatch, whole: tuple[Outcome, FakeRunner], options: dict[str, Any], refusal: str
+) -> None:
+    results = whole[0].results
+    with pytest.raises(ResumeRefused, match=f"{results} cannot be resumed.*{refusal}"):
+        climb(results.parent, monkeypatch, resume=results, **options)
+
+
+def test_a_run_is_resumed_by_the_command_that_began_it(whole: tuple[Outcome, FakeRunner]) -> None:
+    results = whole[0].results
+    right = f"is no run of harness techniques: go on with harness rates --resume {results}"
+    with pytest.raises(ResumeRefused, match=right):
+        scenario_run.run({}, Notes(), scenario_file=None, resume=results)
+    with pytest.raises(UsageFailure, match=r"name a cell, such as .*, or resume a run with --resume DIR"):
+        rates_run.run({"lab": "simulated"}, Notes(), cell_id=None)

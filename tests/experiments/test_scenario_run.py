@@ -23,8 +23,8 @@ from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.equipment import Preflight
 from harness.run.phases import Phases
-from harness.run.run_folder import NoRun
-from harness.settings import SettingsError
+from harness.run.run_folder import NoRun, ResumeRefused
+from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters
 from tests.experiments.raw import write_raw
 from tests.noting import NotingReporter
@@ -59,8 +59,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attemp
     """Replace the simulated lab by a fake; return the drain times that it gets, in seconds."""
     drains: list[float] = []
 
-    def testbed(settings: Any, hardware: Any, workload: Any, drain_s: float, results: Path) -> FakeTestbed:
-        drains.append(drain_s)
+    def testbed(settings: SimulationSettings, hardware: Any, workload: Any, results: Path) -> FakeTestbed:
+        drains.append(settings.drain)
         return FakeTestbed(results, trouble)
 
     monkeypatch.setattr(scenario_run, "SimulatedTestbed", testbed)
@@ -86,13 +86,15 @@ def climb(
     scenario_file: Path | None = None,
     add_to: Path | None = None,
     reporter: Reporter | None = None,
+    resume: Path | None = None,
     **options: Any,
 ) -> Outcome:
     return scenario_run.run(
-        {"lab": lab, "results": tmp_path / "runs", **options},
+        options if resume else {"lab": lab, "results": tmp_path / "runs", **options},
         reporter or Reporter(),
         scenario_file=scenario_file,
         add_to=add_to,
+        resume=resume,
     )
 
 
@@ -282,6 +284,22 @@ def test_an_interrupted_run_has_table_and_figure_of_its_completed_steps_whicheve
         f"figure: {results}/figures/techniques.png",
     ]
     assert not (other / "reduced").exists(), "it is not whole"
+    begun: list[str] = []
+    fake(monkeypatch, lambda turn, attempt: begun.append(turn))
+    outcome = climb(tmp_path, "simulated", add_to=other, resume=results)
+    assert (outcome.results, outcome.completed, begun) == (results, len(STEPS), STEPS[2:])
+    assert techniques_in(results) == techniques_in(other) == STEPS
+
+
+def test_a_run_is_not_resumed_with_another_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(monkeypatch)
+    scenario = tmp_path / "mine.toml"
+    scenario.write_text(DEFAULT.read_text())
+    results = climb(tmp_path, "simulated", scenario_file=scenario).results
+    assert climb(tmp_path, "simulated", resume=results).completed == len(STEPS)
+    scenario.write_text(DEFAULT.read_text().replace("threads = 50", "threads = 49"))
+    with pytest.raises(ResumeRefused, match=f"{results} cannot be resumed: the scenario {scenario} is not as it was"):
+        climb(tmp_path, "simulated", resume=results)
 
 
 def test_the_first_error_is_reported_if_there_is_no_room_for_a_table_either(

@@ -162,7 +162,7 @@ def test_a_world_is_freed_when_a_step_needs_other_dialogs(tmp_path: Path) -> Non
     text = DEFAULT.read_text().replace("initiators = 3", "initiators = 1").replace("threads = 50", "threads = 2")
     path.write_text(text)
     settings = settings_module.create_simulation({}, environment={})
-    testbed = SimulatedTestbed(settings, parameters.read("paper"), read(path).workload, 60.0, tmp_path)
+    testbed = SimulatedTestbed(settings, parameters.read("paper"), read(path).workload, tmp_path)
     worlds = []
     for turn in turns(read(path), version="2008", repeats=1):
         if turn.technique.key in ("dialog_per_message", "reuse", "receive_top_n"):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from harness.experiments import techniques_table
+from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.experiments.technique_scenario import Scenario, Turn, read, turns
 from tests.experiments.raw import TO, S, write_raw
 
@@ -23,7 +24,7 @@ def turn_of(scenario: Scenario, key: str) -> Turn:
 
 
 def row_of(results: Path, scenario: Scenario, turn: Turn) -> dict[str, Any]:
-    return techniques_table.row(results, scenario, turn, 1, run_id="a run", lab="embedded")
+    return techniques_table.row(scenario, turn, RecordedAttempt(turn.folder(results), turn.visit, 1))
 
 
 def test_a_row_counts_the_measured_window_and_holds_the_settings_of_its_step(
@@ -78,11 +79,18 @@ def test_what_a_step_in_batch_receives_is_counted_from_the_end_of_its_clients_to
     arrangement = turn.technique.arrangement.model_copy(update={"batch": True})
     turn = turn.model_copy(update={"technique": turn.technique.model_copy(update={"arrangement": arrangement})})
     write_raw(tmp_path, turn, drained=(TO, TO + 2 * S))
-    row = techniques_table.row(
-        tmp_path, scenario.model_copy(update={"techniques": (turn.technique,)}), turn, 1, run_id="a run", lab="embedded"
-    )
+    row = row_of(tmp_path, scenario.model_copy(update={"techniques": (turn.technique,)}), turn)
     assert (row["sent_per_s"], row["processed_per_s"]) == (3 * 2 / 2, 1 / 2)
     assert (row["messages_per_receive"], row["readers"]) == (50, 16)
+
+
+def test_calls_of_an_initiator_count_whichever_of_its_workers_made_them(tmp_path: Path, scenario: Scenario) -> None:
+    turn = turn_of(scenario, "reuse")
+    write_raw(tmp_path, turn)
+    before = row_of(tmp_path, scenario, turn)
+    for path in turn.folder(tmp_path).glob("raw/calls/*-i1.parquet"):
+        path.rename(path.with_stem(f"{path.stem}w2"))
+    assert row_of(tmp_path, scenario, turn) == before
 
 
 @pytest.mark.parametrize("readers", [0, None])

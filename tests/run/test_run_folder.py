@@ -69,7 +69,7 @@ def test_the_results_folder_of_a_run_to_resume_may_be_named_in_any_way_but_no_ot
     run_folder.write_manifest(run, new(results=tmp_path / "results"))
     monkeypatch.chdir(tmp_path)
     for named in (Path("results/run"), run, Path("link/run")):
-        stored = run_folder.stored_settings(named, Settings)
+        stored = run_folder.stored_settings(named, Settings, "matrix")
         for given in ({}, {"results": "results"}, {"results": str(tmp_path / "results")}, {"results": "link"}):
             run_folder.require_same(named, stored, Settings(**{**stored, **given}))
     with pytest.raises(run_folder.ResumeRefused, match=r"results is .* in the run and elsewhere now"):

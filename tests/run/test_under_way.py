@@ -60,8 +60,8 @@ def test_one_process_at_a_time_writes_into_a_run(folder: Path) -> None:
     [
         ({}, "measured: 1 of 3 cells; go on with: harness matrix --resume '{}'"),
         ({"lab": "simulated"}, "measured: 1 of 3 cells; go on with: harness simulate --resume '{}'"),
-        ({"rates": {}}, "measured: 1 of 3 steps; harness rates begins anew"),
-        ({"scenario": {}}, "measured: 1 of 3 runs; harness techniques begins anew"),
+        ({"rates": {"arrivals": "constant"}}, "measured: 1 of 3 steps; go on with: harness rates --resume '{}'"),
+        ({"scenario": {}}, "measured: 1 of 3 runs; go on with: harness techniques --resume '{}'"),
     ],
 )
 def test_an_interrupt_says_what_was_measured_and_how_to_go_on(tmp_path: Path, kind: dict[str, Any], how: str) -> None:

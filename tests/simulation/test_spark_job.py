@@ -22,7 +22,7 @@ from harness.run import run_folder
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
 from harness.simulation import parameters, spark_job
-from harness.simulation.simulated_cell import WorldSize
+from harness.simulation.simulated_cell import Times, WorldSize
 from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
 from tests.results_fixture import quick_cells
 
@@ -48,7 +48,7 @@ def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenWorld
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    return Experiment(parameters.read("paper"), 1, 0.5, 1.0, tmp_path, WorldSize(150, 3, 7500))
+    return Experiment(parameters.read("paper"), 1, Times(0.5, 1.0), tmp_path, WorldSize(150, 3, 7500))
 
 
 def turns(*cells: str) -> list[Turn]:

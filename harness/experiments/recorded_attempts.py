@@ -1,0 +1,89 @@
+"""Tables of steps: a row for each completed attempt, from its raw records, however often the run was resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness import journal, records
+from harness.figures import build
+from harness.matrix import Visit
+from harness.measures import COLUMNS_READ, Measures
+from harness.reporting import Reporter
+from harness.run import run_folder
+from harness.run.engine import Named
+
+
+class Step(Named, Protocol):
+    """An item of a run, whose raw records lie in a folder of its own."""
+
+    @property
+    def visit(self) -> Visit: ...
+
+    def folder(self, results: Path) -> Path: ...
+
+
+AnyStep = TypeVar("AnyStep", bound=Step)
+
+
+class RecordedAttempt:
+    """The raw records of one completed attempt."""
+
+    def __init__(self, folder: Path, visit: Visit, attempt: int) -> None:
+        self._folder = folder
+        self._visit = visit
+        self._attempt = attempt
+
+    @cached_property
+    def cell(self) -> dict[str, Any]:
+        """The row of the record `cells`."""
+        [row] = self.table("cells").to_pylist()
+        return dict(row)
+
+    def table(self, kind: str) -> pa.Table:
+        """Return the records of a kind, without columns that no measure needs."""
+        columns = list(COLUMNS_READ[kind]) if kind in COLUMNS_READ else None
+        path = records.raw_path(self._folder, kind, self._visit, self._attempt)
+        paths = [path] if path.exists() else sorted(path.parent.glob(f"{path.stem}-*.parquet"))
+        return pa.concat_tables(pq.read_table(path, columns=columns) for path in paths)
+
+    def measures(self, *, in_batch: bool = False) -> Measures:
+        """Measure as the attempt itself did."""
+        measures = Measures(self.cell, in_batch=in_batch)
+        for kind in COLUMNS_READ:
+            if (self._folder / "raw" / kind).exists():
+                table = self.table(kind)
+                measures.add(kind, {name: table[name].to_numpy() for name in table.column_names})
+        return measures
+
+
+def evaluate(
+    results: Path,
+    steps: Sequence[AnyStep],
+    row: Callable[[AnyStep, RecordedAttempt], Mapping[str, Any]],
+    write: Callable[[Path, Sequence[Mapping[str, Any]]], Path],
+    reporter: Reporter,
+) -> None:
+    """Write the table of the completed steps, draw the figure, and report their paths; do nothing without any."""
+    made = run_folder.read_manifest(results)
+    attempts = {(entry.cell, entry.block): entry.attempt for entry in journal.completed(results / journal.NAME)}
+    rows = [
+        {
+            "run_id": made["run_id"],
+            "lab": made["lab"],
+            **row(step, RecordedAttempt(step.folder(results), step.visit, attempts[step.id, step.block])),
+        }
+        for step in steps
+        if (step.id, step.block) in attempts
+    ]
+    if not rows:
+        return
+    reporter.note(f"table: {write(results, rows)}")
+    for figure in build.draw(results, progress=reporter):
+        if figure.suffix == ".png":
+            reporter.note(f"figure: {figure}")
