@@ -210,6 +210,16 @@ def test_a_principal_created_again_has_none_of_its_former_permissions(side):
     assert "bob" not in side.engine.link.endpoint.connect_granted_to
 
 
+def test_who_keeps_control_of_a_service_may_still_send_when_send_is_revoked_and_nobody_when_it_is_denied(side):
+    senders = lambda: side.engine.databases.get("shop").catalog.services["s"].senders  # noqa: E731
+    side.run("GRANT CONTROL ON SERVICE::s TO ann; GRANT SEND ON SERVICE::s TO ann; REVOKE SEND ON SERVICE::s FROM ann;")
+    assert senders() == {"ann"}
+    side.run("DENY SEND ON SERVICE::s TO ann;")
+    assert not senders()
+    side.run("REVOKE SEND ON SERVICE::s FROM ann;")
+    assert senders() == {"ann"}
+
+
 # -- modules -----------------------------------------------------------------------------------------------------------
 
 

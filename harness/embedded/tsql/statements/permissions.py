@@ -98,7 +98,7 @@ def _permit(frame: Frame, tx: Transaction, given: _Permission, name: str, grante
         grantee = securables.principal(frame, each, of_server=of_server)
         frame.instance.grants.set_permission(tx, securable, name, grantee, state)
         if name in _OF_THE_BROKER.get(securable.securable_class, ()):
-            _tell_broker(frame, tx, given, grantee)
+            _tell_broker(frame, tx, given, securable, grantee)
 
 
 def _securable(frame: Frame, given: _Permission, name: str) -> Securable:
@@ -122,8 +122,11 @@ def _cannot_find(frame: Frame, given: _Permission) -> SqlServerError:
     return SqlServerError(15151, "find", given.securable_class.lower(), name)
 
 
-def _tell_broker(frame: Frame, tx: Transaction, given: _Permission, grantee: str) -> None:
-    name, may = given.securable[-1], given.verb == "GRANT"
+def _tell_broker(frame: Frame, tx: Transaction, given: _Permission, securable: Securable, grantee: str) -> None:
+    states = {
+        frame.instance.grants.state(securable, each, grantee) for each in _OF_THE_BROKER[securable.securable_class]
+    }
+    name, may = given.securable[-1], "GRANT" in states and "DENY" not in states
     if given.securable_class == "ENDPOINT":
         ddl_network.set_connect(tx, frame.instance.engine.link, name, grantee, may=may)
     else:
