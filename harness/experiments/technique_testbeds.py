@@ -17,6 +17,7 @@ from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.load import plan
 from harness.load.plan import LoadError, Sending
+from harness.run import attempt as attempts
 from harness.run import outside_readers
 from harness.run.attempt import Attempt, Equipment, Measured
 from harness.run.cell_failures import CellFailed, NotReady, not_ready
@@ -93,22 +94,13 @@ class ServerTestbed:
             if not arrangement.outside_readers:  # they drain the queue as they are
                 link.apply_to_new_readers(parts.lab, draining)
 
-        attempted = Attempt(
-            cell.visit,
-            attempt,
-            run,
-            parts,
-            self._settings,
-            folder,
-            phases,
-            on_stopped=on_stopped,
-            sending=sending(parts.lab, parts.initiators, cell),
-        )
+        how = sending(parts.lab, parts.initiators, cell)
+        attempted = Attempt(cell.visit, attempt, run, self._settings, folder, on_stopped=on_stopped, sending=how)
         if not arrangement.outside_readers:
-            return attempted.run()
+            return attempts.run(attempted, parts, phases)
         try:
             with outside_readers.running(parts.lab, receiving, folder / "activator"):
-                return attempted.run()
+                return attempts.run(attempted, parts, phases)
         except (LabError, ScriptError) as error:
             raise not_ready(error, parts.lab) from None
 
@@ -232,10 +224,6 @@ def _build(lab: Lab, initiators: int, pool: Pool) -> None:
 
 def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
     """Return the procedure that the clients call, and its arguments."""
-    cell, arrangement = turn.cell, turn.technique.arrangement
-    client, own = arrangement.workload.client, arrangement.used_dialogs(cell.threads)
-    taking_part = initiators[: cell.initiators]
-    handles = dialog_pool.identifiers(lab, taking_part, client, arrangement.dialog_ratio, own or cell.threads)
-    if own == 1:
-        handles = [handles[:1] * cell.threads for handles in handles]
-    return Sending(client, handles, arrangement.workload.bodies)
+    arrangement = turn.technique.arrangement
+    share_one = arrangement.used_dialogs(turn.cell.threads) == 1
+    return attempts.sending_of(lab, initiators, turn.cell, arrangement.workload, share_one=share_one)

@@ -23,6 +23,7 @@ from harness.observe import dialog_pages
 from harness.observe.event_sessions import EventSessions
 from harness.observe.queue_sizes import QueueSizes
 from harness.reporting import Reporter
+from harness.run import attempt as attempts
 from harness.run.attempt import Attempt, Measured
 from harness.run.cell_failures import not_ready
 from harness.run.equipment import LabEquipment, Preflight, locust_clients
@@ -93,17 +94,9 @@ class LabTestbed:
         stage = self._stages[cell.cell.server_version]
         parts = stage.equipment.parts
         assert parts is not None
-        return Attempt(
-            cell,
-            attempt,
-            run,
-            parts,
-            self._settings,
-            self._results,
-            phases,
-            pages=stage.pages,
-            events=EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None,
-        ).run()
+        events = EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None
+        attempted = Attempt(cell, attempt, run, self._settings, self._results, events=events, pages=stage.pages)
+        return attempts.run(attempted, parts, phases)
 
     def write_to(self, results: Path, settings: Settings) -> None:
         """Run the next cells with these settings, and write their records to this folder."""

@@ -37,6 +37,7 @@ from harness.observe.observers import (
     target_progress,
 )
 from harness.observe.snapshots import Snapshot
+from harness.run import attempt as attempts
 from harness.run.attempt import Attempt, Equipment, Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
@@ -116,19 +117,18 @@ def run(
     )
     taking_part = [instance.name for instance in lab.initiators[: visit.cell.initiators]]
     try:
-        return Attempt(
+        attempted = Attempt(
             visit,
             attempt,
             attempt,
-            equipment,
             times,
             results,
-            Phases(),
             settles_in_full=True,
             sending=sending,
             on_stopped=on_stopped,
             pages={name: pages[name] for name in taking_part if name in pages},
-        ).run()
+        )
+        return attempts.run(attempted, equipment, Phases())
     finally:
         observers.close()
         for connection in (equipment.target, *equipment.initiators):

@@ -20,6 +20,7 @@ from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.lab_kinds import EMBEDDED
 from harness.reporting import Reporter
+from harness.run import attempt as attempts
 from harness.run.cell_failures import NotReady
 from harness.run.equipment import Preflight
 from harness.run.phases import Phases
@@ -68,7 +69,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     monkeypatch.setattr(link, "change_workload", lambda lab, workload: None)
     monkeypatch.setattr(link, "retain", lambda lab, *, retention: None)
     monkeypatch.setattr(technique_testbeds, "sending", lambda lab, initiators, turn: None)
-    monkeypatch.setattr(technique_testbeds, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
+    monkeypatch.setattr(attempts, "run", lambda attempt, equipment, phases: None)
     settings = settings_module.create({"lab": "embedded"}, environment={})
     preflight = Preflight(settings, [], tmp_path, Reporter())
     return ServerTestbed(Topology(EMBEDDED), preflight)

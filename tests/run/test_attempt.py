@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from harness.observe import event_sessions
 from harness.observe.dialog_pages import DialogPage
 from harness.observe.machine_use import MachineTotals
 from harness.records import State
-from harness.run.attempt import Attempt, Equipment
+from harness.run.attempt import Attempt, Equipment, Measured, run
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
 from harness.workload_file import Accounting
@@ -30,10 +30,11 @@ from tests.run.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cel
 
 CELL = Cell.parse("i2-t3-r1-p100-v2008")
 RUN = 7
+ON_NEW_DIALOGS = Sending(SEND_MESSAGE_ON_NEW_DIALOG, [["a broker instance"] * CELL.threads] * CELL.initiators)
 
 
 class Bench:
-    """One attempt at CELL on fakes."""
+    """Attempts at CELL on fakes."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
@@ -42,12 +43,13 @@ class Bench:
         self.initiators = [FakeServer(RUN), FakeServer(RUN)]
         self.clients = FakeClients(self.target)
         self.phases = Phases()
+        self.observers = FakeObservers()
 
-    def attempt(self, **settings: Any) -> Attempt:
-        observers = FakeObservers()
-        parts: Any = Equipment(self.lab, self.clients, observers, self.target, self.initiators)  # type: ignore[arg-type]
+    def run(self, how: Mapping[str, Any] | None = None, **settings: Any) -> Measured:
+        """Run an attempt; `how` are fields of `Attempt`."""
+        parts: Any = Equipment(self.lab, self.clients, self.observers, self.target, self.initiators)  # type: ignore[arg-type]
         chosen = settings_module.create({"measure": 0.1, "settle": 0.2, **settings}, environment={})
-        return Attempt(Visit(CELL), 1, RUN, parts, chosen, self.results, self.phases)
+        return run(Attempt(Visit(CELL), 1, RUN, chosen, self.results, **(how or {})), parts, self.phases)
 
 
 @pytest.fixture
@@ -57,14 +59,14 @@ def bench(tmp_path: Path) -> Bench:
 
 def failed(bench: Bench, **settings: Any) -> str:
     with pytest.raises(CellFailed) as failure:
-        bench.attempt(**settings).run()
+        bench.run(**settings)
     row = cell_row(bench.results)
     assert (row["outcome"], row["reason"]) == ("failed", str(failure.value))
     return str(failure.value)
 
 
 def test_a_faultless_cell_leaves_every_record(bench: Bench) -> None:
-    measured = bench.attempt().run()
+    measured = bench.run()
     assert measured.sent == 2 * 3 * 5
     row = cell_row(bench.results)
     assert row["outcome"] == "completed"
@@ -85,13 +87,11 @@ def test_messages_on_a_dialog_each_have_no_order(bench: Bench) -> None:
     bench.clients.deliver = lambda rows: bench.target.stored.extend(reversed(rows))
     assert "misordered" in failed(bench)
     bench.target.stored.clear()
-    attempt = bench.attempt()
-    attempt.sending = Sending(SEND_MESSAGE_ON_NEW_DIALOG, [["a broker instance"] * CELL.threads] * CELL.initiators)
-    attempt.run()
+    bench.run({"sending": ON_NEW_DIALOGS})
     assert cell_row(bench.results)["outcome"] == "completed"
     assert bench.clients.plan is not None
     assert bench.clients.plan.client == SEND_MESSAGE_ON_NEW_DIALOG
-    assert bench.clients.plan.handles == attempt.sending.handles
+    assert bench.clients.plan.handles == ON_NEW_DIALOGS.handles
 
 
 def test_a_lost_message_stops_the_drain_and_fails_the_cell(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def counting(bench: Bench) -> Bench:
 
 
 def test_messages_that_are_counted_leave_a_course_instead_of_deliveries_and_receives(counting: Bench) -> None:
-    measured = counting.attempt().run()
+    measured = counting.run()
     assert measured.accounted == "30 messages sent, none left in a queue (counted, not matched one by one)"
     row = cell_row(counting.results)
     assert (row["outcome"], row["sent_messages"], row["processed_messages"]) == ("completed", 30, 30)
@@ -129,9 +129,7 @@ def test_a_procedure_that_does_not_send_what_it_gets_fails_a_cell_whose_messages
     counting.clients.deliver = lambda rows: None
     reason = "30 calls sent 0 messages: a call must send its body once"
     assert failed(counting) == reason
-    attempt = counting.attempt()
-    attempt.sending = Sending(SEND_MESSAGE_ON_NEW_DIALOG, [["a broker instance"] * CELL.threads] * CELL.initiators)
-    attempt.run()  # dialogs of a message each are gone after the cell: nobody knows
+    counting.run({"sending": ON_NEW_DIALOGS})  # dialogs of a message each are gone after the cell: nobody knows
 
 
 def test_messages_that_are_counted_and_left_over_fail_the_cell(counting: Bench) -> None:
@@ -229,7 +227,7 @@ def test_calls_that_the_server_refuses_from_the_first_on_would_fail_again(
 ) -> None:
     bench.clients.messages, bench.clients.failed_calls, bench.clients.error = sent, 2, error
     with pytest.raises(CellFailed) as failure:
-        bench.attempt().run()
+        bench.run()
     assert (str(failure.value), failure.value.is_final) == (f"2 calls failed: {error}", is_final)
 
 
@@ -246,7 +244,7 @@ def test_a_target_whose_procedure_fails_from_the_first_message_on_would_fail_aga
     bench.clients.deliver = lambda rows: None
     bench.target.queued, bench.target.queue_enabled, bench.target.errors = 30, False, [(5, None, text)]
     with pytest.raises(CellFailed) as failure:
-        bench.attempt(drain=0.2).run()
+        bench.run(drain=0.2)
     assert text in str(failure.value)
     assert failure.value.is_final == is_final
 
@@ -257,12 +255,11 @@ def test_an_error_that_the_activation_procedure_noted_fails_the_cell(bench: Benc
 
 
 def test_pages_are_recorded_of_the_dialogs_that_the_cell_uses(bench: Bench) -> None:
-    attempt = bench.attempt()
-    attempt.pages = {
+    pages = {
         name: [DialogPage(number, 1, 16 + number, 0, 150 * number, f"handle {number}") for number in range(1, 6)]
         for name in ("initiator-1", "initiator-2")
     }
-    attempt.run()
+    bench.run({"pages": pages})
     [file] = (bench.results / "raw" / "dialog_pages").glob("*.parquet")
     rows = pq.read_table(file).to_pylist()
     assert [(row["instance"], row["dialog_id"], row["page_id"], row["handle_rank"]) for row in rows] == [
@@ -271,36 +268,31 @@ def test_pages_are_recorded_of_the_dialogs_that_the_cell_uses(bench: Bench) -> N
 
 
 def test_the_record_says_how_many_queue_readers_ran_at_both_ends_of_the_window(bench: Bench) -> None:
-    attempt = bench.attempt(settle=0)
-    observers = attempt.equipment.observers
-    assert isinstance(observers, FakeObservers)
-    observers.readers = [2, 3, 4]  # while it settles, at the begin and at the end
-    attempt.run()
+    bench.observers.readers = [2, 3, 4]  # while it settles, at the begin and at the end
+    bench.run(settle=0)
     row = cell_row(bench.results)
     assert (row["readers_at_begin"], row["readers_at_end"]) == (3, 4)
 
 
 def test_a_cell_that_had_no_time_to_settle_is_not_settled(bench: Bench) -> None:
-    bench.attempt(settle=0).run()
+    bench.run(settle=0)
     assert cell_row(bench.results)["settled"] is False
 
 
 def test_the_state_stands_with_its_reason_in_record_and_measurement(bench: Bench) -> None:
-    attempt = bench.attempt()
     file = ("target", "SSBTarget", "SSBTarget_log", "LOG", 0, 0, 0, 9, 9, 9, 3 * 2**20)
     grown = {"file_io": records.columns("file_io", [file])}
-    attempt.equipment.observers.changes = lambda *, timeout_s: grown  # type: ignore[method-assign]
-    measured = attempt.run()
+    bench.observers.changes = lambda *, timeout_s: grown  # type: ignore[method-assign]
+    measured = bench.run()
     row = cell_row(bench.results)
     assert (row["state"], row["state_reason"]) == (measured.state, measured.state_reason)
     assert (row["state"], row["state_reason"]) == (State.DISTURBED, "database files grew by 3.0 MiB")
 
 
 def test_pages_that_an_instance_read_from_disk_disturb_a_cell(bench: Bench) -> None:
-    attempt = bench.attempt()
     file = ("target", "target", "data", "ROWS", 900, 900 * 8192, 90, 0, 0, 0, 0)
-    attempt.equipment.observers.changes = lambda *, timeout_s: {"file_io": records.columns("file_io", [file])}  # type: ignore[method-assign]
-    measured = attempt.run()
+    bench.observers.changes = lambda *, timeout_s: {"file_io": records.columns("file_io", [file])}  # type: ignore[method-assign]
+    measured = bench.run()
     assert measured.state is State.DISTURBED
     assert measured.state_reason.startswith("pages were read from disk (target 900): give more memory")
 
@@ -312,7 +304,7 @@ def test_a_failed_cell_has_no_state(bench: Bench) -> None:
 
 
 def test_the_generators_health_is_recorded_by_worker(bench: Bench) -> None:
-    bench.attempt().run()
+    bench.run()
     [file] = (bench.results / "raw" / "health").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
     assert (row["initiator"], row["processor_percent"], row["hub_lag_ms_max"]) == (1, 10.0, 1.0)
@@ -321,7 +313,7 @@ def test_the_generators_health_is_recorded_by_worker(bench: Bench) -> None:
 
 def test_a_machine_of_real_time_is_recorded(bench: Bench) -> None:
     bench.lab.kind = EMBEDDED
-    bench.attempt().run()
+    bench.run()
     [file] = (bench.results / "raw" / "machine").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
     assert row["processors"] >= 1 and row["others_percent"] >= 0 and row["load_average_1m"] >= 0
@@ -334,13 +326,12 @@ def test_instances_in_containers_of_this_machine_are_no_other_processes(
     bench.lab.kind = CONTAINERS
     for instance in bench.lab.instances:
         instance.host, instance.control_group = "172.18.0.2", object()
-    attempt = bench.attempt()
     used = [("target", 8000, 4000), ("initiator-1", 1000, 1000), ("initiator-2", 1000, 1000)]
     changes = {"file_io": records.columns("file_io", []), "containers": records.columns("containers", used)}
-    attempt.equipment.observers.changes = lambda *, timeout_s: changes  # type: ignore[method-assign]
+    bench.observers.changes = lambda *, timeout_s: changes  # type: ignore[method-assign]
     totals = iter([MachineTotals(0.0, 0.0, 0.0, 0.0), MachineTotals(10.0, 10.0, 0.0, 0.0)])
     monkeypatch.setattr(MachineTotals, "now", lambda: next(totals))
-    attempt.run()
+    bench.run()
     [file] = (bench.results / "raw" / "machine").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
     assert row["others_percent"] == 0
@@ -364,10 +355,8 @@ class FakeEvents:
 
 def test_events_are_recorded_behind_the_window(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_sessions, "COLLECT_S", 0.01)
-    attempt = bench.attempt()
     events = FakeEvents()
-    attempt.events = events  # type: ignore[assignment]
-    attempt.run()
+    bench.run({"events": events})
     assert list(bench.phases.seconds)[2:5] == ["measure", "events", "stop"]
     row = cell_row(bench.results)
     assert row["measured_to_ns"] <= events.began_at_ns <= row["stopped_at_ns"]
@@ -383,7 +372,7 @@ def test_clocks_of_client_machines_are_recorded_and_a_wrong_one_is_noted(
     bench.clients.worker_clocks = [WorkerClock("client-7 (process 4)", 50_000_000, 2000)]
     reporter = NotingReporter()
     bench.phases = Phases(CELL.id, reporter)
-    bench.attempt().run()
+    bench.run()
     [file] = (bench.results / "raw" / "clocks").glob("*.parquet")
     [row] = pq.read_table(file).to_pylist()
     assert (row["worker"], row["before_ns"], row["after_ns"]) == ("client-7 (process 4)", 50_000_000, 50_000_000)
