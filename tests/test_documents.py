@@ -66,7 +66,3 @@ def test_the_modules_that_the_architecture_names_exist():
     for name in sorted(named):
         path = short.get(name[:2], name[:2]) + name[2:]
         assert any((root / path).exists() for root in (ROOT / "harness", ROOT)), name
-
-
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

@@ -15,14 +15,12 @@ CREATE LOGIN x WITH PASSWORD = N'secret';\t
 SELECT $(Name)
 GO
 """
-BAD_MODULE = (
-    """import time
+BAD_MODULE = """import time
 now = time.time()
 app = Flask(__name__)
 is_embedded = lab == "embedded" or lab.kind is EMBEDDED
+found = [one for one in app]
 """
-    + "\n" * source_rules.LINES_MAX
-)
 
 
 @pytest.fixture
@@ -38,13 +36,15 @@ def tree(tmp_path, monkeypatch):
     monkeypatch.setattr(source_rules, "SQL", tmp_path / "sql")
     monkeypatch.setattr(source_rules, "SCRIPTS", [script])
     monkeypatch.setattr(source_rules, "MODULES", [module])
+    monkeypatch.setattr(source_rules, "LINES_MAX", {"harness": 4})
 
 
 @pytest.mark.usefixtures("tree")
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (source_rules.modules_that_are_too_long, ["more than 500"]),
+        (source_rules.total_of_lines, ["harness/: 5 lines of Python, more than 4"]),
+        (source_rules.names_that_are_bare_words, ["40.00 % of names are bare words"]),
         (source_rules.real_time_in_the_embedded_broker, ["time: take time"]),
         (source_rules.names_of_labs, ["compares a lab with EMBEDDED", "names the lab embedded"]),
         (source_rules.pages_without_their_guard, ["without harness.load.pages.guard"]),

@@ -96,27 +96,23 @@ def connect(port: int) -> pyodbc.Connection:
     return pyodbc.connect(text, autocommit=True, timeout=120)
 
 
-def test_the_table_names_the_commands_that_are_checked_here():
-    assert [row[0].split("`")[1] if "`" in row[0] else row[0] for row in table()[1:]] == [
-        "harness serve",
-        "harness serve --admin-port",
-        "harness serve",
-        "any command with the embedded lab",
-        "harness run",
-        "harness ui",
-        "harness matrix --web",
-        "locust -f .../locustfile.py",
-        "harness simulate",
-        "any command with the containers",
+def test_the_table_has_the_addresses_that_are_checked_here():
+    here = "127.0.0.1"
+    assert [(command, address) for command, _, address, _ in table()[1:]] == [
+        ("`harness serve`", f"{here}, or `--host` (then only with TLS)"),
+        ("`harness serve --admin-port`", here),
+        ("`harness serve`, after CREATE ENDPOINT", "`--host` at most"),
+        ("any command with the embedded lab", here),
+        (
+            "`harness run`, `matrix`, `techniques`, `rates`",
+            f"{here}, or `--master-bind-host` (encrypted, with a token)",
+        ),
+        ("`harness ui`", here),
+        ("`harness matrix --web`", here),
+        ("`locust -f .../locustfile.py`", f"{here}, or `--web-host` (then only with TLS and a token)"),
+        ("reductions, `harness simulate`", f"{here}, or the address that reaches `--master`"),
+        ("any command with the containers", here),
     ]
-    assert {row[2] for row in table()[1:]} == {
-        "127.0.0.1",
-        "127.0.0.1, or `--host` (then only with TLS)",
-        "127.0.0.1, or `--master-bind-host` (encrypted, with a token)",
-        "127.0.0.1, or `--web-host` (then only with TLS and a token)",
-        "127.0.0.1, or the address that reaches `--master`",
-        "`--host` at most",
-    }
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
