@@ -261,7 +261,7 @@ def verdicts(intervals: Sequence[Interval], threshold: float, *, families: int =
 
     `families` counts the lists of comparisons of which any may raise the alarm: they share the level (Bonferroni).
     """
-    adjusted = benjamini_hochberg([each.p_value for each in intervals])
+    adjusted = benjamini_hochberg([interval.p_value for interval in intervals])
     return [
         verdict(each, threshold, None if p_value is None else families * p_value)
         for each, p_value in zip(intervals, adjusted, strict=True)

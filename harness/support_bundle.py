@@ -77,10 +77,10 @@ def _text(path: Path) -> str:
 
 def _findings(manifest: Mapping[str, Any]) -> str:
     lines = [
-        f"{version}: {one['severity']}: {one['instance']}, {one['check']}: {one['text']}"
-        f"{'; remedy: ' + one['remedy'] if one['remedy'] else ''}\n"
+        f"{version}: {finding['severity']}: {finding['instance']}, {finding['check']}: {finding['text']}"
+        f"{'; remedy: ' + finding['remedy'] if finding['remedy'] else ''}\n"
         for version, findings in (manifest.get("findings") or {}).items()
-        for one in findings
+        for finding in findings
     ]
     return "".join(lines) or "the lab of this run was not examined\n"
 

@@ -20,14 +20,14 @@ MODULES = sorted((ROOT / "harness").rglob("*.py"))
 SCRIPTS = sorted(SQL.rglob("*.sql"))
 
 # Lines of Python. They may only fall, or be raised by a commit that says why.
-LINES_MAX = {"harness": 72_600, "tests": 56_600}
+LINES_MAX = {"harness": 72_700, "tests": 56_600}
 # Of all names that the harness binds, as a percentage; it may only fall. Name the thing: `found` says nothing of it.
-BARE_WORDS_PERCENT_MAX = 3.6
+BARE_WORDS_PERCENT_MAX = 2.6
 # Prepositions, participles and pronouns. `out`, `other` and `key` are Python's own words.
 BARE_WORDS = set(
     """
     found one ones own told given named this these those it they them there here what which who others another each both
-    wanted left kept made done come gone said asked taken seen known shown meant put whole alone again beside
+    wanted kept made done come gone said asked taken seen known shown meant put whole alone again beside
     of about above behind below between by in into near on onto over since through to under until up upon without within
     """.split()  # noqa: SIM905
 )

@@ -95,9 +95,9 @@ def monitors(
         if as_json:
             say(showing.as_json(servers))
             return
-        for shown in servers:
-            say(f"{shown.name} {shown.address}")
-            terminal.print(showing.view(shown, terminal, servers))
+        for server in servers:
+            say(f"{server.name} {server.address}")
+            terminal.print(showing.view(server, terminal, servers))
 
 
 def _instances(
@@ -117,7 +117,7 @@ def _instances(
         servers = chosen.topology.lab_file.servers
     else:
         servers = tuple(_server(address, user, trust) for address in addresses)
-    return [user_servers.instance_of(one, drivers.choose(chosen.settings.driver)) for one in servers]
+    return [user_servers.instance_of(server, drivers.choose(chosen.settings.driver)) for server in servers]
 
 
 def _server(address: str, user: str | None, trust: bool) -> Server:

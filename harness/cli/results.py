@@ -190,9 +190,9 @@ def _print_claims(rows: Sequence[Any]) -> None:
     table.add_column("this run (95 % interval)", max_width=34)
     table.add_column("provenance", max_width=12)
     table.add_column("verdict", min_width=12)
-    for each in rows:
-        claim = Group(each.statement, Padding(styled(each.explanation, "dim"), (0, 0, 0, 2)))
-        table.add_row(claim, each.wording, each.number, each.provenance, styled(each.verdict, _STYLES[each.verdict]))
+    for row in rows:
+        claim = Group(row.statement, Padding(styled(row.explanation, "dim"), (0, 0, 0, 2)))
+        table.add_row(claim, row.wording, row.number, row.provenance, styled(row.verdict, _STYLES[row.verdict]))
     console().print(table)
 
 

@@ -59,8 +59,8 @@ def let_go(error: BaseException | None) -> None:
 class UnsupportedSyntax(SqlServerError):
     """T-SQL that is not supported; the text names it and its line."""
 
-    def __init__(self, what: str, line: int) -> None:
-        super().__init__(UNSUPPORTED, f"{what} (line {line})" if line else what, line=line)
+    def __init__(self, syntax: str, line: int) -> None:
+        super().__init__(UNSUPPORTED, f"{syntax} (line {line})" if line else syntax, line=line)
 
 
 class RaisedError(SqlServerError):

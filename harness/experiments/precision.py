@@ -84,7 +84,7 @@ class Precision:
         from harness.claims.gain import interval_widths
         from harness.claims.judgement import PAIR
 
-        widths = interval_widths(_gains(each for each in self._journal.entries if each.block < block))
+        widths = interval_widths(_gains(entry for entry in self._journal.entries if entry.block < block))
         known = widths[widths.width < precision].groupby(PAIR).size()
         return {pair for pair, gains in known.items() if gains == self._gains[pair]}
 

@@ -98,7 +98,7 @@ class StepsTestbed:
 
 def closed_loop_per_s(entries: Iterable[Entry]) -> float:
     """Return the rate of all initiators in the first closed loop that was completed; 0 without any."""
-    rates = (each.sent_per_s for each in entries if each.cell == step_id(None) and each.outcome == "completed")
+    rates = (entry.sent_per_s for entry in entries if entry.cell == step_id(None) and entry.outcome == "completed")
     return next(rates, 0.0)
 
 

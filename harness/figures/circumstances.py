@@ -39,7 +39,7 @@ def forbidding(a: Run, b: Run) -> list[str]:
     notes += _differ("The workloads", {"name": a.workload}, {"name": b.workload})
     settings = [_entries(run, "settings") for run in (a, b)]
     decisive = [name for name in settings[0] if name in settings[1] and name not in CHOICES]
-    notes += _differ("The settings", *({name: one[name] for name in decisive} for one in settings))
+    notes += _differ("The settings", *({name: setting[name] for name in decisive} for setting in settings))
     if a.is_model and b.is_model:
         models = [{name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b)]
         notes += _differ("The models", *models)
@@ -57,7 +57,7 @@ def remarkable(a: Run, b: Run) -> list[str]:
     versions = [_entries(run, "versions", DECISIVE_VERSIONS) for run in (a, b)]
     # A run in virtual time has no driver.
     common = [name for name in versions[0] if name in versions[1]]
-    notes += _differ("The software", *({name: one[name] for name in common} for one in versions))
+    notes += _differ("The software", *({name: version[name] for name in common} for version in versions))
     if a.is_model and b.is_model:
         notes += _differ("The models' chances", *({"seed": run.manifest.get("seed")} for run in (a, b)))
     return [*notes, *_targets_differ(a, b, SERVER_SOFTWARE), *_logs_differ(a, b)]
@@ -119,7 +119,7 @@ def _targets_differ(a: Run, b: Run, entries: Mapping[str, Sequence[str]]) -> lis
     return [
         line
         for version, *targets in _targets(a, b)
-        for line in _differ(f"The targets of version {version}", *(_facts(one, entries) for one in targets))
+        for line in _differ(f"The targets of version {version}", *(_facts(target, entries) for target in targets))
     ]
 
 

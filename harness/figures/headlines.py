@@ -156,9 +156,9 @@ def version_sentences(run: Run) -> list[str]:
 
 def _first(choices: Sequence[Evidence], of: Callable[[Evidence], Found]) -> Found | None:
     """Return what the first of the choices gives; None if none has what it needs."""
-    for found in choices:
+    for choice in choices:
         try:
-            return of(found)
+            return of(choice)
         except NotMeasured:
             continue
     return None

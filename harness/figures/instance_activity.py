@@ -185,7 +185,7 @@ def scheduler_sentences(counters: pd.DataFrame, spinlocks: pd.DataFrame, cells: 
         if len(rows := _of_role(spun, role)):
             most_spun = rows.groupby("spinlock")[["spins_per_s", "backoffs_per_s"]].max().nlargest(3, "spins_per_s")
             named = [
-                f"{one.Index} {one.spins_per_s:,.0f} ({one.backoffs_per_s:,.0f})" for one in most_spun.itertuples()
+                f"{row.Index} {row.spins_per_s:,.0f} ({row.backoffs_per_s:,.0f})" for row in most_spun.itertuples()
             ]
             sentences.append(f"{who}, most spins (backoffs) a second of a spinlock: {', '.join(named)}.")
     return sentences

@@ -111,7 +111,9 @@ def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> pd.DataFrame:
             | {name: value for each in QUANTITIES for name, value in _ratio(valid if counts else of_cell, each).items()}
             | {f"{RATE}_ratio_low": interval.low, f"{RATE}_ratio_high": interval.high, "counts": counts}
         )
-    table = pd.DataFrame(rows).assign(verdict=[str(each) for each in verdicts(intervals, threshold, families=FAMILIES)])
+    table = pd.DataFrame(rows).assign(
+        verdict=[str(verdict) for verdict in verdicts(intervals, threshold, families=FAMILIES)]
+    )
     return table if table.empty else table.sort_values(["server_version_a", *POINT]).reset_index(drop=True)
 
 

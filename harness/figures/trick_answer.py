@@ -56,7 +56,7 @@ def _answer(gain: pd.DataFrame) -> str:
     logs = logarithms(gain)
     mean = interval_of_ratio(block_means(repeated(logs[logs.valid], PAIR), PAIR, "log_factor").to_numpy())
     of_loads = [Interval(row.ratio, row.low, row.high, int(row.blocks), row.p_value) for row in known.itertuples()]
-    faster = known[[each.difference is Difference.FASTER for each in verdicts(of_loads, THRESHOLD)]]
+    faster = known[[verdict.difference is Difference.FASTER for verdict in verdicts(of_loads, THRESHOLD)]]
     most = known.loc[known.ratio.idxmax()]
     words = f"its mean gain over {len(known)} load{'s' * (len(known) != 1)} is {_gain(mean.ratio, mean.low, mean.high)}"
     if len(faster):

@@ -151,7 +151,7 @@ def _has_default(text: str, name: str) -> bool:
 
 def check(workload: Workload, takes: Sequence[Declared]) -> None:
     """Raise WorkloadError unless clients pass what the procedure takes."""
-    client, by_name = workload.client, {one.name[1:].lower(): one for one in takes}
+    client, by_name = workload.client, {take.name[1:].lower(): take for take in takes}
     for name, value in client.values.items():
         where = workload.where("client", "values", name)
         one = by_name.get(name.lower())

@@ -100,7 +100,7 @@ class Recorder:
     @property
     def has_listeners(self) -> bool:
         """Whether somebody beside Locust's own statistics listens to requests."""
-        return any(getattr(each, "__module__", None) != LOCUSTS_OWN for each in self._events.request._handlers)
+        return any(getattr(handler, "__module__", None) != LOCUSTS_OWN for handler in self._events.request._handlers)
 
     def _add(self, name: str, payload_bytes: int, latencies_ns: npt.NDArray[np.int64]) -> None:
         count = len(latencies_ns)

@@ -213,7 +213,9 @@ def _at_limit(queue: Queue) -> Why | None:
 def _locked(database: Database, queue: Queue, evidence: str) -> Why:
     """Rows are ready, and the monitor or its readers find none: others have locked the conversation groups."""
     holders = [
-        one for one in database.sessions or () if one.open_transactions and one.activated_for in (None, queue.queue_id)
+        session
+        for session in database.sessions or ()
+        if session.open_transactions and session.activated_for in (None, queue.queue_id)
     ]
     reason = "open transactions have locked the conversation groups of its messages"
     if not holders:
@@ -225,8 +227,8 @@ def _locked(database: Database, queue: Queue, evidence: str) -> Why:
 
 def _received_by_others(database: Database, queue: Queue, evidence: str) -> Why:
     """RECEIVES_OCCURRING, and the monitor has launched no reader."""
-    others = [one for one in database.sessions or () if one.activated_for is None]
-    receivers = [one for one in others if one.is_receiving] or [one for one in others if one.open_transactions]
+    others = [session for session in database.sessions or () if session.activated_for is None]
+    receivers = [other for other in others if other.is_receiving] or [one for one in others if one.open_transactions]
     waiting = queue.monitor.tasks_waiting if queue.monitor else 0
     evidence += (
         f"; it has launched no reader that runs; {counted(waiting, 'session')} {_verb(waiting, 'wait')} in RECEIVE"

@@ -44,7 +44,7 @@ def view(server: Server, console: SafeConsole, servers: Sequence[Server], *, hei
     The queues that are explained come first, then the deepest. `servers` are all that are looked at.
     """
     explanations = explain(server, servers)
-    explained = {(one.database, one.what) for one in explanations}
+    explained = {(explanation.database, explanation.what) for explanation in explanations}
     listed = [(database, queue) for database in server.databases for queue in database.queues]
     listed.sort(key=lambda row: ((row[0].name, row[1].full_name) not in explained, -(row[1].rows or 0)))
     databases: list[RenderableType] = list(_lines_of_databases(server.databases))

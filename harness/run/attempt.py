@@ -250,7 +250,7 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
     with phases.phase("write"):
         moments, calls = reached.moments, _calls(attempt, report.barriers_at_ns)
         processed = accounts.records(
-            np.concatenate([each.returned for each in calls.values()]),
+            np.concatenate([call.returned for call in calls.values()]),
             observed.records["samples"],
             (moments.started_at_ns, moments.measured_from_ns, moments.measured_to_ns, moments.drained_at_ns),
         )
@@ -510,8 +510,14 @@ def _calls(attempt: Attempt, shares: Iterable[Share]) -> dict[Share, Calls]:
 
 def _health_columns(workers: Sequence[GeneratorHealth]) -> dict[str, list[Any]]:
     rows = [
-        (one.initiator, one.processor_percent, one.run_delay_percent, one.hub_lag_ms_max, 100 * (1 - one.time_in_calls))
-        for one in workers
+        (
+            worker.initiator,
+            worker.processor_percent,
+            worker.run_delay_percent,
+            worker.hub_lag_ms_max,
+            100 * (1 - worker.time_in_calls),
+        )
+        for worker in workers
     ]
     return records.columns("health", rows)
 
@@ -525,5 +531,9 @@ def _processor_s_elsewhere(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]
     for record, column in (("processors", "processor_time_ms"), ("containers", "container_time_ms")):
         used = changes.get(record, {"instance": [], column: []})
         spent_ms |= zip(used["instance"], used[column], strict=True)
-    here = [one.name for one in lab.instances if one.control_group is not None or placement.is_here(one.host)]
+    here = [
+        instance.name
+        for instance in lab.instances
+        if instance.control_group is not None or placement.is_here(instance.host)
+    ]
     return sum(spent_ms.get(name, 0) for name in here) / 1000

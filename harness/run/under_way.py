@@ -97,12 +97,12 @@ def so_far(results: Path, manifest: Mapping[str, Any], entries: Sequence[Entry])
 
 
 def _lost(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
-    last = {label(each.cell, each.block): each.processed_per_s for each in entries if each.outcome == "completed"}
+    last = {label(entry.cell, entry.block): entry.processed_per_s for entry in entries if entry.outcome == "completed"}
     shown = [f"{name} {rate:,.0f} processed/s" for name, rate in list(last.items())[:CELLS_SHOWN]]
     more = [f"and {len(last) - CELLS_SHOWN} more"] if len(last) > CELLS_SHOWN else []
     return f"what was measured: {': '.join(filter(None, [_measured(manifest, entries), ', '.join([*shown, *more])]))}"
 
 
 def _measured(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
-    done = {(each.cell, each.block) for each in entries if each.outcome == "completed"}
+    done = {(entry.cell, entry.block) for entry in entries if entry.outcome == "completed"}
     return f"{len(done)} of {counted(manifest['cells'], _UNITS.get(run_folder.verb(manifest), 'cell'))}"

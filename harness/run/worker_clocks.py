@@ -34,10 +34,10 @@ def against_target(workers: Sequence[WorkerClock], target: pyodbc.Connection) ->
 
     there = measure_clock(target)
     return {
-        one.worker: WorkerClock(
-            one.worker, one.difference_ns - there.difference_ns, one.uncertainty_ns + there.uncertainty_ns
+        worker.worker: WorkerClock(
+            worker.worker, worker.difference_ns - there.difference_ns, worker.uncertainty_ns + there.uncertainty_ns
         )
-        for one in workers
+        for worker in workers
     }
 
 

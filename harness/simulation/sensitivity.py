@@ -145,9 +145,16 @@ def rows(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
     steps += [((step.parameter, f"{step.factor:g}", f"{step.value:g}"), step.judgements) for step in moved]
     lab = SIMULATED.name  # for a table that left its folder
     return [
-        [lab, *step, one.claim.key, f"{one.measured.value:.6g}" if one.measured else "", one.claim.unit, one.verdict]
+        [
+            lab,
+            *step,
+            judgement.claim.key,
+            f"{judgement.measured.value:.6g}" if judgement.measured else "",
+            judgement.claim.unit,
+            judgement.verdict,
+        ]
         for step, judgements in steps
-        for one in judgements
+        for judgement in judgements
     ]
 
 

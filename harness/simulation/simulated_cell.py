@@ -251,8 +251,8 @@ class SimulatedObservers:
     def begin(self, count: int) -> None:
         """Observe the first `count` instances from now on."""
         self._observers = {
-            one.name: _Observer(one.connect(query_timeout_s=QUERY_TIMEOUT_S), one.queue)
-            for one in self._lab.instances[:count]
+            instance.name: _Observer(instance.connect(query_timeout_s=QUERY_TIMEOUT_S), instance.queue)
+            for instance in self._lab.instances[:count]
         }
         self._is_sampling = True
         self._repeat(self._sample, INTERVAL_S, lambda: self._is_sampling)
@@ -276,8 +276,8 @@ class SimulatedObservers:
     def end(self) -> Observed:
         self._is_sampling = False
         self._sample()
-        for one in self._observers.values():
-            latch_watch.resolve(one.connection, one.watched, one.objects, within_s=inf)
+        for observer in self._observers.values():
+            latch_watch.resolve(observer.connection, observer.watched, observer.objects, within_s=inf)
         return observed(
             {name: one.recording for name, one in self._observers.items()},
             {name: one.watched for name, one in self._observers.items()},
@@ -285,8 +285,8 @@ class SimulatedObservers:
 
     def close(self) -> None:
         self._is_sampling = self._is_looking = False
-        for one in self._observers.values():
-            one.connection.close()
+        for observer in self._observers.values():
+            observer.connection.close()
 
     def _repeat(self, action: Callable[[], None], interval_s: float, condition: Callable[[], bool]) -> None:
         """Act now and after each interval while the condition holds."""
@@ -296,14 +296,16 @@ class SimulatedObservers:
 
     def _sample(self) -> None:
         at_ns = self._lab.clock.utc_ns()
-        for one in self._observers.values():
+        for observer in self._observers.values():
             for question in SAMPLED:
-                one.recording.samples += [(at_ns, sample) for sample in question(one.connection, one.queue)]
+                observer.recording.samples += [
+                    (at_ns, sample) for sample in question(observer.connection, observer.queue)
+                ]
 
     def _look(self) -> None:
         at_ns = self._lab.clock.utc_ns()
-        for one in self._observers.values():
-            latch_watch.take_sample(one.connection, one.watched, at_ns)
+        for observer in self._observers.values():
+            latch_watch.take_sample(observer.connection, observer.watched, at_ns)
 
     def _snapshots(self) -> dict[str, Snapshot]:
         utc_ns = self._lab.clock.utc_ns

@@ -346,7 +346,7 @@ _INTERRUPTIONS = {
 
 
 def _errors(failures: Sequence[StatementError]) -> pyodbc.Error:
-    (state, first), *others = [(_STATES.get(one.number, "42000"), one) for one in failures]
+    (state, first), *others = [(_STATES.get(failure.number, "42000"), failure) for failure in failures]
     more = [f"[{state}] {_DRIVER}[SQL Server]{one.text} ({one.number})" for state, one in others]
     return _error(state, f"[SQL Server]{first.text}", first.number, more)
 

@@ -347,8 +347,8 @@ class Acceptance:
 def _check_header(receiver: ConversationEndpoint, header: DialogHeader) -> None:
     """A message of a conversation comes from the broker instance at its other end, names this one or none, and is
     encrypted as its dialog is."""
-    here = receiver.database.catalog.service_broker_guid
-    if header.to_broker_instance is not None and header.to_broker_instance != here:
+    broker_instance = receiver.database.catalog.service_broker_guid
+    if header.to_broker_instance is not None and header.to_broker_instance != broker_instance:
         raise ValueError("it is for another broker instance")
     if receiver.far_broker_instance is not None and header.from_broker_instance != receiver.far_broker_instance:
         raise ValueError("it is from another broker instance")

@@ -151,7 +151,7 @@ class BrokerLink:
     def certificate_of(self, blob: bytes | None) -> Certificate | None:
         """The certificate of master with this blob."""
         certificates = self.master.principals.certificates.values()
-        return next((one for one in certificates if one.blob == blob), None)
+        return next((certificate for certificate in certificates if certificate.blob == blob), None)
 
     def _refusal_of_owner(self, endpoint: BrokerEndpoint, owner: str) -> str:
         user = self.master.principals.users.get(owner.lower())

@@ -164,8 +164,8 @@ class Catalog:
         best: tuple[tuple[bool, bool, bool], int] | None = None
         for priority in self.priorities.values():
             names = (priority.contract, priority.local_service, priority.remote_service)
-            here = (contract, local_service, remote_service)
-            if all(name is None or name == other for name, other in zip(names, here, strict=True)):
+            identity = (contract, local_service, remote_service)
+            if all(name is None or name == other for name, other in zip(names, identity, strict=True)):
                 rank = (names[0] is not None, names[1] is not None, names[2] is not None)
                 if best is None or rank > best[0]:
                     best = (rank, priority.level)

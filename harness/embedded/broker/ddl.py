@@ -72,11 +72,11 @@ def require_user_object(identifier: int) -> None:
 
 def new_object_id(tx: Transaction, catalog: Catalog) -> int:
     """Assigns the next object id; queues, tables and procedures share them."""
-    taken = {identifier for identifier, _ in system_objects.QUEUES}
+    identifiers = {identifier for identifier, _ in system_objects.QUEUES}
     while True:
         identifier = (_FIRST_OBJECT_ID + catalog.object_ordinal * _OBJECT_ID_STEP) % _OBJECT_ID_MODULUS
         catalog.object_ordinal += 1
-        if identifier not in taken:
+        if identifier not in identifiers:
             store_database(tx, catalog)
             return identifier
 

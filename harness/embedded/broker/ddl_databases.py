@@ -19,8 +19,8 @@ def create_database(tx: Transaction, databases: Databases, name: str) -> Databas
     """Makes a database whose broker is enabled."""
     if name.lower() in databases:
         raise SqlServerError(1801, name)
-    taken = (database.database_id for database in databases.values())
-    database = databases.add(name, max(FIRST_DATABASE_ID, max(taken) + 1))
+    identifiers = (database.database_id for database in databases.values())
+    database = databases.add(name, max(FIRST_DATABASE_ID, max(identifiers) + 1))
     tx.on_rollback(partial(databases.pop, name.lower(), None))
     store(tx, database.catalog)
     return database
@@ -100,14 +100,20 @@ def _drop_contents(tx: Transaction, database: Database, delivery: Delivery) -> N
         ddl.write(tx, catalog, "queue", queue.object_id, None)
         tx.on_commit(queue.unwatch)
     for kind, identifiers in (
-        ("message_type", [one.message_type_id for one in catalog.message_types.values()]),
-        ("contract", [one.service_contract_id for one in catalog.contracts.values()]),
-        ("service", [one.service_id for one in catalog.services.values()]),
-        ("route", [one.route_id for one in catalog.routes.values()]),
-        ("remote_service_binding", [one.remote_service_binding_id for one in catalog.remote_service_bindings.values()]),
-        ("priority", [one.priority_id for one in catalog.priorities.values()]),
-        ("user", [one.principal_id for one in catalog.principals.users.values()]),
-        ("certificate", [one.certificate_id for one in catalog.principals.certificates.values()]),
+        ("message_type", [message_type_.message_type_id for message_type_ in catalog.message_types.values()]),
+        ("contract", [contract.service_contract_id for contract in catalog.contracts.values()]),
+        ("service", [service.service_id for service in catalog.services.values()]),
+        ("route", [route.route_id for route in catalog.routes.values()]),
+        (
+            "remote_service_binding",
+            [
+                remote_service_binding.remote_service_binding_id
+                for remote_service_binding in catalog.remote_service_bindings.values()
+            ],
+        ),
+        ("priority", [priority.priority_id for priority in catalog.priorities.values()]),
+        ("user", [user.principal_id for user in catalog.principals.users.values()]),
+        ("certificate", [certificate.certificate_id for certificate in catalog.principals.certificates.values()]),
     ):
         for identifier in identifiers:
             ddl.write(tx, catalog, kind, identifier, None)

@@ -108,10 +108,10 @@ def create_certificate(
         raise SqlServerError(15581)
     protection = Protection(catalog.principals.master_key, password)
     text, pair = _certificate(catalog, protection, subject, blob, private_key, decryption_password, start_ns, expiry_ns)
-    taken = (certificate.certificate_id for certificate in certificates.values())
+    identifiers = (certificate.certificate_id for certificate in certificates.values())
     certificate = Certificate(
         name,
-        max(taken, default=_FIRST_CERTIFICATE_ID - 1) + 1,
+        max(identifiers, default=_FIRST_CERTIFICATE_ID - 1) + 1,
         text.subject,
         owner,
         pair.blob,
@@ -163,8 +163,8 @@ def create_login(
     tx: Transaction, logins: Logins, name: str, *, password_hash: bytes | None, from_certificate: str | None = None
 ) -> Login:
     ddl.refuse_existing(logins, name, 15025, name.lower())
-    taken = (login.principal_id for login in logins.values())
-    login = Login(name, max(_FIRST_LOGIN_ID, max(taken, default=0) + 1), password_hash, from_certificate)
+    identifiers = (login.principal_id for login in logins.values())
+    login = Login(name, max(_FIRST_LOGIN_ID, max(identifiers, default=0) + 1), password_hash, from_certificate)
     tx.put(logins, name.lower(), login)
     _store_login(tx, login)
     return login

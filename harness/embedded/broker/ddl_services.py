@@ -94,8 +94,8 @@ def create_contract(
     for message_type, sent_by in usages:
         if message_type in agreed:
             raise SqlServerError(8403, message_type)
-        found = ddl.find(catalog.message_types, "find", "message type", message_type)
-        agreed[message_type] = MessageUsage(found, sent_by != "TARGET", sent_by != "INITIATOR")
+        definition = ddl.find(catalog.message_types, "find", "message type", message_type)
+        agreed[message_type] = MessageUsage(definition, sent_by != "TARGET", sent_by != "INITIATOR")
     if not any(usage.is_sent_by_initiator for usage in agreed.values()):
         raise SqlServerError(8492, name)
     created = Contract(name, catalog.new_id("contract"), agreed, owner)
@@ -116,7 +116,9 @@ def drop_contract(tx: Transaction, database: Database, severance: Severance, nam
         raise SqlServerError(3716, "service contract", name, "service")
     if any(priority.contract == name for priority in catalog.priorities.values()):
         raise SqlServerError(3716, "service contract", name, "conversation priority")
-    severance.break_off(tx, [one for one in database.endpoints.values() if one.terms.contract is contract], 8487)
+    severance.break_off(
+        tx, [endpoint for endpoint in database.endpoints.values() if endpoint.terms.contract is contract], 8487
+    )
     ddl.remove(tx, catalog, "contract", catalog.contracts, name, contract.service_contract_id)
 
 
@@ -234,9 +236,9 @@ def drop_event_notification(tx: Transaction, catalog: Catalog, name: str, *, que
 
 
 def _drop_notification(tx: Transaction, catalog: Catalog, queue: Queue, name: str) -> EventNotification:
-    found = ddl.find(queue.notifications, "drop", "event notification", name, name.lower())
-    ddl.remove(tx, catalog, "event_notification", queue.notifications, name.lower(), found.object_id)
-    return found
+    notification = ddl.find(queue.notifications, "drop", "event notification", name, name.lower())
+    ddl.remove(tx, catalog, "event_notification", queue.notifications, name.lower(), notification.object_id)
+    return notification
 
 
 def store_notification(tx: Transaction, catalog: Catalog, queue: Queue, notification: EventNotification) -> None:
@@ -327,7 +329,7 @@ def drop_service(tx: Transaction, database: Database, severance: Severance, name
     ddl.require_user_object(service.service_id)
     if any(priority.local_service == name for priority in catalog.priorities.values()):
         raise SqlServerError(3716, "service", name, "conversation priority")
-    severance.break_off(tx, [one for one in database.endpoints.values() if one.service is service], 8470)
+    severance.break_off(tx, [endpoint for endpoint in database.endpoints.values() if endpoint.service is service], 8470)
     ddl.remove(tx, catalog, "service", catalog.services, name, service.service_id)
     tx.on_commit(service.queue.wake_everybody)
     ddl.changed(tx, catalog)

@@ -180,8 +180,8 @@ class Principals:
 
     def principal_id(self, user: str) -> int:
         """sys.database_principals.principal_id; dbo is 1."""
-        found = self.users.get(user.lower())
-        return found.principal_id if found is not None else 1
+        principal = self.users.get(user.lower())
+        return principal.principal_id if principal is not None else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,11 +117,11 @@ class Deadlines:
         if endpoint.dialog_timer is not None:
             self._at(endpoint.dialog_timer, "timer", endpoint)
 
-    def _at(self, utc_ns: int, what: Deadline, endpoint: ConversationEndpoint) -> None:
+    def _at(self, utc_ns: int, deadline: Deadline, endpoint: ConversationEndpoint) -> None:
         self._serial += 1
         clock = self._scheduler.clock
         due_ns = utc_ns + clock.now_ns - clock.utc_ns()
-        heapq.heappush(self._entries, (due_ns, self._serial, due_ns, utc_ns, what, endpoint))
+        heapq.heappush(self._entries, (due_ns, self._serial, due_ns, utc_ns, deadline, endpoint))
         if self._timer is None or due_ns < self._timer_due_ns:
             self._arm()
 
@@ -129,8 +129,8 @@ class Deadlines:
         clock = self._scheduler.clock
         behind_ns = clock.now_ns - clock.utc_ns()
         self._entries = [
-            (min(passed_ns, utc_ns + behind_ns), serial, passed_ns, utc_ns, what, endpoint)
-            for _, serial, passed_ns, utc_ns, what, endpoint in self._entries
+            (min(passed_ns, utc_ns + behind_ns), serial, passed_ns, utc_ns, deadline, endpoint)
+            for _, serial, passed_ns, utc_ns, deadline, endpoint in self._entries
         ]
         heapq.heapify(self._entries)
         self._arm()
@@ -147,9 +147,9 @@ class Deadlines:
         self._timer = None
         now_ns = self._scheduler.clock.now_ns
         while self._entries and self._entries[0][0] <= now_ns:
-            *_, utc_ns, what, endpoint = heapq.heappop(self._entries)
+            *_, utc_ns, deadline, endpoint = heapq.heappop(self._entries)
             if not endpoint.incoming.is_gone:
-                self._due(what, endpoint, utc_ns)
+                self._due(deadline, endpoint, utc_ns)
         self._arm()
 
 

@@ -60,21 +60,25 @@ class DialogSecurity:
         theirs = principals.certificates_of(binding.user, now_ns)
         if not theirs:
             raise _Unsecured(9731, principals.principal_id(binding.user))
-        own = None
+        key = None
         if not binding.is_anonymous_on:
-            owned = [each for each in principals.certificates_of(endpoint.service.owner, now_ns) if _is_usable(each)]
+            owned = [
+                certificate
+                for certificate in principals.certificates_of(endpoint.service.owner, now_ns)
+                if _is_usable(certificate)
+            ]
             if not owned:
                 raise _Unsecured(9731, principals.principal_id(endpoint.service.owner))
-            own = _own_key(principals, owned[0])
+            key = _own_key(principals, owned[0])
         exchange, recipient = endpoint.outgoing.key_exchange, theirs[0].blob
         is_offered = exchange is not None and self._keys.is_recipient(exchange, recipient)
         if not endpoint.first_is_acknowledged and not is_offered:
-            self._offer(endpoint, own, recipient, principals.master_key)
+            self._offer(endpoint, key, recipient, principals.master_key)
 
-    def _offer(self, endpoint: ConversationEndpoint, own: OwnKey | None, recipient: bytes, master_key: bytes) -> None:
+    def _offer(self, endpoint: ConversationEndpoint, key: OwnKey | None, recipient: bytes, master_key: bytes) -> None:
         terms, guid = endpoint.terms, endpoint.database.catalog.service_broker_guid
         dialog = Dialog(terms.conversation_id, terms.far_service, terms.service_name, guid)
-        session, exchange = self._keys.offer(dialog, own, recipient, master_key)
+        session, exchange = self._keys.offer(dialog, key, recipient, master_key)
         endpoint.outgoing.key_exchange, endpoint.outgoing.header = exchange, None
         endpoint.session = session
         if session is not None:
@@ -103,16 +107,16 @@ class DialogSecurity:
             self._check_sender(destination, certificate)
         elif "public" not in senders:
             raise Refusal(8494, service.name)
-        own = [
-            each
-            for each in principals.certificates.values()
-            if _is_usable(each) and self._keys.is_recipient(exchange, each.blob)
+        keys = [
+            candidate
+            for candidate in principals.certificates.values()
+            if _is_usable(candidate) and self._keys.is_recipient(exchange, candidate.blob)
         ]
-        if not own and self._keys.encrypts:
+        if not keys and self._keys.encrypts:
             raise Undeliverable("the certificate for which it is encrypted is not here, or has no private key")
         dialog = Dialog(conversation_id, header.to_service, header.from_service, header.from_broker_instance)
         try:
-            session = self._keys.accept(dialog, exchange, _own_key(principals, own[0])) if own else None
+            session = self._keys.accept(dialog, exchange, _own_key(principals, keys[0])) if keys else None
         except ValueError as error:
             raise Undeliverable(f"its keys are refused: {error}") from None
         return session, session.protected(principals.master_key) if session is not None else b""
@@ -120,10 +124,12 @@ class DialogSecurity:
     @staticmethod
     def _check_sender(destination: Local, certificate: bytes) -> None:
         service, principals = destination.service, destination.database.catalog.principals
-        known = [one for one in principals.certificates.values() if one.blob == certificate]
-        if not known:
+        certificates = [
+            certificate_ for certificate_ in principals.certificates.values() if certificate_.blob == certificate
+        ]
+        if not certificates:
             raise Undeliverable("the sender's certificate is not known")
-        owners, senders = {one.owner.lower() for one in known}, service.senders
+        owners, senders = {one.owner.lower() for one in certificates}, service.senders
         if "public" not in senders and "dbo" not in owners and not owners & senders:
             raise Refusal(8494, service.name)
 

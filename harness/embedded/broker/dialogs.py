@@ -122,15 +122,19 @@ class Dialogs:
                 raise SqlServerError(8426, related_conversation)
             group = related.incoming.group
         elif related_group is not None:
-            known = database.groups.get(related_group)
-            if known is None:
+            existing = database.groups.get(related_group)
+            if existing is None:
                 return ConversationGroup(related_group, service.service_id, service.queue)
-            group = known
+            group = existing
         else:
             return ConversationGroup(random_guid(self._entropy), service.service_id, service.queue)
         if group.service_id != service.service_id:
             clause = "RELATED_CONVERSATION" if related_conversation is not None else "RELATED_CONVERSATION_GROUP"
-            other = next(one.name for one in database.catalog.services.values() if one.service_id == group.service_id)
+            other = next(
+                candidate.name
+                for candidate in database.catalog.services.values()
+                if candidate.service_id == group.service_id
+            )
             raise SqlServerError(9610, service.name, other, clause, related_conversation or related_group)
         return group
 
@@ -217,14 +221,14 @@ class Dialogs:
     def _unsend(self, tx: Transaction, endpoint: ConversationEndpoint, *, also_in_flight: bool) -> None:
         """Takes back messages not handed to the transport yet: "drops the other unsent messages"."""
         outgoing = endpoint.outgoing
-        own = [row for row in tx.sent if row.endpoint is endpoint]
+        unsent = [row for row in tx.sent if row.endpoint is endpoint]
         keep = 0 if also_in_flight else outgoing.in_flight
         rows = outgoing.unacknowledged
         waiting = list(rows)[keep:]
-        if not own and not waiting:
+        if not unsent and not waiting:
             return
         tx.set(tx, "sent", [row for row in tx.sent if row.endpoint is not endpoint])
-        tx.set(endpoint, "send_sequence", endpoint.send_sequence - len(own) - len(waiting))
+        tx.set(endpoint, "send_sequence", endpoint.send_sequence - len(unsent) - len(waiting))
         outgoing.unacknowledged = deque(islice(rows, len(rows) - len(waiting))) if len(rows) > len(waiting) else ()
         for row in waiting:
             tx.write(endpoint.database.xmit_table, row.key, None)
@@ -273,20 +277,20 @@ class Dialogs:
 
     # Deadlines
 
-    def expire(self, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
+    def expire(self, deadline: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
         """Starts a task that acts on a deadline, in its own transaction."""
         self._transactions.spawn(
-            f"{what} of {endpoint.terms.conversation_handle}",
-            partial(self._act, what=what, endpoint=endpoint, due_ns=due_ns),
+            f"{deadline} of {endpoint.terms.conversation_handle}",
+            partial(self._act, deadline=deadline, endpoint=endpoint, due_ns=due_ns),
         )
 
-    def _act(self, tx: Transaction, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> Waiting[None]:
+    def _act(self, tx: Transaction, deadline: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> Waiting[None]:
         yield from endpoint.incoming.group.acquire(tx, self._waits)
         if endpoint.incoming.is_gone:
             return
-        if what == "timer":
+        if deadline == "timer":
             self._send_timer_message(tx, endpoint, due_ns)
-        elif what == "lifetime":
+        elif deadline == "lifetime":
             self._end_lifetime(tx, endpoint)
         elif endpoint.state is CLOSED:
             self._delivery.remove(tx, endpoint)

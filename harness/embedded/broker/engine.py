@@ -146,7 +146,7 @@ class Engine:
         """Takes frames from another broker, `peer`."""
         self._inboxes.put(frames)
 
-    def on_connection_state(self, address: tuple[str, int], up: bool, error: str) -> None:
+    def on_connection_state(self, address: tuple[str, int], is_up: bool, error: str) -> None:
         """Notes that our connection is up or down; `error` becomes the transmission status."""
         text = SqlServerError(9754, error).text if error else ""
-        self._transmitter.connection_changed(address, up, text)
+        self._transmitter.connection_changed(address, is_up, text)

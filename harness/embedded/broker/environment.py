@@ -159,8 +159,8 @@ class Counters:
 
     def rows(self) -> Iterator[CounterRow]:
         """The broker's rows of sys.dm_os_performance_counters."""
-        for object_name, shown in _SHOWN.items():
-            for counter_name, attribute in shown.items():
+        for object_name, counters in _SHOWN.items():
+            for counter_name, attribute in counters.items():
                 kind = RATE if counter_name.endswith("/sec") else GAUGE
                 yield CounterRow(object_name, counter_name, "", getattr(self, attribute), kind)
         for priority in range(1, 11):

@@ -106,7 +106,7 @@ class Keys(Protocol):
         ...
 
     def offer(
-        self, dialog: Dialog, own: OwnKey | None, recipient: bytes, master_key: bytes
+        self, dialog: Dialog, key: OwnKey | None, recipient: bytes, master_key: bytes
     ) -> tuple[Session | None, KeyExchange]:
         """Makes the initiator's keys for a dialog with the owner of the certificate `recipient`.
 
@@ -117,7 +117,7 @@ class Keys(Protocol):
         """Tells whether keys are offered to the owner of this certificate."""
         ...
 
-    def accept(self, dialog: Dialog, exchange: KeyExchange, own: OwnKey) -> Session | None:
+    def accept(self, dialog: Dialog, exchange: KeyExchange, key: OwnKey) -> Session | None:
         """Makes the target's keys from an offer."""
         ...
 
@@ -162,14 +162,14 @@ class NoKeys:
     def verify(self, blob: bytes, signature: bytes, data: bytes) -> None: ...
 
     def offer(
-        self, dialog: Dialog, own: OwnKey | None, recipient: bytes, master_key: bytes
+        self, dialog: Dialog, key: OwnKey | None, recipient: bytes, master_key: bytes
     ) -> tuple[Session | None, KeyExchange]:
-        return None, KeyExchange(b"", b"", own.blob if own is not None else None, b"")
+        return None, KeyExchange(b"", b"", key.blob if key is not None else None, b"")
 
     def is_recipient(self, exchange: KeyExchange, blob: bytes) -> bool:
         return True
 
-    def accept(self, dialog: Dialog, exchange: KeyExchange, own: OwnKey) -> Session | None:
+    def accept(self, dialog: Dialog, exchange: KeyExchange, key: OwnKey) -> Session | None:
         return None
 
     def restore(self, protected: bytes, master_key: bytes, *, is_initiator: bool) -> Session | None:

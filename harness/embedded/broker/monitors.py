@@ -78,9 +78,10 @@ class Notifier:
         WITH FAN_IN means "to send only one message per event to any specified service for all event notifications
         that are created on the same event, are created by the same principal, specify the same service"."""
         interested = {
-            (one.creator and (one.creator, one.service, one.broker_instance)) or one.object_id: one
-            for one in queue.notifications.values()
-            if event in one.events
+            (subscription.creator and (subscription.creator, subscription.service, subscription.broker_instance))
+            or subscription.object_id: subscription
+            for subscription in queue.notifications.values()
+            if event in subscription.events
         }
         for notification in interested.values():
             self._transactions.spawn(
@@ -165,9 +166,9 @@ class Monitors:
     def refresh(self, database: Database) -> None:
         """Starts and stops monitors after a change of broker objects."""
         for queue in database.catalog.queues.values():
-            is_watched = any("QUEUE_ACTIVATION" in one.events for one in queue.notifications.values()) or (
-                queue.is_activation_enabled and queue.activation_procedure is not None
-            )
+            is_watched = any(
+                "QUEUE_ACTIVATION" in notification.events for notification in queue.notifications.values()
+            ) or (queue.is_activation_enabled and queue.activation_procedure is not None)
             if not (is_watched and queue.is_receive_enabled and database.catalog.is_broker_enabled):
                 queue.unwatch()
                 continue

@@ -339,16 +339,16 @@ class Queue:
         """Removes up to `limit` ready rows of one endpoint, in order."""
         ready = incoming.ready
         if len(ready) <= limit:
-            taken = list(ready)
+            taken_rows = list(ready)
             incoming.ready = ()
             incoming.group.ready.pop(incoming.terms.conversation_handle, None)
         else:
             assert isinstance(ready, deque), "ready rows lie in a deque"
-            taken = [ready.popleft() for _ in range(limit)]
+            taken_rows = [ready.popleft() for _ in range(limit)]
         rows = self.rows
-        for row in taken:
+        for row in taken_rows:
             del rows[row.queuing_order]
-        return taken
+        return taken_rows
 
     def discard(self, incoming: Incoming) -> list[QueueRow]:
         """Removes all rows of an endpoint, and returns those that were ready or retained."""

@@ -90,19 +90,19 @@ class Receiving:
         timeout_ms: int | None,
     ) -> Waiting[list[Item]]:
         _require_enabled(database, queue)
-        found = attempt()
+        outcome = attempt()
         monitor = queue.monitor
         if monitor is not None:
-            monitor.receive_issued(len(found))
-        if found or is_void:
-            return found
+            monitor.receive_issued(len(outcome))
+        if outcome or is_void:
+            return outcome
         if wait and timeout_ms != 0:
-            found = yield from self._wait(database, queue, attempt, is_selective, timeout_ms)
-        if not found and not is_selective and queue.monitor is not None:
+            outcome = yield from self._wait(database, queue, attempt, is_selective, timeout_ms)
+        if not outcome and not is_selective and queue.monitor is not None:
             queue.monitor.receive_came_back_empty()
-        elif found and queue.monitor is not None:
-            queue.monitor.receive_issued(len(found))
-        return found
+        elif outcome and queue.monitor is not None:
+            queue.monitor.receive_issued(len(outcome))
+        return outcome
 
     def _wait(
         self,
@@ -126,9 +126,9 @@ class Receiving:
                     return []
                 yield place.wait(remaining_ns)
                 _require_enabled(database, queue)
-                found = attempt()
-                if found:
-                    return found
+                outcome = attempt()
+                if outcome:
+                    return outcome
         finally:
             queue.receivers_waiting -= not is_selective
             waits.end(task, clock.now_ns)
@@ -163,7 +163,7 @@ def _or_own(tx: Transaction, queue: Queue, free: ConversationGroup | None) -> Co
     best, best_key = free, free.heap_entry[:2] if free is not None and free.heap_entry is not None else None
     for lock in tx.locks:
         if isinstance(lock, ConversationGroup) and lock.ready and lock.queue is queue:
-            key = min((-one.terms.priority, one.ready[0].queuing_order) for one in lock.ready.values())
+            key = min((-endpoint.terms.priority, endpoint.ready[0].queuing_order) for endpoint in lock.ready.values())
             if best_key is None or key < best_key:
                 best, best_key = lock, key
     return best
@@ -199,24 +199,24 @@ def _take(tx: Transaction, queue: Queue, conversations: Iterable[Incoming], limi
     """Takes rows conversation by conversation, highest priority first, each in sequence."""
     in_order = list(conversations)
     if len(in_order) > 1:
-        in_order.sort(key=lambda one: (-one.terms.priority, one.terms.conversation_handle))
-    taken: list[QueueRow] = []
+        in_order.sort(key=lambda queue_row: (-queue_row.terms.priority, queue_row.terms.conversation_handle))
+    received: list[QueueRow] = []
     for incoming in in_order:
-        if len(taken) >= limit:
+        if len(received) >= limit:
             break
-        rows = queue.take(incoming, limit - len(taken))
+        rows = queue.take(incoming, limit - len(received))
         tx.on_rollback(partial(queue.put_back, rows))
-        taken += rows
-    if taken:
+        received += rows
+    if received:
         if queue not in tx.received_from:
             tx.received_from += (queue,)
         if queue.is_retention_enabled:
-            _retain(tx, queue, taken)
+            _retain(tx, queue, received)
         else:
             table, writes = queue.table, tx.writes
-            for row in taken:
+            for row in received:
                 writes.append((table, row.queuing_order, None))
-    return taken
+    return received
 
 
 def _retain(tx: Transaction, queue: Queue, rows: list[QueueRow]) -> None:

@@ -142,9 +142,9 @@ def recover(  # noqa: PLR0917
         _conversations(database, tables, asides)
         for endpoint in database.endpoints.values():
             _go_on(endpoint, deadlines, dispatchers)
-    known = {database_id for database_id, _ in tables.get("catalog.database", [])}
+    database_ids = {database_id for database_id, _ in tables.get("catalog.database", [])}
     for database in databases.values():
-        if database.database_id not in known:
+        if database.database_id not in database_ids:
             # The first start: the system databases keep their identity.
             tx = transactions.begin()
             ddl_databases.store(tx, database.catalog)
@@ -160,8 +160,10 @@ def _database(databases: Databases, database_id: int, row: Any) -> None:
     catalog.principals.master_key, catalog.principals.locked_master_key = master_key, locked
     catalog.create_time_ns = created_ns
     catalog.object_ordinal = ordinal
-    catalog.is_trustworthy_on, catalog.is_read_committed_snapshot_on, catalog.compatibility_level, *shown = options
-    catalog.shown_options.update(zip(catalog.shown_options, shown, strict=False))
+    catalog.is_trustworthy_on, catalog.is_read_committed_snapshot_on, catalog.compatibility_level, *shown_options = (
+        options
+    )
+    catalog.shown_options.update(zip(catalog.shown_options, shown_options, strict=False))
 
 
 def _object(
@@ -230,7 +232,7 @@ def _plain(
 def _row_type(make: type) -> Any:
     """The type of a row as `ddl.store` writes it: the fields of the dataclass but for the second, its id."""
     hints = get_type_hints(make)
-    name, _, *rest = (hints[each.name] for each in fields(make))
+    name, _, *rest = (hints[field.name] for field in fields(make))
     return tuple[name, *rest]  # type: ignore[valid-type]
 
 
@@ -333,7 +335,7 @@ def _endpoint(database: Database, handle: str, row: Any) -> None:
         end_dialog_sequence,
     ) = row
     catalog = database.catalog
-    service = next(one for one in catalog.services.values() if one.service_id == service_id)
+    service = next(candidate for candidate in catalog.services.values() if candidate.service_id == service_id)
     group = database.groups.get(group_id)
     if group is None:
         group = ConversationGroup(group_id, service_id, service.queue, is_system=is_system)

@@ -123,9 +123,9 @@ class Router:
             return Delayed(status_text(9791))
         if is_reply and instance is not None:
             # "A target's reply goes back by the initiator's guid if it is in this instance."
-            here = self.databases.of_broker(instance)
-            if here is not None:
-                return self._in_database(here, service)
+            local = self.databases.of_broker(instance)
+            if local is not None:
+                return self._in_database(local, service)
         route = self._match(database, service, instance, conversation_id)
         if route is None:
             if instance is not None and self.databases.of_broker(instance) is not None:
@@ -141,8 +141,8 @@ class Router:
         """Finds the sender of a message from the network, by the routes of the database that the message was for."""
         database = self.databases.of_broker(header.to_broker_instance or "")
         if database is None:
-            here = self.arriving(header.to_service, None, conversation_id)
-            database = here.database if isinstance(here, Local) else self.databases["msdb"]
+            local = self.arriving(header.to_service, None, conversation_id)
+            database = local.database if isinstance(local, Local) else self.databases["msdb"]
         return self.classify(database, header.from_service, header.from_broker_instance, conversation_id)
 
     def _by_route(self, database: Database, route: Route, service: str, instance: str | None) -> Destination:
@@ -163,11 +163,11 @@ class Router:
         routes = [
             route for route in database.catalog.routes.values() if route.lifetime is None or now_ns < route.lifetime
         ]
-        named = [route for route in routes if route.remote_service_name == service]
+        matches = [route for route in routes if route.remote_service_name == service]
         levels = (
-            [route for route in named if route.broker_instance is not None and route.broker_instance == instance],
-            [route for route in named if route.broker_instance is None],
-            [route for route in named if instance is None],
+            [route for route in matches if route.broker_instance is not None and route.broker_instance == instance],
+            [route for route in matches if route.broker_instance is None],
+            [route for route in matches if instance is None],
             [route for route in routes if route.remote_service_name == BROKER_CONFIGURATION],
             [route for route in routes if route.remote_service_name is None and route.broker_instance is None],
         )
@@ -195,10 +195,10 @@ class Router:
 
     def _local(self, database: Database, service: str, instance: str | None) -> Destination:
         if instance is not None:
-            here = self.databases.of_broker(instance)
-            return self._in_database(here, service) if here is not None else Delayed(status_text(9795))
-        others = [other for other in self.databases.values() if other is not database]
-        for candidate in [database, *others]:
+            local = self.databases.of_broker(instance)
+            return self._in_database(local, service) if local is not None else Delayed(status_text(9795))
+        databases = [other for other in self.databases.values() if other is not database]
+        for candidate in [database, *databases]:
             if candidate.catalog.is_broker_enabled and service in candidate.catalog.services:
                 return Local(candidate, candidate.catalog.services[service])
         return Delayed(status_text(9793))

@@ -115,8 +115,8 @@ class Transaction:
         "writes",
     )
 
-    def __init__(self, of: Transactions, identifier: int, database: str) -> None:
-        self._of = of
+    def __init__(self, transactions: Transactions, identifier: int, database: str) -> None:
+        self._of = transactions
         self.id = identifier
         self.database = database
         self.active = True
@@ -176,7 +176,7 @@ class Transaction:
 
     def _undone_by(self, undo: Callable[..., object]) -> list[Any]:
         """The arguments of the undo actions that call a method."""
-        return [one.args[0] for one in self._undo if isinstance(one, partial) and one.func == undo]
+        return [action.args[0] for action in self._undo if isinstance(action, partial) and action.func == undo]
 
     def mark(self) -> Mark:
         """Makes a savepoint; no number in it is lower than in an earlier one."""
@@ -194,16 +194,16 @@ class Transaction:
     def commit(self) -> Waiting[None]:
         """Returns when everything is on disk; if the disk is full, rolls back and raises 9002."""
         assert self.active, "commit of a transaction that is over"
-        of = self._of
+        transactions = self._of
         try:
             if self.sent:
-                of.prepare(self)
-            flush = of.store.submit(self.writes) if self.writes else None
+                transactions.prepare(self)
+            flush = transactions.store.submit(self.writes) if self.writes else None
         except Exception:
             self._roll_back()
             raise
         if flush is not None:
-            scheduler, waits = of.scheduler, of.waits
+            scheduler, waits = transactions.scheduler, transactions.waits
             task, clock = scheduler.current, scheduler.clock
             waits.begin(task, "WRITELOG", clock.now_ns)
             self.active = False  # submitted writes cannot be taken back
@@ -214,10 +214,10 @@ class Transaction:
                 raise
             except StoreFull as error:
                 self._roll_back()
-                raise of.full(self.database, error) from error
+                raise transactions.full(self.database, error) from error
             finally:
                 waits.end(task, clock.now_ns)
-            of.is_full = False
+            transactions.is_full = False
         self._committed()
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:

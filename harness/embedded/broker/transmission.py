@@ -62,17 +62,17 @@ class Transmitter:
                 yield dispatcher.work.wait()
             woken, dispatcher.woken = dispatcher.woken, {}
             frames: dict[tuple[str, int], list[MessageFrame]] = {}
-            here: list[ConversationEndpoint] = []
+            endpoints: list[ConversationEndpoint] = []
             for endpoint in self._in_order(woken):
                 outgoing = endpoint.outgoing
                 if len(outgoing.unacknowledged) > outgoing.in_flight:
                     yield from platform.latch(endpoint.page)
                     if len(outgoing.unacknowledged) > outgoing.in_flight:  # it may have been acknowledged meanwhile
-                        self._collect(endpoint, frames, here)
+                        self._collect(endpoint, frames, endpoints)
             for address, sent in frames.items():
                 yield from platform.cpu("transmit", len(sent), body_bytes(sent))
                 self._link.send(address, sent)
-            for endpoint in here:
+            for endpoint in endpoints:
                 yield from self._departure.deliver_waiting(endpoint)
 
     @staticmethod
@@ -81,7 +81,9 @@ class Transmitter:
         if len(woken) > 1 and any(endpoint.database.catalog.is_honor_broker_priority_on for endpoint in woken):
             return sorted(
                 woken,
-                key=lambda one: -one.terms.priority if one.database.catalog.is_honor_broker_priority_on else -5,
+                key=lambda endpoint_: (
+                    -endpoint_.terms.priority if endpoint_.database.catalog.is_honor_broker_priority_on else -5
+                ),
             )
         return woken
 
@@ -89,7 +91,7 @@ class Transmitter:
         self,
         endpoint: ConversationEndpoint,
         frames: dict[tuple[str, int], list[MessageFrame]],
-        here: list[ConversationEndpoint],
+        endpoints: list[ConversationEndpoint],
     ) -> None:
         destination, outgoing = self._router.destination(endpoint), endpoint.outgoing
         if isinstance(destination, Remote):
@@ -100,7 +102,7 @@ class Transmitter:
             if isinstance(destination, Unconfigured):
                 self._requests.ask(endpoint, destination.request)
         else:
-            here.append(endpoint)
+            endpoints.append(endpoint)
         if not outgoing.retry_due_ns:
             self._plan_retry(endpoint)
 
@@ -205,18 +207,18 @@ class Transmitter:
             if not isinstance(endpoint.outgoing.destination, Remote) or not endpoint.outgoing.in_flight:
                 self._dispatchers.wake(endpoint)
 
-    def connection_changed(self, address: tuple[str, int], up: bool, error: str) -> None:
+    def connection_changed(self, address: tuple[str, int], is_up: bool, error: str) -> None:
         """Sends messages lost with a broken connection again as soon as a new one is up."""
-        if not up:
+        if not is_up:
             self._broken.add(address)
         for endpoint in self._with_rows():
             outgoing = endpoint.outgoing
             if outgoing.destination == Remote(address):
                 outgoing.transmission_status = error
-                if up and (address in self._broken or outgoing.retry_count):
+                if is_up and (address in self._broken or outgoing.retry_count):
                     outgoing.in_flight = 0
                     self._dispatchers.wake(endpoint)
-        if up:
+        if is_up:
             self._broken.discard(address)
 
     def _with_rows(self) -> Iterator[ConversationEndpoint]:

@@ -76,8 +76,12 @@ class LoginAuthenticator:
             return False
         if user == SA:
             return hmac.compare_digest(self._sa_digest, self._digest(login.password))
-        found, (hashed, digest) = self._hash_of(user), self._known.get(user, (b"", b""))
-        return found is not None and found == hashed and hmac.compare_digest(digest, self._digest(login.password))
+        known_login, (hashed, digest) = self._hash_of(user), self._known.get(user, (b"", b""))
+        return (
+            known_login is not None
+            and known_login == hashed
+            and hmac.compare_digest(digest, self._digest(login.password))
+        )
 
     async def _is_right(self, login: Login7) -> bool:
         user = login.user.lower()
@@ -118,8 +122,8 @@ class LoginAuthenticator:
         if is_administrative:
             if guard is not None:
                 raise SqlServerError(18456, login.user)
-            if others := sum(session.is_administrative for session in instance.sessions.values()):
-                raise SqlServerError(17810, others)
+            if sessions := sum(session.is_administrative for session in instance.sessions.values()):
+                raise SqlServerError(17810, sessions)
         session = ClientSession(
             self._engine,
             spid=spid,

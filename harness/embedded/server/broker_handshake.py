@@ -198,8 +198,8 @@ class Handshake:
 
     def _agree(self, connecting: bytes | memoryview, listening: bytes | memoryview, peer: Hello) -> None:
         """Derives the session keys, which depend on every byte of both hellos."""
-        both = hashlib.sha256(connecting).digest() + hashlib.sha256(listening).digest()
-        self._transcript = hashlib.sha256(both).digest()
+        digests = hashlib.sha256(connecting).digest() + hashlib.sha256(listening).digest()
+        self._transcript = hashlib.sha256(digests).digest()
         try:
             shared = self._private_key.exchange(X25519PublicKey.from_public_bytes(peer.public_key))
         except ValueError:  # a point of small order

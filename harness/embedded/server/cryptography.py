@@ -110,20 +110,20 @@ class ServerKeys:
             raise ValueError("the signature does not belong to the certificate") from None
 
     def offer(
-        self, dialog: Dialog, own: OwnKey | None, recipient: bytes, master_key: bytes
+        self, dialog: Dialog, key: OwnKey | None, recipient: bytes, master_key: bytes
     ) -> tuple[DialogSession, KeyExchange]:
-        parties = (own.blob if own is not None else b"", recipient, master_key)
+        parties = (key.blob if key is not None else b"", recipient, master_key)
         offered = self._offered.get(parties)
         if offered is None:
-            offered = self._new_offer(own, recipient, master_key)
+            offered = self._new_offer(key, recipient, master_key)
             _remember(self._offered, parties, offered)
         exchange, secret = offered
         return DialogSession(self, _dialog_keys(secret, dialog), is_initiator=True), exchange
 
-    def _new_offer(self, own: OwnKey | None, recipient: bytes, master_key: bytes) -> tuple[KeyExchange, bytes]:
+    def _new_offer(self, private_key: OwnKey | None, recipient: bytes, master_key: bytes) -> tuple[KeyExchange, bytes]:
         """An offer and its shared secret, the same for all dialogs of these two owners, now and after a restart."""
         digest = hashlib.sha256(recipient).digest()
-        certificate = own.blob if own is not None else None
+        certificate = private_key.blob if private_key is not None else None
         # Derived, so that an initiator that has lost keys in a crash offers the same again.
         seed = _derived(self._master_key(master_key), 40, b"offer", digest + (certificate or b""))
         key = ec.derive_private_key(int.from_bytes(seed, "big") % (_ORDER - 1) + 1, ec.SECP256R1())
@@ -131,23 +131,25 @@ class ServerKeys:
             serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
         )
         exchange = KeyExchange(digest, public_key, certificate, b"")
-        if own is not None:
-            exchange = replace(exchange, signature=self.sign(own.private_key, own.master_key, _claim(exchange)))
+        if private_key is not None:
+            exchange = replace(
+                exchange, signature=self.sign(private_key.private_key, private_key.master_key, _claim(exchange))
+            )
         shared = key.exchange(ec.ECDH(), _public_key(recipient))
         return exchange, _derived(shared, KEY_BYTES, b"secret", _claim(exchange))
 
     def is_recipient(self, exchange: KeyExchange, blob: bytes) -> bool:
         return hashlib.sha256(blob).digest() == exchange.recipient
 
-    def accept(self, dialog: Dialog, exchange: KeyExchange, own: OwnKey) -> DialogSession:
-        secret = self._accepted.get((exchange, own.blob))
+    def accept(self, dialog: Dialog, exchange: KeyExchange, private_key: OwnKey) -> DialogSession:
+        secret = self._accepted.get((exchange, private_key.blob))
         if secret is None:
             if exchange.certificate is not None:
                 self.verify(exchange.certificate, exchange.signature, _claim(exchange))
             key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), exchange.public_key)
-            shared = self._opened(own.private_key, own.master_key).exchange(ec.ECDH(), key)
+            shared = self._opened(private_key.private_key, private_key.master_key).exchange(ec.ECDH(), key)
             secret = _derived(shared, KEY_BYTES, b"secret", _claim(exchange))
-            _remember(self._accepted, (exchange, own.blob), secret)
+            _remember(self._accepted, (exchange, private_key.blob), secret)
         return DialogSession(self, _dialog_keys(secret, dialog), is_initiator=False)
 
     def restore(self, protected: bytes, master_key: bytes, *, is_initiator: bool) -> DialogSession:
@@ -252,10 +254,10 @@ def _claim(exchange: KeyExchange) -> bytes:
     return msgspec.msgpack.encode((CLAIM, replace(exchange, signature=b"")))
 
 
-def _remember(known: dict[Parties, Secret], parties: Parties, secret: Secret) -> None:
-    if len(known) >= PARTIES_MAX:
-        known.clear()
-    known[parties] = secret
+def _remember(secrets: dict[Parties, Secret], parties: Parties, secret: Secret) -> None:
+    if len(secrets) >= PARTIES_MAX:
+        secrets.clear()
+    secrets[parties] = secret
 
 
 def _public_key(blob: bytes) -> ec.EllipticCurvePublicKey:

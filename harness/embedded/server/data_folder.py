@@ -117,12 +117,12 @@ def verify(folder: Path) -> str:
     disk = FolderDisk(folder)
     with claim(folder), _refused(folder):
         key = _master_key(disk)
-        found = checked(disk)
-        if found is None:
+        report = checked(disk)
+        if report is None:
             if key is not None:
                 raise DamagedStore(f"all files but {KEY} are missing")
             return f"{folder} holds no data"
-        rows, mark = found
+        rows, mark = report
         count = sum(1 for _ in rows.rows())
         lines = [f"{folder} is whole: {counted(count, 'row')}, {counted(rows.number, 'commit')}."]
         if mark.is_half_damaged:

@@ -268,10 +268,10 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         pass
     try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE)}
+        addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE)}
     except OSError:  # listening will fail with the reason
         return False
-    return all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
+    return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in addresses)
 
 
 def _open_as_many_files_as_allowed() -> None:

@@ -38,11 +38,11 @@ def _tuples(value: Any) -> Any:
 class Background(Protocol):
     """Where a store works while the loop goes on. `done` gets on the loop what the work returns."""
 
-    def run(self, size_bytes: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def run(self, size_bytes: int, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
         """Work that writes about so many bytes, in order."""
         ...
 
-    def run_long(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def run_long(self, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
         """Work beside that of `run`."""
         ...
 
@@ -60,11 +60,11 @@ class Threads:
         self._threads = [threading.Thread(target=self._serve, name="store", daemon=True)]
         self._threads[0].start()
 
-    def run(self, size_bytes: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        self._requests.put((work, done))
+    def run(self, size_bytes: int, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
+        self._requests.put((work, on_done))
 
-    def run_long(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        thread = threading.Thread(target=self._do, args=(work, done), name="store, long", daemon=True)
+    def run_long(self, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
+        thread = threading.Thread(target=self._do, args=(work, on_done), name="store, long", daemon=True)
         self._threads[1:] = [thread]  # the last one has ended
         thread.start()
 
@@ -78,9 +78,9 @@ class Threads:
         while (request := self._requests.get()) is not None:
             self._do(*request)
 
-    def _do(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _do(self, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
         result = work()
-        self._call_soon(lambda: done(result))
+        self._call_soon(lambda: on_done(result))
 
 
 class FileStore(Store):
@@ -119,15 +119,15 @@ class FileStore(Store):
         return self._file.number == 0
 
     def _opened(self, identity: bytes, *, may_be_new: bool) -> tuple[RowFile, Mark]:
-        found = checked(self._disk)
-        if found is None:
+        contents = checked(self._disk)
+        if contents is None:
             if not may_be_new:
                 raise DamagedStore(f"{DATA} is missing")
             file = RowFile.create(self._disk, identity, 0, ())
             file.sync()
             file.adopt(self._disk)
             return file, Mark.create(self._disk, identity)
-        file, mark = found
+        file, mark = contents
         if file.end > file.snapshot_end:
             file, old = RowFile.create(self._disk, file.identity, file.number, file.rows()), file
             file.sync()

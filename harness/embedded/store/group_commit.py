@@ -176,9 +176,9 @@ class Store(ABC):
         if error is None:
             self._enter(flush)
         elif flush.lazy:
-            kept = {(table, key): row for table, key, row in flush.lazy}
-            following.lazy[:0] = [(*place, row) for place, row in kept.items()]
-            following.rows = kept | following.rows
+            rows = {(table, key): row for table, key, row in flush.lazy}
+            following.lazy[:0] = [(*place, row) for place, row in rows.items()]
+            following.rows = rows | following.rows
         flush.finish(error)
         self._in_flight -= 1
         if following.rows and (error is None or following.commits):

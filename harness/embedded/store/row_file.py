@@ -255,13 +255,13 @@ class Mark:
     @classmethod
     def open(cls, file: File) -> Mark:
         slots = [file.read(at, _MARK.size + _CHECKSUM.size) for at in (0, _SLOT_BYTES)]
-        whole = [_MARK.unpack_from(slot) for slot in slots if _is_whole(slot, _MARK)]
-        if not whole:
+        marks = [_MARK.unpack_from(slot) for slot in slots if _is_whole(slot, _MARK)]
+        if not marks:
             raise DamagedStore(f"{MARK} is damaged")
-        identity, number, checksum = max(whole, key=lambda slot: slot[1])
+        identity, number, checksum = max(marks, key=lambda slot: slot[1])
         mark = cls(file, identity)
         mark.number, mark.checksum = number, checksum
-        mark.is_half_damaged = len(whole) == 1 and number > 0  # or torn by a loss of power; the other half suffices
+        mark.is_half_damaged = len(marks) == 1 and number > 0  # or torn by a loss of power; the other half suffices
         return mark
 
     def write(self, number: int, checksum: int) -> None:

@@ -101,6 +101,11 @@ class BulkLoad:
                 if token not in (_ROW, _NBCROW):
                     raise TdsProtocolError(f"token 0x{token:02X} among rows")
                 nulls = reader.take((len(types) + 7) // 8) if token == _NBCROW else bytes(len(types))
-                yield tuple([None if nulls[n // 8] >> n % 8 & 1 else one.value(reader) for n, one in enumerate(types)])
+                yield tuple(
+                    [
+                        None if nulls[n // 8] >> n % 8 & 1 else column_type.value(reader)
+                        for n, column_type in enumerate(types)
+                    ]
+                )
         except TdsProtocolError as error:
             raise SqlServerError(4002) from error

@@ -133,15 +133,15 @@ class Connection:
             return self._handshake(message.payload)
         # OFF would mean "TLS for the login alone". This server answers that wish with no TLS at all, unless it is
         # reached from other machines: then everything is encrypted, or refused.
-        asked = Prelogin.decode(message.payload)
-        wish = asked.encryption
+        request = Prelogin.decode(message.payload)
+        wish = request.encryption
         encrypts = self._context is not None and (
             wish in (Encryption.ON, Encryption.REQUIRED) or self._requires_encryption
         )
         agreed = Encryption.NOT_SUPPORTED
         if encrypts:
             agreed = Encryption.REQUIRED if self._requires_encryption else Encryption.ON
-        answer = Prelogin(self._server.version, agreed, asked.is_sqlclient)
+        answer = Prelogin(self._server.version, agreed, request.is_sqlclient)
         self._write(PacketWriter(PacketType.TABULAR_RESULT, PACKET_SIZE_DEFAULT).finish(answer.encode()))
         if encrypts and wish is Encryption.NOT_SUPPORTED:
             raise TdsProtocolError("it does not encrypt, which clients from other machines must")

@@ -193,9 +193,9 @@ def _fixed(width: int, read_width: Callable[[ByteReader, int, bool], TypedValue]
     return lambda reader: read_width(reader, width, False)
 
 
-def _expect(size: int, allowed: tuple[int, ...], what: str) -> int:
+def _expect(size: int, allowed: tuple[int, ...], type_name: str) -> int:
     if size not in allowed:
-        raise TdsProtocolError(f"{what} of {size} bytes")
+        raise TdsProtocolError(f"{type_name} of {size} bytes")
     return size
 
 
@@ -303,9 +303,9 @@ def _null(reader: ByteReader) -> TypedValue:
     return _type("nvarchar", 1), None
 
 
-def _refused(what: str) -> Callable[[ByteReader], TypedValue]:
+def _refused(type_name: str) -> Callable[[ByteReader], TypedValue]:
     def read(reader: ByteReader) -> TypedValue:
-        raise SqlServerError(UNSUPPORTED, what)
+        raise SqlServerError(UNSUPPORTED, type_name)
 
     return read
 

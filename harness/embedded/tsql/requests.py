@@ -104,8 +104,8 @@ def _call_procedure(  # noqa: PLR0917
         if database.database_id != procedure.database_id:
             database = session.instance.owner(procedure)
         session.guard.execute(procedure, database)
-    given = parameters[first:]
-    names, types, values, outputs = zip(*given, strict=True) if given else ((),) * 4
+    arguments = parameters[first:]
+    names, types, values, outputs = zip(*arguments, strict=True) if arguments else ((),) * 4
     returned = _returning(procedure, parameters, first, before) if before or any(outputs) else _return_status
     return call(session, procedure, (names, types), values, sink, 1, returned)
 
@@ -203,12 +203,12 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
     if reader is not None:
         reader.spid = session.spid
     # Shown without the database, as in SQL Server's log.
-    shown = name.partition("].")[2] if name.count("].") > 1 else name
-    sink = _ErrorLog(engine, session.spid, shown, f"{database.name}.{queue.qualified_name}")
+    short_name = name.partition("].")[2] if name.count("].") > 1 else name
+    sink = _ErrorLog(engine, session.spid, short_name, f"{database.name}.{queue.qualified_name}")
 
     def returned(frame: Frame) -> None:
         if session.tx is not None:
-            raise SqlServerError(8415, shown)
+            raise SqlServerError(8415, short_name)
 
     try:
         procedure = instance.procedure(Tokens(name).object_name(), database)

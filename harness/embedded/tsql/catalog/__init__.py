@@ -49,10 +49,10 @@ def find(database: Database, schema: str, name: str, *, explicit: bool, uncommit
     queue = database.catalog.queues.get(f"{schema}.{name}".lower())
     if queue is None:
         return None
-    found = _queue_views.get(queue)
-    if found is None:
-        found = _queue_views[queue] = broker_views.queue_views(database, queue)
-    return found[uncommitted]
+    queue_view = _queue_views.get(queue)
+    if queue_view is None:
+        queue_view = _queue_views[queue] = broker_views.queue_views(database, queue)
+    return queue_view[uncommitted]
 
 
 def find_function(database: Database, schema: str, name: str) -> TableFunction | None:

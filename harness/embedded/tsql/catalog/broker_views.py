@@ -87,9 +87,9 @@ def _priorities(context: Context) -> Iterator[SimpleNamespace]:
 
 def _others(context: Context) -> list[Transaction]:
     """The open transactions of other sessions that have locked a conversation group, in the order of the groups."""
-    own = context.session.tx
+    own_transaction = context.session.tx
     owners = dict.fromkeys(group.owner for group in context.database.groups.values())
-    return [owner for owner in owners if isinstance(owner, Transaction) and owner is not own]
+    return [owner for owner in owners if isinstance(owner, Transaction) and owner is not own_transaction]
 
 
 def _endpoints(context: Context) -> list[ConversationEndpoint]:

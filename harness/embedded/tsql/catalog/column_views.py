@@ -29,7 +29,7 @@ def table_columns(context: Context) -> Iterator[SimpleNamespace]:
     """Columns of user tables."""
     for row in tables(context):
         assert row.table is not None
-        by_place = {one.places[0]: one for one in defaults(row.table)}
+        by_place = {default.places[0]: default for default in defaults(row.table)}
         for place, column in enumerate(row.columns):
             yield SimpleNamespace(
                 table=row,

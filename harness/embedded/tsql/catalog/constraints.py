@@ -32,37 +32,37 @@ class Constraint(NamedTuple):
 
 def keys(table: Table) -> list[Constraint]:
     """The primary key, if there is one, and the unique keys."""
-    found = []
+    key_constraints = []
     if table.primary_key:
         places = tuple(map(table.place, table.primary_key))
-        named = table.primary_key_name != f"PK_{table.name}"
-        found.append(
+        is_named = table.primary_key_name != f"PK_{table.name}"
+        key_constraints.append(
             Constraint(
                 *(table, table.object_id + 1, table.primary_key_name, "PK", "PRIMARY_KEY_CONSTRAINT", places),
                 index_id=CLUSTERED,
-                is_system_named=not named,
+                is_system_named=not is_named,
             )
         )
     for number, (name, names) in enumerate(table.unique_keys(), start=2):
         places = tuple(map(table.place, names))
-        given, _ = table.unique[number - 2]
-        found.append(
+        given_name, _ = table.unique[number - 2]
+        key_constraints.append(
             Constraint(
                 *(table, table.object_id + number, name, "UQ", "UNIQUE_CONSTRAINT", places),
                 index_id=number,
-                is_system_named=not given,
+                is_system_named=not given_name,
             )
         )
-    return found
+    return key_constraints
 
 
 def defaults(table: Table) -> list[Constraint]:
     """One for each column that has a default."""
     first = table.object_id + 2 + len(table.unique_keys())
-    found = []
+    default_constraints = []
     for place, definition in enumerate(table.definitions):
         if definition.default is not None:
-            found.append(
+            default_constraints.append(
                 Constraint(
                     *(table, first + place, definition.default_name or f"DF_{table.name}_{definition.name}"),
                     *("D", "DEFAULT_CONSTRAINT", (place,)),
@@ -70,7 +70,7 @@ def defaults(table: Table) -> list[Constraint]:
                     is_system_named=not definition.default_name,
                 )
             )
-    return found
+    return default_constraints
 
 
 def index_ids(table: Table) -> list[int]:

@@ -49,9 +49,9 @@ def _constraints(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def _key_columns(context: Context) -> Iterator[SimpleNamespace]:
-    for one in _constraints(context):
-        for number, place in enumerate(one.key.places, start=1):
-            yield SimpleNamespace(**vars(one), column=one.of.columns[place], number=number)
+    for constraint in _constraints(context):
+        for number, place in enumerate(constraint.key.places, start=1):
+            yield SimpleNamespace(**vars(constraint), column=constraint.of.columns[place], number=number)
 
 
 def _routines(context: Context) -> Iterator[SimpleNamespace]:

@@ -18,16 +18,16 @@ from harness.embedded.tsql.catalog.visibility import everybody, of_object
 def _keys(context: Context) -> Iterator[SimpleNamespace]:
     for row in tables(context):
         assert row.table is not None
-        for one in keys(row.table):
-            yield SimpleNamespace(**one._asdict(), of=row, create_time_ns=row.create_time_ns)
+        for key in keys(row.table):
+            yield SimpleNamespace(**key._asdict(), of=row, create_time_ns=row.create_time_ns)
 
 
 def _defaults(context: Context) -> Iterator[SimpleNamespace]:
     for row in tables(context):
         assert row.table is not None
-        for one in defaults(row.table):
+        for default in defaults(row.table):
             yield SimpleNamespace(
-                **one._asdict(), of=row, create_time_ns=row.create_time_ns, parent_column_id=one.places[0] + 1
+                **default._asdict(), of=row, create_time_ns=row.create_time_ns, parent_column_id=default.places[0] + 1
             )
 
 
@@ -35,14 +35,19 @@ def _indexes(context: Context) -> Iterator[SimpleNamespace]:
     """The rows of a table, as its primary key orders them or as a heap, and one index for each unique key."""
     for row in tables(context):
         assert row.table is not None
-        found = keys(row.table)
+        constraints = keys(row.table)
         if not row.table.primary_key:
             yield SimpleNamespace(of=row, name=None, index_id=HEAP, type=0, type_desc="HEAP", key="")
-        for one in found:
-            clustered = one.index_id == CLUSTERED
+        for constraint in constraints:
+            clustered = constraint.index_id == CLUSTERED
             type_, type_desc = (1, "CLUSTERED") if clustered else (2, "NONCLUSTERED")
             yield SimpleNamespace(
-                of=row, name=one.name, index_id=one.index_id, type=type_, type_desc=type_desc, key=one.type
+                of=row,
+                name=constraint.name,
+                index_id=constraint.index_id,
+                type=type_,
+                type_desc=type_desc,
+                key=constraint.type,
             )
 
 

@@ -63,8 +63,8 @@ def _row(item: Any, type_: str, type_desc: str, **more: Any) -> ObjectRow:
 def tables(context: Context) -> Iterator[ObjectRow]:
     for table in list(context.instance.tables.values()):
         if table.database_id == context.database.database_id:
-            shown = {"rows": table.row_count, "columns": tuple(table.columns), "identity": table.identity}
-            yield _row(table, "U", "USER_TABLE", table=table, **shown)
+            details = {"rows": table.row_count, "columns": tuple(table.columns), "identity": table.identity}
+            yield _row(table, "U", "USER_TABLE", table=table, **details)
 
 
 def procedures(context: Context) -> Iterator[ObjectRow]:
@@ -137,9 +137,9 @@ def system_tables(context: Context) -> Iterator[ObjectRow]:
 def _constraints(context: Context) -> Iterator[ObjectRow]:
     for row in tables(context):
         assert row.table is not None
-        for one in constraints(row.table):
-            place = (row.schema_id, one.type, one.type_desc, row.create_time_ns)
-            yield ObjectRow(one.name, one.object_id, *place, parent_object_id=row.object_id)
+        for constraint in constraints(row.table):
+            place = (row.schema_id, constraint.type, constraint.type_desc, row.create_time_ns)
+            yield ObjectRow(constraint.name, constraint.object_id, *place, parent_object_id=row.object_id)
 
 
 def objects(context: Context) -> Iterator[ObjectRow | InternalTable]:

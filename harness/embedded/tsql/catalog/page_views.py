@@ -56,7 +56,9 @@ class PageHeader(NamedTuple):
 
 def header(engine: Engine, page: Page) -> PageHeader | None:
     """The header of a page, or None if it contains no rows."""
-    database = next((one for one in engine.databases.values() if one.database_id == page.database_id), None)
+    database = next(
+        (candidate for candidate in engine.databases.values() if candidate.database_id == page.database_id), None
+    )
     if database is None:
         return None
     pages = Counter([endpoint.page.page_id for endpoint in database.endpoints.values()])
@@ -76,13 +78,13 @@ def location(endpoint: ConversationEndpoint) -> bytes:
 def _page_info(context: Context, database_id: Any, file_id: Any, page_id: Any, mode: Any) -> list[PageHeader]:
     if database_id is None or file_id is None or page_id is None:
         return []
-    found = header(context.engine, Page(database_id, file_id, page_id))
-    if found is None:
+    page_header = header(context.engine, Page(database_id, file_id, page_id))
+    if page_header is None:
         return []
     guard, database = context.session.guard, context.engine.databases.by_id(database_id)
     # VIEW DATABASE STATE implies it; before SQL Server 2022 nobody is granted it itself.
     may_see = guard is None or guard.allows(database, "DATABASE", 0, "VIEW DATABASE PERFORMANCE STATE")
-    return [found] if may_see else []
+    return [page_header] if may_see else []
 
 
 def _waiting_tasks(context: Context) -> Iterator[SimpleNamespace]:

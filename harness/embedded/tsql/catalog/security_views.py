@@ -64,8 +64,8 @@ def owner_sid(database: Database, instance: Instance) -> bytes:
 def _database_principals(context: Context) -> Iterator[Principal]:
     """The principals of a database. A user without a login has no sid here."""
     for name, number in FIXED_USER_IDS.items():
-        own = owner_sid(context.database, context.instance) if name == DBO else None
-        yield Principal(name, number, "R" if name == "public" else "S", own)
+        sid = owner_sid(context.database, context.instance) if name == DBO else None
+        yield Principal(name, number, "R" if name == "public" else "S", sid)
     for name, number in DATABASE_ROLE_IDS.items():
         yield Principal(name, number, "R")
     for user in context.database.catalog.principals.users.values():
@@ -115,40 +115,42 @@ def _server_permissions(context: Context) -> Iterator[Permission]:
     for login in engine.logins.values():
         yield Permission(THE_SERVER, "CONNECT SQL", login.principal_id, login.name)
     yield Permission(THE_SERVER, "VIEW ANY DATABASE", SERVER_ROLE_IDS["public"], "public")
-    for each in context.instance.grants.permissions(SERVER):
-        known = engine.logins.get(each.grantee)
-        grantee = SERVER_ROLE_IDS.get(each.grantee) if known is None else known.principal_id
+    for permission in context.instance.grants.permissions(SERVER):
+        known = engine.logins.get(permission.grantee)
+        grantee = SERVER_ROLE_IDS.get(permission.grantee) if known is None else known.principal_id
         if grantee is not None:
-            yield Permission(each.securable, each.permission, grantee, each.grantee, each.state)
+            yield Permission(permission.securable, permission.permission, grantee, permission.grantee, permission.state)
 
 
 def _server_permissions_seen(database: Database, guard: Guard) -> Sees:
     """ "Any user can see their own permissions"; those of others with ALTER ANY LOGIN or VIEW ANY DEFINITION."""
     sees_all = guard.allows_on_server("ALTER ANY LOGIN") or guard.allows_on_server("VIEW ANY DEFINITION")
-    own = guard.server_principals()
-    return lambda row: sees_all or row.grantee.lower() in own
+    principals = guard.server_principals()
+    return lambda row: sees_all or row.grantee.lower() in principals
 
 
 def _permissions_seen(database: Database, guard: Guard) -> Sees:
     """ "Any user can see their own permissions. To see permissions for other users, requires VIEW DEFINITION, ALTER ANY
     USER, or any permission on a user." """
-    sees_all = any(guard.allows(database, "DATABASE", 0, one) for one in ("VIEW DEFINITION", "ALTER ANY USER"))
-    own = guard.database_principals(database)
-    return lambda row: sees_all or row.grantee.lower() in own
+    sees_all = any(
+        guard.allows(database, "DATABASE", 0, permission) for permission in ("VIEW DEFINITION", "ALTER ANY USER")
+    )
+    principals = guard.database_principals(database)
+    return lambda row: sees_all or row.grantee.lower() in principals
 
 
 def _database_permissions(context: Context) -> Iterator[Permission]:
     database = context.database
-    whole = Securable(database.database_id, "DATABASE", 0)
-    yield Permission(whole, "CONNECT", DBO_ID, DBO)
+    of_database = Securable(database.database_id, "DATABASE", 0)
+    yield Permission(of_database, "CONNECT", DBO_ID, DBO)
     for user in database.catalog.principals.users.values():
-        yield Permission(whole, "CONNECT", user.principal_id, user.name)
+        yield Permission(of_database, "CONNECT", user.principal_id, user.name)
     roles = FIXED_USER_IDS | DATABASE_ROLE_IDS
-    for each in context.instance.grants.permissions(database.database_id):
-        known_user = database.catalog.principals.users.get(each.grantee)
-        grantee = roles.get(each.grantee) if known_user is None else known_user.principal_id
+    for permission in context.instance.grants.permissions(database.database_id):
+        known_user = database.catalog.principals.users.get(permission.grantee)
+        grantee = roles.get(permission.grantee) if known_user is None else known_user.principal_id
         if grantee is not None:
-            yield Permission(each.securable, each.permission, grantee, each.grantee, each.state)
+            yield Permission(permission.securable, permission.permission, grantee, permission.grantee, permission.state)
 
 
 # -- views -------------------------------------------------------------------------------------------------------------

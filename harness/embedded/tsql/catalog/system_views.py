@@ -74,8 +74,8 @@ def modules(context: Context) -> Iterator[SimpleNamespace]:
     for row in (*procedures(context), *triggers(context)):
         assert row.module is not None
         secured = row.parent_object_id or row.object_id
-        shown = guard is None or guard.allows(context.database, "OBJECT", secured, "VIEW DEFINITION")
-        yield SimpleNamespace(item=row, definition=row.module.text if shown else None)
+        is_visible = guard is None or guard.allows(context.database, "OBJECT", secured, "VIEW DEFINITION")
+        yield SimpleNamespace(item=row, definition=row.module.text if is_visible else None)
 
 
 # sys.trigger_events.type

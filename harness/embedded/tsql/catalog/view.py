@@ -156,8 +156,8 @@ class View:
         sqlite = frame.sqlite
         name = self.temporary_name(database)
         names, marks = ", ".join(quoted(member.name) for member in members), ", ".join("?" for _ in members)
-        kept = sqlite.view_tables.get(name)
-        if self._is_fixed and kept is not None and kept[0] == names:
+        view_table = sqlite.view_tables.get(name)
+        if self._is_fixed and view_table is not None and view_table[0] == names:
             return
         all_values = self._values(members, frame, database)
         rows: list[Sequence[Any]] = []
@@ -168,12 +168,12 @@ class View:
         if name not in sqlite.view_tables:
             declarations = ", ".join(map(_declaration, declared_members))
             sqlite.run(f"CREATE TEMP TABLE {quoted(name)} ({declarations})")
-        if kept == (names, rows):
+        if view_table == (names, rows):
             return
         sqlite.view_tables[name] = None
         sqlite.run(f"DELETE FROM {table}")
-        given = f"({names}) VALUES ({marks})" if members else "DEFAULT VALUES"
-        sqlite.run_many(f"INSERT INTO {table} {given}", rows)
+        values_clause = f"({names}) VALUES ({marks})" if members else "DEFAULT VALUES"
+        sqlite.run_many(f"INSERT INTO {table} {values_clause}", rows)
         if self._is_fixed or (len(rows) <= ROWS_KEPT and all(family(member.type) == "integer" for member in members)):
             sqlite.view_tables[name] = names, rows
 

@@ -264,8 +264,10 @@ class Instance:
 
     def triggers_on(self, table: Table) -> list[Trigger]:
         """The triggers of a table, in the order in which they fire: the oldest first."""
-        found = [one for one in self.triggers.values() if (one.database_id, one.table_id) == table.identifier]
-        return sorted(found, key=lambda one: (one.create_time_ns, one.object_id))
+        triggers = [
+            trigger for trigger in self.triggers.values() if (trigger.database_id, trigger.table_id) == table.identifier
+        ]
+        return sorted(triggers, key=lambda trigger_: (trigger_.create_time_ns, trigger_.object_id))
 
     def drop_objects(self, tx: Transaction, database: Database) -> None:
         """DROP DATABASE: drop its tables with their triggers, its procedures and properties."""
@@ -314,13 +316,13 @@ class Instance:
 
     def called(self, parts: tuple[str, ...], current: Database, guard: Guard | None) -> Procedure | None:
         """The procedure that a call means: one of the database, or a system procedure that is T-SQL itself."""
-        found = self.procedure(parts, current, guard)
-        text = None if found is not None else system_procedures.TEXTS.get(parts[-1].lower())
+        procedure = self.procedure(parts, current, guard)
+        text = None if procedure is not None else system_procedures.TEXTS.get(parts[-1].lower())
         if text is None:
-            return found
+            return procedure
         database, _, name = self.located(parts, current)
-        made = Procedure(database.database_id, 0, "sys", name.lower(), text, 0)
-        return self.system_procedures.setdefault((database.database_id, made.name), made)
+        procedure_ = Procedure(database.database_id, 0, "sys", name.lower(), text, 0)
+        return self.system_procedures.setdefault((database.database_id, procedure_.name), procedure_)
 
     def is_taken(self, parts: tuple[str, ...], current: Database) -> bool:
         """Whether a table, procedure, trigger or queue has that name."""
@@ -359,13 +361,13 @@ class Instance:
 
     def others_in(self, database: Database, session: ConnectedSession | None) -> list[ConnectedSession]:
         """The sessions in a database but for one."""
-        return [one for one in self.sessions.values() if one.database is database and one is not session]
+        return [other for other in self.sessions.values() if other.database is database and other is not session]
 
     def is_closed_to(self, database: Database, session: ConnectedSession | None) -> bool:
         """Whether another client is in a database that is SINGLE_USER."""
         if database.catalog.shown_options["USER_ACCESS"] != "SINGLE_USER":
             return False
-        return any(one.is_user_process for one in self.others_in(database, session))
+        return any(other.is_user_process for other in self.others_in(database, session))
 
     def system_spid(self) -> int:
         """An unused id for a system session; error 17300 if all are in use."""

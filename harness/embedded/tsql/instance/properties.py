@@ -79,8 +79,8 @@ def compatibility_levels(database: Database) -> range:
     """The levels that a database can have: up to SQL Server 2014 that of its version and the two before it, in later
     versions all from 100."""
     number, _ = product(database.catalog.server_version)
-    own = 10 * int(number.partition(".")[0])
-    return range(100 if own >= 130 else own - 20, own + 1, 10)
+    newest = 10 * int(number.partition(".")[0])
+    return range(100 if newest >= 130 else newest - 20, newest + 1, 10)
 
 
 # -- databases ---------------------------------------------------------------------------------------------------------
@@ -127,9 +127,9 @@ class DatabaseFiles:
 
     def of(self, database: Database) -> tuple[File, ...]:
         """A database's files, by id."""
-        found = self._files.get(database.database_id)
-        if found is not None:
-            return found
+        files = self._files.get(database.database_id)
+        if files is not None:
+            return files
         data, log = ("tempdev", "templog") if database.name == "tempdb" else (database.name, f"{database.name}_log")
         return (
             File(1, "ROWS", data, f"{database.name}.mdf"),
@@ -139,7 +139,7 @@ class DatabaseFiles:
     def add(self, tx: Transaction, database: Database, file: File) -> None:
         """ADD FILE or ADD LOG FILE: gives the file the next id."""
         files = self.of(database)
-        if any(one.name.lower() == file.name.lower() for one in files):
+        if any(existing.name.lower() == file.name.lower() for existing in files):
             raise SqlServerError(1828, file.name)
         added = replace(file, file_id=max(one.file_id for one in files) + 1)
         self._set(tx, database.database_id, (*files, added))
@@ -147,14 +147,14 @@ class DatabaseFiles:
     def modify(self, tx: Transaction, database: Database, name: str, changes: dict[str, Any]) -> None:
         """MODIFY FILE: a new size must be larger than the old one."""
         files = self.of(database)
-        found = next((one for one in files if one.name.lower() == name.lower()), None)
-        if found is None:
+        old_file = next((file for file in files if file.name.lower() == name.lower()), None)
+        if old_file is None:
             raise SqlServerError(5041, name)
         if not changes:
             raise SqlServerError(5038, name)
-        if changes.get("size", found.size + 1) <= found.size:
+        if changes.get("size", old_file.size + 1) <= old_file.size:
             raise SqlServerError(5039)
-        modified = tuple(replace(one, **changes) if one is found else one for one in files)
+        modified = tuple(replace(existing, **changes) if existing is old_file else existing for existing in files)
         self._set(tx, database.database_id, modified)
 
     def forget(self, tx: Transaction, database: Database) -> None:
@@ -183,7 +183,7 @@ class ExtendedProperties:
         self._properties[database_id, name.lower()] = Property(database_id, name, value)
 
     def of(self, database_id: int) -> Iterator[Property]:
-        return (each for each in self._properties.values() if each.database_id == database_id)
+        return (properties for properties in self._properties.values() if properties.database_id == database_id)
 
     def add(self, tx: Transaction, database_id: int, name: str, value: str | None) -> None:
         key = database_id, name.lower()

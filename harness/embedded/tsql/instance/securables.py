@@ -73,8 +73,12 @@ def _named(class_: str, attribute: str, identifier: str) -> Callable[[NameContex
 
 
 def _certificate(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
-    found = frame.database.catalog.principals.certificate(parts[-1])
-    return None if found is None else Securable(frame.database.database_id, "CERTIFICATE", found.certificate_id)
+    certificate = frame.database.catalog.principals.certificate(parts[-1])
+    return (
+        None
+        if certificate is None
+        else Securable(frame.database.database_id, "CERTIFICATE", certificate.certificate_id)
+    )
 
 
 FINDERS: dict[str, Callable[[NameContext, tuple[str, ...]], Securable | None]] = {

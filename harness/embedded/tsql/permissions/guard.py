@@ -187,8 +187,8 @@ class Guard:
         answer = self._answers.get(key)
         if answer is None:
             user = self.user_in(database)
-            who = Principals(self.server_principals(), self.database_principals(database))
-            answer = user is not None and (user == DBO or is_allowed(self._grants, who, securable, permission))
+            principals = Principals(self.server_principals(), self.database_principals(database))
+            answer = user is not None and (user == DBO or is_allowed(self._grants, principals, securable, permission))
             self._answers[key] = answer
         return answer
 
@@ -198,9 +198,9 @@ class Guard:
         key = securable, permission
         answer = self._answers.get(key)
         if answer is None:
-            who = Principals(self.server_principals(), ())
-            is_all_powerful = is_sysadmin(self._grants, who.server[0])
-            answer = self._answers[key] = is_all_powerful or is_allowed(self._grants, who, securable, permission)
+            principals = Principals(self.server_principals(), ())
+            is_all_powerful = is_sysadmin(self._grants, principals.server[0])
+            answer = self._answers[key] = is_all_powerful or is_allowed(self._grants, principals, securable, permission)
         return answer
 
     def sees(self, database: Database, class_: str, identifier: int, type_: str = "") -> bool:
@@ -223,8 +223,8 @@ class Guard:
 
     def sees_user(self, database: Database, name: str, principal_id: int) -> bool:
         """Whether it sees a user of a database: "Any user can see their own user name"."""
-        own = self.user_in(database)
-        if own is not None and own.lower() == name.lower():
+        current_user = self.user_in(database)
+        if current_user is not None and current_user.lower() == name.lower():
             return True
         return self.allows(database, "DATABASE", 0, "ALTER ANY USER") or self.sees(database, "USER", principal_id)
 

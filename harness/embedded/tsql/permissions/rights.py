@@ -224,14 +224,14 @@ _IMPLIED_BY: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
 @cache
 def implying(class_: str, permission: str) -> tuple[tuple[str, str], ...]:
     """The permission and all that imply it, nearest first."""
-    found: dict[tuple[str, str], None] = {}
+    pairs: dict[tuple[str, str], None] = {}
     waiting = [(class_, permission)]
     while waiting:
-        one = waiting.pop(0)
-        if one not in found:
-            found[one] = None
-            waiting.extend(_directly(*one))
-    return tuple(found)
+        pair = waiting.pop(0)
+        if pair not in pairs:
+            pairs[pair] = None
+            waiting.extend(_directly(*pair))
+    return tuple(pairs)
 
 
 def _directly(class_: str, permission: str) -> Iterator[tuple[str, str]]:
@@ -251,9 +251,9 @@ def _directly(class_: str, permission: str) -> Iterator[tuple[str, str]]:
         elif permission in ("VIEW DEFINITION", "REFERENCES"):
             yield "DATABASE", permission
     if permission == "CONTROL":
-        above = {"OBJECT": "SCHEMA", "SCHEMA": "DATABASE"} | dict.fromkeys(_OF_THE_DATABASE, "DATABASE")
-        if class_ in above:
-            yield above[class_], "CONTROL"
+        container = {"OBJECT": "SCHEMA", "SCHEMA": "DATABASE"} | dict.fromkeys(_OF_THE_DATABASE, "DATABASE")
+        if class_ in container:
+            yield container[class_], "CONTROL"
         else:
             yield "SERVER", "CONTROL SERVER"
 
@@ -265,13 +265,13 @@ class Principals(NamedTuple):
     database: tuple[str, ...]
 
 
-def is_allowed(grants: Grants, who: Principals, securable: Securable, permission: str) -> bool:
+def is_allowed(grants: Grants, principals: Principals, securable: Securable, permission: str) -> bool:
     """Whether they hold the permission or one that implies it. Not called for sysadmin and dbo, who hold all."""
     held = False
-    for class_, above in implying(securable.securable_class, permission):
+    for class_, implied_by in implying(securable.securable_class, permission):
         target = _enclosing(securable, class_)
-        names = who.server if target.database_id == SERVER else who.database
-        states = set(_states(grants, names, target, above))
+        names = principals.server if target.database_id == SERVER else principals.database
+        states = set(_states(grants, names, target, implied_by))
         if DENY in states:
             return False
         held = held or bool(states)

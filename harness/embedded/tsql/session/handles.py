@@ -26,10 +26,10 @@ class Handles:
         """A new handle; error 701 if the login keeps too much already."""
         holder = self._login, prepared
         holders = self._holders.get(holder, 0)
-        kept = self._lengths.get(self._login, 0) + HANDLE_LENGTH + (0 if holders else length)
-        if kept > PREPARED_LENGTH_MAX:
+        length_kept = self._lengths.get(self._login, 0) + HANDLE_LENGTH + (0 if holders else length)
+        if length_kept > PREPARED_LENGTH_MAX:
             raise SqlServerError(701, "internal")
-        self._lengths[self._login] = kept
+        self._lengths[self._login] = length_kept
         self._holders[holder] = holders + 1
         self._last = last = self._last + 1
         self._prepared[last] = prepared, length
@@ -37,24 +37,24 @@ class Handles:
 
     def get(self, handle: Any) -> Any:
         """What the handle stands for; None if there is no such handle."""
-        found = self._prepared.get(handle)
-        return None if found is None else found[0]
+        prepared = self._prepared.get(handle)
+        return None if prepared is None else prepared[0]
 
     def drop(self, handle: int) -> bool:
         """Forget a handle; False if there was none."""
-        found = self._prepared.pop(handle, None)
-        if found is None:
+        statement = self._prepared.pop(handle, None)
+        if statement is None:
             return False
-        prepared, length = found
+        prepared, length = statement
         holder = self._login, prepared
-        kept = self._lengths[self._login] - HANDLE_LENGTH
+        length_kept = self._lengths[self._login] - HANDLE_LENGTH
         if (holders := self._holders[holder] - 1) > 0:
             self._holders[holder] = holders
         else:
             del self._holders[holder]
-            kept -= length
-        if kept:
-            self._lengths[self._login] = kept
+            length_kept -= length
+        if length_kept:
+            self._lengths[self._login] = length_kept
         else:
             del self._lengths[self._login]
         return True

@@ -234,15 +234,15 @@ class Session:
 
     def use(self, name: str, sink: ResultSink) -> None:
         """USE: change the current database."""
-        found = self.instance.database(name)
+        database = self.instance.database(name)
         if self.guard is not None:
-            self.guard.enter(found)
-        if found is not self.database and self.instance.is_closed_to(found, self):
-            raise SqlServerError(924, found.name)
-        old, self.database = self.database, found
+            self.guard.enter(database)
+        if database is not self.database and self.instance.is_closed_to(database, self):
+            raise SqlServerError(924, database.name)
+        old, self.database = self.database, database
         self.row_count = 0
-        sink.database_changed(old.name, found.name)
-        sink.message(5701, 0, 2, f"Changed database context to '{found.name}'.", "", 1)
+        sink.database_changed(old.name, database.name)
+        sink.message(5701, 0, 2, f"Changed database context to '{database.name}'.", "", 1)
 
 
 class Frame:
@@ -283,10 +283,10 @@ class Frame:
 
     def table(self, name: str) -> str:
         """The SQLite table that holds a table variable's rows."""
-        found = self.tables.get(name)
-        if found is None:
-            found = self.tables[name] = self.sqlite.take_table(self.declared[name])
-        return found
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = self.sqlite.take_table(self.declared[name])
+        return table
 
     def fill_table(self, name: str, marks: str, rows: list[tuple[Any, ...]]) -> None:
         """Insert rows into a table variable, all or none; an empty one needs no savepoint for that."""

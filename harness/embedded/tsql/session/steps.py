@@ -102,8 +102,8 @@ class Scope:
 
     def written(self, variable: str) -> str:
         """A variable as the text has it first: errors show names as they are written."""
-        found = re.search(rf"{re.escape(variable)}(?![\w@#$])", self.text, re.IGNORECASE)
-        return variable if found is None else found.group()
+        match = re.search(rf"{re.escape(variable)}(?![\w@#$])", self.text, re.IGNORECASE)
+        return variable if match is None else match.group()
 
 
 STEPS_A_LOOK = 100  # at the budget; a statement without rows takes about 10 µs

@@ -22,13 +22,13 @@ def sp_getapplock(session: Session, parameters: Sequence[Parameter], sink: Resul
     and locks of transactions are refused.
     https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
     """
-    given: dict[str, Any] = dict.fromkeys(_NAMES)
+    arguments: dict[str, Any] = dict.fromkeys(_NAMES)
     for place, parameter in enumerate(parameters):
         name = parameter.name.lower() or (_NAMES[place] if place < len(_NAMES) else "@dbprincipal")
-        if name not in given:
+        if name not in arguments:
             raise UnsupportedSyntax(f"sp_getapplock with {name}", 0)
-        given[name] = parameter.value
-    resource, mode, owner, timeout = given.values()
+        arguments[name] = parameter.value
+    resource, mode, owner, timeout = arguments.values()
     if resource is None:
         raise SqlServerError(201, "sp_getapplock", "@Resource")
     if (str(mode).lower(), str(owner).lower()) != ("exclusive", "session"):

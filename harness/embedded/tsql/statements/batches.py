@@ -159,11 +159,11 @@ def _run_prepared(  # noqa: PLR0917
     """Run a prepared text; `first` is the index of the first value in the RPC."""
     frame = Frame(session, session.database, sink, "", depth)
     names, types = prepared.names, prepared.types
-    given = parameters[first:]
-    if len(given) > len(names):
+    arguments = parameters[first:]
+    if len(arguments) > len(names):
         raise SqlServerError(8144, "sp_executesql")
     places: dict[str, int] = {}
-    for number, parameter in enumerate(given):
+    for number, parameter in enumerate(arguments):
         name = parameter.name.lower() or names[number]
         if name not in names:
             raise SqlServerError(8145, parameter.name, "sp_executesql")
@@ -197,8 +197,10 @@ def handle_at(parameters: Sequence[Parameter], procedure: str) -> int:
     """The handle that is a system procedure's first parameter; 0 for NULL."""
     if not parameters:
         raise SqlServerError(201, procedure, "@handle")
-    given = parameters[0]
-    handle: int | None = given.value if type(given.value) is int else converter(given.type, INT)(given.value)
+    parameter = parameters[0]
+    handle: int | None = (
+        parameter.value if type(parameter.value) is int else converter(parameter.type, INT)(parameter.value)
+    )
     return handle or 0
 
 
@@ -327,12 +329,12 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
     names = tuple(argument.name for argument in node.arguments)
     if node.status:
         scope.type_of(node.status, node.line)
-    known: list[Shape] = []  # set by the first call, when the types are known
+    shapes: list[Shape] = []  # set by the first call, when the types are known
 
     def shape(frame: Frame) -> Shape:
-        if not known:
-            known.append((names, tuple([type_of(frame) for type_of, _ in arguments])))
-        return known[0]
+        if not shapes:
+            shapes.append((names, tuple([type_of(frame) for type_of, _ in arguments])))
+        return shapes[0]
 
     def run(frame: Frame) -> Waiting[None]:
         session = frame.session
@@ -421,12 +423,12 @@ def compile_execute_string(node: ExecuteString, scope: Scope) -> Step:
 
     def run(frame: Frame) -> Waiting[None]:
         session = frame.session
-        given = text(frame)
-        if given is None:
+        batch_text = text(frame)
+        if batch_text is None:
             return
         options, database = session.options, session.database
         try:
-            yield from run_batch(session, compiled_batch(session, given), frame.sink, depth=frame.depth + 1)
+            yield from run_batch(session, compiled_batch(session, batch_text), frame.sink, depth=frame.depth + 1)
         finally:
             session.options, session.database = options, database
 

@@ -124,8 +124,12 @@ def _insert(session: Session, node: InsertBulk) -> str:
     table = session.instance.table(node.table, session.database)
     if table is None:
         raise SqlServerError(208, ".".join(node.table))
-    kept = "KEEP_NULLS" in node.options
-    defaults = {one.name.lower(): one.default for one in table.definitions if one.default is not None and not kept}
+    keeps_nulls = "KEEP_NULLS" in node.options
+    defaults = {
+        definition.name.lower(): definition.default
+        for definition in table.definitions
+        if definition.default is not None and not keeps_nulls
+    }
     names = [quoted(name) for name in node.columns]
     values = [
         f"COALESCE({quoted(name)}, {defaults[name.lower()]})" if name.lower() in defaults else quoted(name)

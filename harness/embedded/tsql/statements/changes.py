@@ -116,12 +116,12 @@ def parse_output(parser: Parser) -> Output | None:
     tokens = parser.tokens
     if not tokens.accept("OUTPUT"):
         return None
-    taken = tokens.take_until(("INTO", "VALUES", "FROM", "WHERE", "DEFAULT"))
-    items = parse_query(tokens, [select_token(taken[0]), *taken])
+    expression_tokens = tokens.take_until(("INTO", "VALUES", "FROM", "WHERE", "DEFAULT"))
+    items = parse_query(tokens, [select_token(expression_tokens[0]), *expression_tokens])
     if not tokens.accept("INTO"):
         return Output(items, None, [])
-    into: TargetName = tokens.variable() if tokens.at_variable() else tokens.object_name()
-    return Output(items, into, parse_column_names(parser) if tokens.at("(") else [])
+    target: TargetName = tokens.variable() if tokens.at_variable() else tokens.object_name()
+    return Output(items, target, parse_column_names(parser) if tokens.at("(") else [])
 
 
 def parse_column_names(parser: Parser) -> list[str]:
@@ -169,10 +169,10 @@ def step(target: TargetName, change: Change) -> Step:
 
 def triggers_of(frame: Frame, target: Target, event: str, name: TargetName, output: Output | None) -> Sequence[Trigger]:
     """The triggers that a change of a target fires; 334 if it has any and its OUTPUT goes to the client."""
-    found = fired_by(frame, target.table, event) if target.table is not None else ()
-    if found and output is not None and output.into is None:
+    triggers = fired_by(frame, target.table, event) if target.table is not None else ()
+    if triggers and output is not None and output.into is None:
         raise SqlServerError(334, ".".join(name))
-    return found
+    return triggers
 
 
 def end(
@@ -188,12 +188,12 @@ def end(
 
 def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
     """Keep what was prepared until the catalog changes."""
-    kept: list[Prepared] = []
+    prepared_steps: list[Prepared] = []
 
     def prepared(frame: Frame) -> Prepared:
-        if not kept or not kept[0].plan.is_current(frame):
-            kept[:] = [make(frame)]
-        return kept[0]
+        if not prepared_steps or not prepared_steps[0].plan.is_current(frame):
+            prepared_steps[:] = [make(frame)]
+        return prepared_steps[0]
 
     return prepared
 
@@ -311,14 +311,14 @@ def places_of(target: Target, names: list[str]) -> list[int]:
         return [place for place in range(len(target.columns)) if place != identity]
     places = []
     for name in names:
-        found = [place for place, column in enumerate(target.columns) if column.name.lower() == name.lower()]
-        if not found:
+        matches = [place for place, column in enumerate(target.columns) if column.name.lower() == name.lower()]
+        if not matches:
             raise SqlServerError(207, name)
-        if found[0] == identity:
+        if matches[0] == identity:
             raise SqlServerError(544, target.written())
-        if found[0] in places:
+        if matches[0] in places:
             raise SqlServerError(264, name)
-        places.append(found[0])
+        places.append(matches[0])
     return places
 
 
@@ -341,10 +341,10 @@ def send_output(  # noqa: PLR0917
             columns.append(Column(target.columns[place].name if star else name, target.columns[place].type))
             picks.append((rows, place + 1))
     count = max(len(old), len(new))
-    made = [tuple(rows[number][place] for rows, place in picks) for number in range(count)]
+    output_rows = [tuple(rows[number][place] for rows, place in picks) for number in range(count)]
     if output.into is None:
         frame.sink.columns(columns)
-        frame.sink.rows(shaped(columns, made, frame.session.options.text_size_bytes))
+        frame.sink.rows(shaped(columns, output_rows, frame.session.options.text_size_bytes))
         return
     if not isinstance(output.into, str) or output.into in scope.identities:
         raise UnsupportedSyntax("OUTPUT INTO anything but a table variable without IDENTITY", output.items.line)
@@ -352,11 +352,11 @@ def send_output(  # noqa: PLR0917
     names = f" ({', '.join(quoted(name) for name in output.columns)})" if output.columns else ""
     sql = f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})"
     try:
-        frame.sqlite.run_many(sql, made)
+        frame.sqlite.run_many(sql, output_rows)
     except sqlite3.IntegrityError as error:
         all_columns = scope.tables[output.into]
         by_name = {column.name.lower(): column for column in all_columns}
-        given = [by_name[name.lower()] for name in output.columns] or all_columns
-        refused = frame.sqlite.first_refused(sql, made)
+        target_places = [by_name[name.lower()] for name in output.columns] or all_columns
+        refused = frame.sqlite.first_refused(sql, output_rows)
         name, keys = scope.written(output.into), scope.keys[output.into]
-        raise variable_violation(error, name, keys, "INSERT", given, refused) from error
+        raise variable_violation(error, name, keys, "INSERT", target_places, refused) from error

@@ -92,10 +92,10 @@ def parse_begin_dialog(parser: Parser) -> Statement:
     to_service = _name(parser)
     instance: Expression | None = None
     if tokens.accept(","):
-        given = _name(parser)
-        if isinstance(given, str):
+        name = _name(parser)
+        if isinstance(name, str):
             tokens.fail()
-        instance = given
+        instance = name
     contract = _name(parser) if tokens.accept("ON", "CONTRACT") else None
     options: dict[str, Expression | None] = {}
     encryption = True
@@ -192,8 +192,8 @@ def compile_begin_conversation_timer(node: BeginConversationTimer, scope: Scope)
             raise SqlServerError(8410)
         if seconds < 0:
             raise SqlServerError(1080, seconds)
-        found = _conversation(frame, _given(handle(frame)))
-        return frame.instance.engine.dialogs.begin_timer(tx, frame.database, found, seconds)
+        endpoint = _conversation(frame, _given(handle(frame)))
+        return frame.instance.engine.dialogs.begin_timer(tx, frame.database, endpoint, seconds)
 
     return waiting_work(work)
 
@@ -228,7 +228,7 @@ def compile_send(node: Send, scope: Scope) -> Step:
     # "The expression must be of a type that can be converted to varbinary(max)", as xml is by CAST alone.
     body = scalar(node.body, scope, BODY, is_cast=True) if node.body is not None else lambda frame: None
     has_body = node.body is not None
-    alone = handles[0] if len(handles) == 1 else None
+    only_handle = handles[0] if len(handles) == 1 else None
 
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         data = body(frame)
@@ -236,15 +236,17 @@ def compile_send(node: Send, scope: Scope) -> Step:
             raise SqlServerError(8433)
         if frame.sqlite.memory_is_full:
             frame.sqlite.refuse_growth("memory_is_full")
-        if alone is not None:
-            found: tuple[str, ...] = (_given(alone(frame)),)
+        if only_handle is not None:
+            conversation_handles: tuple[str, ...] = (_given(only_handle(frame)),)
         else:
-            found = tuple([_at_place(handle(frame), place) for place, handle in enumerate(handles, start=1)])
+            conversation_handles = tuple(
+                [_at_place(handle(frame), place) for place, handle in enumerate(handles, start=1)]
+            )
         guard = frame.session.guard
         if guard is not None and not guard.is_dbo:
-            for one in found:
-                _conversation(frame, one)
-        return frame.instance.engine.dialogs.send(tx, frame.database, found, message_type(frame), data)
+            for handle_ in conversation_handles:
+                _conversation(frame, handle_)
+        return frame.instance.engine.dialogs.send(tx, frame.database, conversation_handles, message_type(frame), data)
 
     return waiting_work(work)
 
@@ -274,10 +276,10 @@ def compile_move_conversation(node: MoveConversation, scope: Scope) -> Step:
     handle, group = scalar(node.handle, scope, UNIQUEIDENTIFIER), scalar(node.group, scope, UNIQUEIDENTIFIER)
 
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
-        found, destination = _conversation(frame, _given(handle(frame))), group(frame)
+        endpoint, destination = _conversation(frame, _given(handle(frame))), group(frame)
         if destination is None:
             raise SqlServerError(8420)
-        return frame.instance.engine.dialogs.move(tx, frame.database, found, destination)
+        return frame.instance.engine.dialogs.move(tx, frame.database, endpoint, destination)
 
     return waiting_work(work)
 
@@ -322,9 +324,9 @@ def compile_end_conversation(node: EndConversation, scope: Scope) -> Step:
             if number <= 0:  # negative codes are the broker's own
                 raise SqlServerError(1080, number)
             error = (number, description)
-        found = _conversation(frame, _given(handle(frame)))
+        endpoint = _conversation(frame, _given(handle(frame)))
         if node.cleanup and not is_allowed_on_database(frame, "CONTROL"):
-            raise SqlServerError(28006, "end", found, "")
-        return frame.instance.engine.dialogs.end(tx, frame.database, found, error=error, cleanup=node.cleanup)
+            raise SqlServerError(28006, "end", endpoint, "")
+        return frame.instance.engine.dialogs.end(tx, frame.database, endpoint, error=error, cleanup=node.cleanup)
 
     return waiting_work(work)

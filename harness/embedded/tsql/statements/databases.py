@@ -148,8 +148,8 @@ def _option(tokens: Tokens) -> tuple[str, str]:
 
 
 def _set_options(tokens: Tokens) -> Change:
-    given = tokens.comma_separated(lambda: _option(tokens))
-    single = ("USER_ACCESS", "SINGLE_USER") in given
+    chosen = tokens.comma_separated(lambda: _option(tokens))
+    single = ("USER_ACCESS", "SINGLE_USER") in chosen
     rollback_immediate = no_wait = False
     if tokens.accept("WITH"):
         rollback_immediate = tokens.accept("ROLLBACK", "IMMEDIATE")
@@ -163,9 +163,9 @@ def _set_options(tokens: Tokens) -> Change:
         engine = frame.instance.engine
         if rollback_immediate:
             yield from _roll_back_others(frame, database, disconnect=single)
-        elif single and any(one.is_user_process for one in frame.instance.others_in(database, frame.session)):
+        elif single and any(session.is_user_process for session in frame.instance.others_in(database, frame.session)):
             raise SqlServerError(5070 if no_wait else 5061, database.name)
-        for option, value in given:
+        for option, value in chosen:
             if option in BROKER_OPTIONS:
                 ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, option)
             elif option in ddl_databases.OPTIONS:
@@ -245,12 +245,12 @@ def _file(tokens: Tokens) -> dict[str, Any]:
     The fields of `File` that are given.
     """
     tokens.expect("(")
-    given = options(tokens, FILE_OPTIONS)
+    file_options = options(tokens, FILE_OPTIONS)
     tokens.expect(")")
-    if "name" not in given:
+    if "name" not in file_options:
         tokens.fail()
-    given |= given.pop("growth", {})
-    return given
+    file_options |= file_options.pop("growth", {})
+    return file_options
 
 
 def _change_files(tokens: Tokens) -> Change:

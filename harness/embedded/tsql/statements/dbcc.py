@@ -82,30 +82,31 @@ def _trace(frame: Frame, arguments: Sequence[int], change: Callable[[set[int], S
 
 def _trace_status(frame: Frame, arguments: Sequence[int]) -> None:
     """`DBCC TRACESTATUS ( [ [ trace# [ ,...n ] ] [ , ] [ -1 ] ] )`"""
-    everywhere, here = frame.instance.trace_flags, frame.session.trace_flags
-    asked = [flag for flag in arguments if flag != EVERY_SESSION] or sorted({*everywhere, *here})
+    everywhere, of_session = frame.instance.trace_flags, frame.session.trace_flags
+    flags = [flag for flag in arguments if flag != EVERY_SESSION] or sorted({*everywhere, *of_session})
     rows = [
-        (flag, int(flag in everywhere or flag in here), int(flag in everywhere), int(flag in here)) for flag in asked
+        (flag, int(flag in everywhere or flag in of_session), int(flag in everywhere), int(flag in of_session))
+        for flag in flags
     ]
     frame.send([Column(name, SMALLINT) for name in ("TraceFlag", "Status", "Global", "Session")], rows)
 
 
 def _page(frame: Frame, arguments: Sequence[int]) -> None:
     """`DBCC PAGE ( database, file, page [, option] ) WITH TABLERESULTS`: the header, whatever the option."""
-    found = header(frame.instance.engine, Page(*arguments[:3]))
+    page_header = header(frame.instance.engine, Page(*arguments[:3]))
     rows: list[tuple[Any, ...]] = []
-    if found is not None:
-        of_file = f"{found.page.file_id}"
+    if page_header is not None:
+        of_file = f"{page_header.page.file_id}"
         fields = {
-            "m_pageId": f"({of_file}:{found.page.page_id})",
+            "m_pageId": f"({of_file}:{page_header.page.page_id})",
             "m_type": DATA_PAGE,
             "m_level": 0,
-            "Metadata: PartitionId": found.partition_id,
+            "Metadata: PartitionId": page_header.partition_id,
             "Metadata: IndexId": CLUSTERED,
-            "Metadata: ObjectId": found.object_id,
-            "m_prevPage": f"({of_file}:{found.previous})" if found.previous else "(0:0)",
-            "m_nextPage": f"({of_file}:{found.next})" if found.next else "(0:0)",
-            "m_slotCnt": found.slot_count,
+            "Metadata: ObjectId": page_header.object_id,
+            "m_prevPage": f"({of_file}:{page_header.previous})" if page_header.previous else "(0:0)",
+            "m_nextPage": f"({of_file}:{page_header.next})" if page_header.next else "(0:0)",
+            "m_slotCnt": page_header.slot_count,
         }
         rows = [("PAGE HEADER:", "Page", field, str(value)) for field, value in fields.items()]
     text = SqlType("nvarchar", length=256)

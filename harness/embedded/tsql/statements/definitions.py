@@ -124,8 +124,8 @@ def on_object(verb: str, kind: str, name: ObjectName, right: str = "ALTER") -> C
     class_ = "OBJECT" if kind in ("QUEUE", "PROCEDURE") else kind
 
     def check(frame: Frame, guard: Guard) -> None:
-        found = securables.find(frame, class_, name)
-        if found is not None and not securables.is_held(frame, found, right):
+        securable = securables.find(frame, class_, name)
+        if securable is not None and not securables.is_held(frame, securable, right):
             raise SqlServerError(15151, verb, kind.lower(), ".".join(name))
 
     return check
@@ -135,10 +135,10 @@ def dropping_from_schema(kind: str, name: ObjectName) -> Check:
     """The check for DROP of a queue, table or procedure: "ALTER on the queue is not enough to drop it"."""
 
     def check(frame: Frame, guard: Guard) -> None:
-        found = securables.find(frame, "OBJECT", name)
+        securable = securables.find(frame, "OBJECT", name)
         database, _, _ = frame.instance.located(name, frame.database, guard)
         may_alter_schema = guard.allows(database, "SCHEMA", SCHEMA_DBO, "ALTER")
-        if found is not None and not may_alter_schema and not securables.is_held(frame, found, "CONTROL"):
+        if securable is not None and not may_alter_schema and not securables.is_held(frame, securable, "CONTROL"):
             full = ".".join(name)
             raise SqlServerError(15151, "drop", kind, full) if kind == "queue" else SqlServerError(3701, kind, full)
 
@@ -151,15 +151,15 @@ def dropping_from_schema(kind: str, name: ObjectName) -> Check:
 Options = Mapping[str, tuple[str, Callable[[Tokens], Any]]]
 
 
-def options(tokens: Tokens, known: Options, *, commas: bool = True) -> dict[str, Any]:
+def options(tokens: Tokens, valid: Options, *, commas: bool = True) -> dict[str, Any]:
     """Parse `option = value [ , ... ]`; without `commas` these may be left out."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     while True:
-        name, read = known[tokens.choose(*known)]
+        name, read = valid[tokens.choose(*valid)]
         tokens.expect("=")
-        given[name] = read(tokens)
-        if not tokens.accept(",") and (commas or tokens.word() not in known):
-            return given
+        values[name] = read(tokens)
+        if not tokens.accept(",") and (commas or tokens.word() not in valid):
+            return values
 
 
 def authorization(tokens: Tokens) -> str:
@@ -167,11 +167,11 @@ def authorization(tokens: Tokens) -> str:
     return tokens.name() if tokens.accept("AUTHORIZATION") else ""
 
 
-def owner_of(frame: Frame, given: str) -> str:
+def owner_of(frame: Frame, name: str) -> str:
     """The owner of a new object: the one given, or the user that creates it; 15151 if there is no such user."""
-    if given:
-        securables.principal(frame, given, of_server=False)
-    return given or frame.session.user_name()
+    if name:
+        securables.principal(frame, name, of_server=False)
+    return name or frame.session.user_name()
 
 
 def queue_name(frame: Frame, parts: ObjectName) -> str:
@@ -237,10 +237,10 @@ def register_drop_of_found(
     """Register the DROP of tables or procedures: IF EXISTS, several at once, error 3701 for one that is missing."""
 
     def work(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-        found = find(frame, name)
-        if found is None:
+        item = find(frame, name)
+        if item is None:
             raise SqlServerError(3701, kind, ".".join(name))
-        drop(frame, tx, found)
+        drop(frame, tx, item)
 
     check = partial(dropping_from_schema, kind)
     register_drop(words, work, check, exists=find, in_schema=True, several=True)

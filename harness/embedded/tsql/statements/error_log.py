@@ -30,19 +30,17 @@ def sp_readerrorlog(
     permission = "VIEW ANY ERROR LOG" if int(session.engine.version) >= 2022 else "VIEW SERVER STATE"
     if session.guard is not None and not session.guard.allows_on_server(permission):
         raise SqlServerError(300, permission, "server", "master")
-    given = dict.fromkeys(_NAMES)
+    arguments = dict.fromkeys(_NAMES)
     for place, parameter in enumerate(parameters):
         name = parameter.name.lower() or (_NAMES[place] if place < len(_NAMES) else "")
-        if name not in given:
+        if name not in arguments:
             raise UnsupportedSyntax("sp_readerrorlog with a start time, an end time or an order", 0)
-        given[name] = parameter.value
-    log, product, *texts = given.values()
+        arguments[name] = parameter.value
+    log, product, *texts = arguments.values()
     if log or (product or _SQL_SERVER) != _SQL_SERVER:
         raise UnsupportedSyntax("sp_readerrorlog of another log than the current one of SQL Server", 0)
-    wanted = [str(text).lower() for text in texts if text]
-    entries = [
-        entry for entry in session.engine.error_log.entries if all(text in entry.text.lower() for text in wanted)
-    ]
+    words = [str(text).lower() for text in texts if text]
+    entries = [entry for entry in session.engine.error_log.entries if all(text in entry.text.lower() for text in words)]
     sink.columns(_COLUMNS)
     sink.rows([(datetime_from_utc_ns(entry.utc_ns), entry.process_info, entry.text) for entry in entries])
     sink.done(len(entries), in_procedure=True)

@@ -178,10 +178,10 @@ def compile_wait_for_delay(node: WaitForDelay, scope: Scope) -> Step:
     delay = scalar(node.delay, scope)
 
     def run(frame: Frame) -> Waiting[None]:
-        given = delay(frame)
-        if given is None:
+        delay_text = delay(frame)
+        if delay_text is None:
             raise SqlServerError(148, "")
-        text = convert_value(given, static_type(node.delay, scope, frame), moment)
+        text = convert_value(delay_text, static_type(node.delay, scope, frame), moment)
         duration_ms = ticks(f"1900-01-01 {text}") % TICKS_A_DAY // 10_000
         engine = frame.instance.engine
         task = engine.scheduler.current
@@ -318,17 +318,17 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
     arguments = [scalar(argument, scope) for argument in node.arguments[3:]]
 
     def run(frame: Frame) -> None:
-        given, number = message(frame), RAISED
-        wanted = severity(frame) or 0
-        level = min(max(wanted, 0), SEVERITY_MAX)
+        message_text, number = message(frame), RAISED
+        severity_value = severity(frame) or 0
+        level = min(max(severity_value, 0), SEVERITY_MAX)
         at = min(max(state(frame) or 0, 0), STATE_MAX)
         values = [argument(frame) for argument in arguments]
-        if isinstance(given, int):
-            number, (own_level, given) = given, _message(given, level, at, node.line)
-            level = own_level if wanted == OWN_SEVERITY else level
+        if isinstance(message_text, int):
+            number, (own_level, message_text) = message_text, _message(message_text, level, at, node.line)
+            level = own_level if severity_value == OWN_SEVERITY else level
             # Here all placeholders of these messages are for text.
             values = [None if value is None else str(value) for value in values]
-        text = _shortened(_formatted(str(given or ""), values))
+        text = _shortened(_formatted(str(message_text or ""), values))
         frame.session.row_count = 0
         if node.with_log:
             _log(frame, number, level, at, text)

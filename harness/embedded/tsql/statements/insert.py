@@ -76,8 +76,8 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         places = [] if node.values == [[]] else changes.places_of(target, node.columns)
         source = _values(renderer, node, target, places) if node.values is not None else None
         sql = source or _query(renderer, node, target, places)
-        given = _all_places(target, places) or [0]
-        order = {place: number for number, place in enumerate(given, start=1)} | {target.identity: 0}
+        places_given = _all_places(target, places) or [0]
+        order = {place: number for number, place in enumerate(places_given, start=1)} | {target.identity: 0}
         shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
         triggers = changes.triggers_of(frame, target, "INSERT", node.target, node.output) if node.fires else ()
         return Prepared(target, binding.plan(sql, renderer, []), shape=shape, triggers=triggers)
@@ -90,11 +90,11 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         table = target.table
         if table is not None and tx is not None:
             table.use(tx)
-        given = plan.rows(frame)
-        first = changes.reserve(frame, target, len(given))
+        new_rows = plan.rows(frame)
+        first = changes.reserve(frame, target, len(new_rows))
         rows: list[Row] = []
         with Changing(frame, tx, target) as change:
-            for piece in changes.pieces(frame, given):
+            for piece in changes.pieces(frame, new_rows):
                 new = [shape((rowid, *values, None)) for rowid, values in enumerate(piece, first + len(rows))]
                 change.insert(new)
                 rows += new

@@ -223,7 +223,7 @@ def sp_configure(session: Session, parameters: Sequence[Parameter], sink: Result
 
 def _show(settings: Sequence[Setting], sink: ResultSink) -> None:
     sink.columns(_COLUMNS)
-    sink.rows([(one.name, one.minimum, one.maximum, value, in_use) for one, value, in_use in settings])
+    sink.rows([(option.name, option.minimum, option.maximum, value, in_use) for option, value, in_use in settings])
     sink.done(len(settings), in_procedure=True)
 
 

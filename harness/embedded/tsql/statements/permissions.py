@@ -74,60 +74,61 @@ def permission(parser: Parser) -> Definition:
         tokens.unsupported("GRANT ... WITH GRANT OPTION")
     if verb in ("DENY", "REVOKE"):
         tokens.accept("CASCADE")
-    given = _Permission(parser.line, verb, securable_class, securable)
+    statement = _Permission(parser.line, verb, securable_class, securable)
 
     def work(frame: Frame, tx: Transaction) -> None:
         for name in permissions:
-            _permit(frame, tx, given, name, grantees)
+            _permit(frame, tx, statement, name, grantees)
 
     return Definition(parser.line, lambda frame, guard: None, work)
 
 
-def _permit(frame: Frame, tx: Transaction, given: _Permission, name: str, grantees: list[str]) -> None:
-    securable = _securable(frame, given, name)
+def _permit(frame: Frame, tx: Transaction, statement: _Permission, name: str, grantees: list[str]) -> None:
+    securable = _securable(frame, statement, name)
     if name not in VALID[securable.securable_class]:
-        raise SqlServerError(102, name, line=given.line)
+        raise SqlServerError(102, name, line=statement.line)
     control = "CONTROL SERVER" if securable == THE_SERVER else "CONTROL"
     if not securables.is_held(frame, securable, control):
-        raise _cannot_find(frame, given) if given.securable_class else SqlServerError(4613)
+        raise _cannot_find(frame, statement) if statement.securable_class else SqlServerError(4613)
     of_server = securable.database_id == SERVER
     if of_server and frame.database.name != "master":
         raise SqlServerError(4621)
-    state = None if given.verb == "REVOKE" else given.verb
-    for each in grantees:
-        grantee = securables.principal(frame, each, of_server=of_server)
+    state = None if statement.verb == "REVOKE" else statement.verb
+    for grantee_name in grantees:
+        grantee = securables.principal(frame, grantee_name, of_server=of_server)
         frame.instance.grants.set_permission(tx, securable, name, grantee, state)
         if name in _OF_THE_BROKER.get(securable.securable_class, ()):
-            _tell_broker(frame, tx, given, securable, grantee)
+            _tell_broker(frame, tx, statement, securable, grantee)
 
 
-def _securable(frame: Frame, given: _Permission, name: str) -> Securable:
+def _securable(frame: Frame, statement: _Permission, name: str) -> Securable:
     """The securable: the one named, else the database or the server."""
-    if not given.securable_class:
+    if not statement.securable_class:
         is_databases = name in VALID["DATABASE"] and name not in VALID["SERVER"]
         return Securable(frame.database.database_id, "DATABASE", 0) if is_databases else THE_SERVER
-    if given.securable_class not in securables.FINDERS:
-        raise UnsupportedSyntax(f"{given.verb} ON {given.securable_class}", given.line)
-    found = securables.find(frame, given.securable_class, given.securable)
-    if found is None:
-        raise _cannot_find(frame, given)
-    return found
+    if statement.securable_class not in securables.FINDERS:
+        raise UnsupportedSyntax(f"{statement.verb} ON {statement.securable_class}", statement.line)
+    securable = securables.find(frame, statement.securable_class, statement.securable)
+    if securable is None:
+        raise _cannot_find(frame, statement)
+    return securable
 
 
-def _cannot_find(frame: Frame, given: _Permission) -> SqlServerError:
-    name = ".".join(given.securable)
-    if given.securable_class == "OBJECT":
-        _, schema, last = frame.instance.located(given.securable, frame.database)
+def _cannot_find(frame: Frame, statement: _Permission) -> SqlServerError:
+    name = ".".join(statement.securable)
+    if statement.securable_class == "OBJECT":
+        _, schema, last = frame.instance.located(statement.securable, frame.database)
         name = f"{schema}.{last}"
-    return SqlServerError(15151, "find", given.securable_class.lower(), name)
+    return SqlServerError(15151, "find", statement.securable_class.lower(), name)
 
 
-def _tell_broker(frame: Frame, tx: Transaction, given: _Permission, securable: Securable, grantee: str) -> None:
+def _tell_broker(frame: Frame, tx: Transaction, statement: _Permission, securable: Securable, grantee: str) -> None:
     states = {
-        frame.instance.grants.state(securable, each, grantee) for each in _OF_THE_BROKER[securable.securable_class]
+        frame.instance.grants.state(securable, permission_name, grantee)
+        for permission_name in _OF_THE_BROKER[securable.securable_class]
     }
-    name, may = given.securable[-1], "GRANT" in states and "DENY" not in states
-    if given.securable_class == "ENDPOINT":
+    name, may = statement.securable[-1], "GRANT" in states and "DENY" not in states
+    if statement.securable_class == "ENDPOINT":
         ddl_network.set_connect(tx, frame.instance.engine.link, name, grantee, may=may)
     else:
         ddl_services.set_sender(tx, frame.database.catalog, name, grantee, may=may)
@@ -166,11 +167,11 @@ def sp_addrolemember(
     session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
     """`sp_addrolemember [ @rolename = ] 'role' , [ @membername = ] 'principal'`: ALTER ROLE ... ADD MEMBER"""
-    given = dict(zip(("@rolename", "@membername"), parameters, strict=False))
-    given |= {parameter.name.lower(): parameter for parameter in parameters if parameter.name}
-    if len(parameters) != 2 or len(given) != 2:
+    arguments = dict(zip(("@rolename", "@membername"), parameters, strict=False))
+    arguments |= {parameter.name.lower(): parameter for parameter in parameters if parameter.name}
+    if len(parameters) != 2 or len(arguments) != 2:
         raise SqlServerError(201, "sp_addrolemember", "@membername" if parameters else "@rolename")
-    role, member = (str(given[name].value).replace("]", "]]") for name in ("@rolename", "@membername"))
+    role, member = (str(arguments[name].value).replace("]", "]]") for name in ("@rolename", "@membername"))
     yield from run_batch(session, compile_batch(f"ALTER ROLE [{role}] ADD MEMBER [{member}]"), sink, depth=depth)
     return {}
 
@@ -200,8 +201,8 @@ def alter_authorization(parser: Parser) -> Definition:
 
     def check(frame: Frame, guard: Guard) -> None:
         """Only a sysadmin gives a database away."""
-        found = securables.find(frame, "SERVICE", securable) if securable_class == "SERVICE" else None
-        if found is None or not securables.is_held(frame, found, "CONTROL"):
+        service = securables.find(frame, "SERVICE", securable) if securable_class == "SERVICE" else None
+        if service is None or not securables.is_held(frame, service, "CONTROL"):
             raise SqlServerError(15151, "find", securable_class.lower(), securable[-1])
         check_owner(frame, guard, owner)
 
@@ -214,7 +215,7 @@ def alter_authorization(parser: Parser) -> Definition:
             raise UnsupportedSyntax(f"ALTER AUTHORIZATION ON {securable_class}", line)
         database = frame.instance.database(securable[-1])
         login = securables.principal(frame, owner, of_server=True)
-        whole = Securable(database.database_id, "DATABASE", 0)
-        frame.instance.grants.set_owner(tx, whole, None if login == "sa" else login)
+        securable_of_database = Securable(database.database_id, "DATABASE", 0)
+        frame.instance.grants.set_owner(tx, securable_of_database, None if login == "sa" else login)
 
     return Definition(line, check, work)

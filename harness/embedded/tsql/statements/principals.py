@@ -274,21 +274,21 @@ def create_certificate(parser: Parser) -> Definition:
     """
     tokens = parser.tokens
     name, owner = tokens.name(), authorization(tokens)
-    given: dict[str, Any] = {}
+    clauses: dict[str, Any] = {}
     if tokens.accept("ENCRYPTION", "BY"):
-        given["password"] = _password(tokens)
+        clauses["password"] = _password(tokens)
     if tokens.accept("FROM"):
         if not tokens.accept("BINARY", "="):
             tokens.unsupported("CREATE CERTIFICATE FROM a file")
-        given["blob"] = tokens.binary()
+        clauses["blob"] = tokens.binary()
         if tokens.accept("WITH", "PRIVATE", "KEY"):
-            given |= _private_key(tokens)
+            clauses |= _private_key(tokens)
     else:
         tokens.expect("WITH")
-        given |= options(tokens, CERTIFICATE_OPTIONS)
+        clauses |= options(tokens, CERTIFICATE_OPTIONS)
     if tokens.accept("ACTIVE", "FOR", "BEGIN_DIALOG", "="):
-        given["active_for_begin_dialog"] = tokens.on_off()
-    dates = {each: given.pop(each, "") for each in ("start_ns", "expiry_ns")}
+        clauses["active_for_begin_dialog"] = tokens.on_off()
+    dates = {date_name: clauses.pop(date_name, "") for date_name in ("start_ns", "expiry_ns")}
 
     def check(frame: Frame, guard: Guard) -> None:
         in_database("CREATE CERTIFICATE", 15247)(frame, guard)
@@ -297,27 +297,27 @@ def create_certificate(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
-        of = owner or frame.session.user_name()
-        moments_ns: dict[str, Any] = {each: _moment_ns(text) for each, text in dates.items()}
-        ddl_principals.create_certificate(tx, catalog, name, owner=of, **given, **moments_ns)
+        owner_name = owner or frame.session.user_name()
+        moments_ns: dict[str, Any] = {date_name: _moment_ns(text) for date_name, text in dates.items()}
+        ddl_principals.create_certificate(tx, catalog, name, owner=owner_name, **clauses, **moments_ns)
 
     return Definition(parser.line, check, work)
 
 
 def _private_key(tokens: Tokens) -> dict[str, Any]:
-    given: dict[str, Any] = {"private_key": b""}
+    clauses: dict[str, Any] = {"private_key": b""}
     tokens.expect("(")
     while not tokens.accept(")"):
         if tokens.accept("BINARY", "="):
-            given["private_key"] = tokens.binary()
+            clauses["private_key"] = tokens.binary()
         else:
             option = {"DECRYPTION": "decryption_password", "ENCRYPTION": "password"}[
                 tokens.choose("DECRYPTION", "ENCRYPTION")
             ]
             tokens.expect("BY")
-            given[option] = _password(tokens)
+            clauses[option] = _password(tokens)
         tokens.accept(",")
-    return given
+    return clauses
 
 
 register_drop(

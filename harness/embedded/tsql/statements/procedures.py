@@ -134,8 +134,8 @@ def compiled(procedure: Procedure) -> CompiledProcedure:
     if procedure.compiled is None:
         [node] = Parser(procedure.text, GRAMMAR).batch()
         assert isinstance(node, CreateProcedure)
-        found = _compile_definition(node, Scope(COMPILERS, text=node.text, in_procedure=True))
-        procedure.compiled = found._replace(runs_as=modules.runs_as(node.execute_as, procedure))
+        definition = _compile_definition(node, Scope(COMPILERS, text=node.text, in_procedure=True))
+        procedure.compiled = definition._replace(runs_as=modules.runs_as(node.execute_as, procedure))
     return procedure.compiled  # type: ignore[no-any-return]
 
 
@@ -174,7 +174,7 @@ register_drop_of_found(
     "PROC|PROCEDURE",
     "procedure",
     lambda frame, name: frame.instance.procedure(name, frame.database),
-    lambda frame, tx, found: frame.instance.drop_module(tx, found),
+    lambda frame, tx, module: frame.instance.drop_module(tx, module),
 )
 
 
@@ -261,10 +261,10 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
         if type_ is not DEFAULT:
             convert = None if fits(type_, target) else argument_converter(type_, target)
             arguments.append((program.names[number], place, convert))
-    given = {name for name, _, _ in arguments}
+    argument_names = {name for name, _, _ in arguments}
     defaults = []
     for name, written, default in zip(program.names, program.written, program.defaults, strict=True):
-        if name not in given:
+        if name not in argument_names:
             if default is None:
                 raise SqlServerError(201, procedure.name, written)
             defaults.append((name, default))

@@ -173,10 +173,10 @@ def _row_by_row(
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)
         renderer = Renderer(binding, line)
-        sql, found = selects.query(renderer, tree, None)
-        scope.types.update({name: column.type for name, column in zip(names, found, strict=False)})
+        sql, columns = selects.query(renderer, tree, None)
+        scope.types.update({name: column.type for name, column in zip(names, columns, strict=False)})
         values[:] = [scalar(Expression(item, line), scope, type_) for item, type_ in zip(items, types, strict=True)]
-        return binding.plan(sql, renderer, found)
+        return binding.plan(sql, renderer, columns)
 
     def assign(frame: Frame, rows: Sequence[tuple[Any, ...]]) -> None:
         for row in rows:
@@ -229,13 +229,13 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
     def fetch(
         variables: dict[str, Any], declared: Mapping[str, str], frame: Frame
     ) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
-        own = frame.variables, frame.declared
+        own_variables = frame.variables, frame.declared
         frame.variables, frame.declared = variables, declared
         try:
             plan = planned.for_(frame)
             return plan.columns, plan.rows(frame)
         finally:
-            frame.variables, frame.declared = own
+            frame.variables, frame.declared = own_variables
 
     def run(frame: Frame) -> None:
         cursors = frame.cursors if node.local else frame.session.cursors
@@ -331,8 +331,8 @@ def parse_fetch(parser: Parser) -> Statement:
     tokens.accept("NEXT")
     tokens.accept("FROM")
     name = _cursor_name(tokens)
-    into = tokens.comma_separated(tokens.variable) if tokens.accept("INTO") else []
-    return Fetch(parser.line, name, into)
+    variables = tokens.comma_separated(tokens.variable) if tokens.accept("INTO") else []
+    return Fetch(parser.line, name, variables)
 
 
 @register("FETCH", parse_fetch, Fetch)

@@ -85,17 +85,17 @@ def parse_receive(parser: Parser) -> Receive:
     top: Expression | None = None
     if tokens.accept("TOP"):
         top = parser.parenthesised()
-    taken = tokens.take_until(("FROM",))
-    items = parse_query(tokens, [select_token(taken[0]), *taken])
+    list_tokens = tokens.take_until(("FROM",))
+    items = parse_query(tokens, [select_token(list_tokens[0]), *list_tokens])
     tokens.expect("FROM")
     queue = tokens.object_name()
-    into = tokens.variable() if tokens.accept("INTO") else ""
+    target = tokens.variable() if tokens.accept("INTO") else ""
     column, value = "", None
     if tokens.accept("WHERE"):
         column = tokens.choose("CONVERSATION_HANDLE", "CONVERSATION_GROUP_ID").lower()
         tokens.expect("=")
         value = parser.expression()
-    return Receive(line, items, top, queue, into, column, value)
+    return Receive(line, items, top, queue, target, column, value)
 
 
 Deliver = Callable[[Frame, "list[QueueRow]"], None]
@@ -107,13 +107,13 @@ Conversions = list[tuple[int, Callable[[Any], Any]]]  # by index of column
 def compile_receive(node: Receive, scope: Scope) -> Step:
     top = optional(node.top, scope, BIGINT)
     timeout = optional(node.timeout, scope, INT)
-    wanted = optional(node.where_value, scope, UNIQUEIDENTIFIER)
+    wanted_handle = optional(node.where_value, scope, UNIQUEIDENTIFIER)
     deliver = _delivery(node, scope)
     by_handle = node.where_column == "conversation_handle"
 
     def work(frame: Frame, tx: Transaction) -> Waiting[list[QueueRow]]:
         database, queue = _queue(frame, node.queue)
-        value = wanted(frame)
+        value = wanted_handle(frame)
         if value is None and node.where_column:
             raise SqlServerError(8418 if by_handle else 8420)
         return frame.instance.engine.receiving.receive(
@@ -175,7 +175,7 @@ def _reader(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Re
             names.append((column.name.lower(), item.alias if isinstance(item, exp.Alias) else column.name))
         else:
             return _computed(tree, line, scope, types)
-    columns = [Column(shown, places[name].type, places[name].nullable) for name, shown in names]
+    columns = [Column(column_name, places[name].type, places[name].nullable) for name, column_name in names]
     get = attrgetter(*(places[name].attribute for name, _ in names))
     if len(names) == 1:
         return lambda frame, rows: (columns, [(get(row),) for row in rows])
@@ -221,14 +221,14 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
     if name in scope.identities:
         raise UnsupportedSyntax("RECEIVE INTO a table variable with IDENTITY", 0)
     marks = ", ".join("?" for _ in columns)
-    known: Sequence[Column] | None = None
+    last_columns: Sequence[Column] | None = None
     conversions: Conversions = []
 
     def insert(frame: Frame, rows: list[QueueRow]) -> None:
-        nonlocal known, conversions
+        nonlocal last_columns, conversions
         sources, values = read(frame, rows)
-        if sources is not known:
-            known, conversions = sources, _conversions(sources, columns)
+        if sources is not last_columns:
+            last_columns, conversions = sources, _conversions(sources, columns)
         if values:
             converted = _fitted(values, conversions) if conversions else values
             try:
@@ -259,8 +259,8 @@ def _fitted(rows: list[tuple[Any, ...]], conversions: Conversions) -> list[tuple
     turned: list[Any] = list(zip(*rows, strict=True))
     for place, convert in conversions:
         # Few values are distinct: names of message types, for example.
-        seen = {value: convert(value) for value in set(turned[place])}
-        turned[place] = [seen[value] for value in turned[place]]
+        converted = {value: convert(value) for value in set(turned[place])}
+        turned[place] = [converted[value] for value in turned[place]]
     return list(zip(*turned, strict=True))
 
 

@@ -45,12 +45,12 @@ def create_route(parser: Parser) -> Definition:
     tokens = parser.tokens
     name, owner = tokens.name(), authorization(tokens)
     tokens.expect("WITH")
-    given = options(tokens, ROUTE_OPTIONS)
-    if "address" not in given:
+    clauses = options(tokens, ROUTE_OPTIONS)
+    if "address" not in clauses:
         tokens.fail()
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_network.create_route(tx, frame.database.catalog, name, **given, owner=owner_of(frame, owner))
+        ddl_network.create_route(tx, frame.database.catalog, name, **clauses, owner=owner_of(frame, owner))
 
     return Definition(parser.line, creating("CREATE ROUTE", owner), work)
 
@@ -60,10 +60,10 @@ def alter_route(parser: Parser) -> Definition:
     """`ALTER ROUTE name WITH option [ , ... ]`"""
     name = parser.tokens.name()
     parser.tokens.expect("WITH")
-    given = options(parser.tokens, ROUTE_OPTIONS)
+    clauses = options(parser.tokens, ROUTE_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_network.alter_route(tx, frame.database.catalog, name, **given)
+        ddl_network.alter_route(tx, frame.database.catalog, name, **clauses)
 
     return Definition(parser.line, on_object("alter", "ROUTE", (name,)), work)
 
@@ -87,12 +87,12 @@ def create_remote_service_binding(parser: Parser) -> Definition:
     tokens.expect("WITH")
     if not tokens.at("USER"):
         tokens.fail()
-    given = options(tokens, BINDING_OPTIONS)
+    clauses = options(tokens, BINDING_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
         ddl_network.create_remote_service_binding(
-            tx, catalog, name, to_service=service, owner=owner_of(frame, owner), **given
+            tx, catalog, name, to_service=service, owner=owner_of(frame, owner), **clauses
         )
 
     return Definition(parser.line, creating("CREATE REMOTE SERVICE BINDING", owner), work)
@@ -103,10 +103,10 @@ def alter_remote_service_binding(parser: Parser) -> Definition:
     """`ALTER REMOTE SERVICE BINDING name WITH [ USER = user ] [ , ANONYMOUS = { ON | OFF } ]`"""
     name = parser.tokens.name()
     parser.tokens.expect("WITH")
-    given = {"user": None, "anonymous": None} | options(parser.tokens, BINDING_OPTIONS)
+    clauses = {"user": None, "anonymous": None} | options(parser.tokens, BINDING_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_network.alter_remote_service_binding(tx, frame.database.catalog, name, **given)
+        ddl_network.alter_remote_service_binding(tx, frame.database.catalog, name, **clauses)
 
     return Definition(parser.line, on_object("alter", "REMOTE SERVICE BINDING", (name,)), work)
 
@@ -133,14 +133,14 @@ def _listener_ip(tokens: Tokens) -> str | None:
 
 def _authentication(tokens: Tokens) -> dict[str, Any]:
     words: list[str] = []
-    given: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     while tokens.word() in ("WINDOWS", "CERTIFICATE", "NTLM", "KERBEROS", "NEGOTIATE"):
         words.append(tokens.advance().text.upper())
         if words[-1] == "CERTIFICATE":
-            given["certificate"] = tokens.name()
+            settings["certificate"] = tokens.name()
     if not words:
         tokens.fail()
-    return {"authentication": " ".join(words), **given}
+    return {"authentication": " ".join(words), **settings}
 
 
 def _encryption(tokens: Tokens) -> dict[str, Any]:
@@ -181,8 +181,8 @@ def _endpoint_settings(tokens: Tokens, verb: str) -> dict[str, Any]:
         if not tokens.accept("SERVICE_BROKER"):
             tokens.unsupported(f"an endpoint for {tokens.word()}")
         tokens.expect("(")
-        given = {} if tokens.at(")") else options(tokens, ENDPOINT_OPTIONS, commas=False)
-        settings |= given.get("security", {}) | given.get("algorithms", {})
+        endpoint_options = {} if tokens.at(")") else options(tokens, ENDPOINT_OPTIONS, commas=False)
+        settings |= endpoint_options.get("security", {}) | endpoint_options.get("algorithms", {})
         tokens.expect(")")
     if verb == "CREATE" and "port" not in settings:
         tokens.fail()

@@ -162,24 +162,24 @@ CLAUSES = ("STATUS", "RETENTION", "ACTIVATION", "POISON_MESSAGE_HANDLING")
 
 def _clauses(tokens: Tokens) -> dict[str, Any]:
     """The clauses of WITH that are written, by the names of `QueueOptions`; the activation is a dict of its own."""
-    given: dict[str, Any] = {}
+    clauses: dict[str, Any] = {}
     while True:
         clause = tokens.choose(*CLAUSES)
         if clause == "ACTIVATION":
-            given["activation"] = _activation(tokens)
+            clauses["activation"] = _activation(tokens)
         elif clause == "POISON_MESSAGE_HANDLING":
             tokens.expect("(", "STATUS", "=")
-            given["poison_message_handling"] = tokens.on_off()
+            clauses["poison_message_handling"] = tokens.on_off()
             tokens.expect(")")
         else:
             tokens.expect("=")
-            given[clause.lower()] = tokens.on_off()
+            clauses[clause.lower()] = tokens.on_off()
         if not tokens.accept(",") and tokens.word() not in CLAUSES:
-            return given
+            return clauses
 
 
 def _activation(tokens: Tokens) -> dict[str, Any]:
-    given: dict[str, Any] = {}
+    clauses: dict[str, Any] = {}
     tokens.expect("(")
     if tokens.accept("DROP", ")"):
         return {"drop": True}
@@ -187,15 +187,15 @@ def _activation(tokens: Tokens) -> dict[str, Any]:
         option = tokens.choose("STATUS", "PROCEDURE_NAME", "MAX_QUEUE_READERS", "EXECUTE")
         tokens.expect("AS" if option == "EXECUTE" else "=")
         if option == "STATUS":
-            given["status"] = tokens.on_off()
+            clauses["status"] = tokens.on_off()
         elif option == "PROCEDURE_NAME":
-            given["procedure"] = tokens.object_name()
+            clauses["procedure"] = tokens.object_name()
         elif option == "MAX_QUEUE_READERS":
-            given["max_queue_readers"] = tokens.integer_between(0, MAX_QUEUE_READERS_MAX)
+            clauses["max_queue_readers"] = tokens.integer_between(0, MAX_QUEUE_READERS_MAX)
         else:
-            given["execute_as"] = tokens.string() if tokens.at_string() else tokens.choose("SELF", "OWNER")
+            clauses["execute_as"] = tokens.string() if tokens.at_string() else tokens.choose("SELF", "OWNER")
         tokens.accept(",")
-    return given
+    return clauses
 
 
 def _options(frame: Frame, clauses: dict[str, Any]) -> QueueOptions:
@@ -227,10 +227,10 @@ def drop_queue(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         database, schema, queue = frame.instance.located(name, frame.database)
-        found = securables.find(frame, "OBJECT", name)
+        securable = securables.find(frame, "OBJECT", name)
         dropped = ddl_services.drop_queue(tx, database.catalog, schema, queue)
-        if found is not None:
-            frame.instance.grants.forget_securable(tx, found)
+        if securable is not None:
+            frame.instance.grants.forget_securable(tx, securable)
         return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
 
     return Definition(parser.line, dropping_from_schema("queue", name), work)
@@ -382,15 +382,15 @@ def broker_priority(parser: Parser) -> Definition:
     verb, name = tokens.word(-3), tokens.name()
     change = ddl_services.alter_priority if verb == "ALTER" else ddl_services.create_priority
     tokens.expect("FOR", "CONVERSATION")
-    given: dict[str, Any] = {}
+    clauses: dict[str, Any] = {}
     if tokens.at("SET", "("):
         tokens.advance()
         tokens.expect("(")
-        given = options(tokens, PRIORITY_OPTIONS)
+        clauses = options(tokens, PRIORITY_OPTIONS)
         tokens.expect(")")
 
     def work(frame: Frame, tx: Transaction) -> None:
-        change(tx, frame.database.catalog, name, **given)
+        change(tx, frame.database.catalog, name, **clauses)
 
     return Definition(parser.line, in_database("ALTER", 15151, "alter", "broker priority", name), work)
 

@@ -90,9 +90,9 @@ class Additions(TableBody):
         if self.primary_key and table.primary_key:
             raise SqlServerError(1779, table.name)
         names = [self.primary_key_name, *dict(self.unique), *dict(self.defaults.values()).values()]
-        taken = {one.name.lower() for one in constraints(table)}
+        names_taken = {constraint.name.lower() for constraint in constraints(table)}
         for name in [*names, *(column.default_name for column in self.columns)]:
-            if name.lower() in taken:
+            if name.lower() in names_taken:
                 raise SqlServerError(2714, name)
         old = {definition.name.lower(): definition for definition in table.definitions}
         for column in self.primary_key:
@@ -153,7 +153,7 @@ register_drop_of_found(
     "TABLE",
     "table",
     lambda frame, name: frame.instance.table(name, frame.database),
-    lambda frame, tx, found: frame.instance.drop_table(tx, found),
+    lambda frame, tx, dropped: frame.instance.drop_table(tx, dropped),
 )
 
 
@@ -183,8 +183,8 @@ def _altering(name: ObjectName, error: int) -> Check:
     """The check for ALTER on a table. A missing one is left to the statement."""
 
     def check(frame: Frame, guard: Guard) -> None:
-        found = securables.find(frame, "OBJECT", name)
-        if found is not None and not securables.is_held(frame, found, "ALTER"):
+        securable = securables.find(frame, "OBJECT", name)
+        if securable is not None and not securables.is_held(frame, securable, "ALTER"):
             raise SqlServerError(error, ".".join(name))
 
     return check
@@ -346,5 +346,5 @@ def _default(parser: Parser) -> str:
     tokens = parser.tokens
     if tokens.accept("NULL"):
         return "NULL"
-    taken = tokens.take_until(DEFAULT_ENDS)
-    return tokens.text[taken[0].start : taken[-1].end + 1]
+    default_tokens = tokens.take_until(DEFAULT_ENDS)
+    return tokens.text[default_tokens[0].start : default_tokens[-1].end + 1]

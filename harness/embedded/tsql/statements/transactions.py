@@ -103,7 +103,7 @@ def compile_rollback(node: RollbackTransaction, scope: Scope) -> Step:
                 raise SqlServerError(3931)
             mark = session.savepoints[name.lower()]
             session.tx.rollback_to(mark)
-            session.savepoints = {each: at for each, at in session.savepoints.items() if at <= mark}
+            session.savepoints = {savepoint: at for savepoint, at in session.savepoints.items() if at <= mark}
         elif name and name.lower() != session.transaction_name.lower():
             raise SqlServerError(6401, name)
         else:

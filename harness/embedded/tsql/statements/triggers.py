@@ -110,7 +110,7 @@ def _may_alter(frame: Frame, table: Table) -> bool:
 
 def _table_of(frame: Frame, trigger: Trigger) -> Table:
     return next(
-        one for one in frame.instance.tables.values() if one.identifier == (trigger.database_id, trigger.table_id)
+        table for table in frame.instance.tables.values() if table.identifier == (trigger.database_id, trigger.table_id)
     )
 
 
@@ -125,15 +125,15 @@ def drop_trigger(parser: Parser) -> Definition:
 
     def check(frame: Frame, guard: Guard) -> None:
         for name in names:
-            found = frame.instance.trigger(name, frame.database)
-            if found is not None and not _may_alter(frame, _table_of(frame, found)):
+            trigger = frame.instance.trigger(name, frame.database)
+            if trigger is not None and not _may_alter(frame, _table_of(frame, trigger)):
                 raise SqlServerError(3701, "trigger", ".".join(name))
 
     def work(frame: Frame, tx: Transaction) -> None:
         for name in names:
-            found = frame.instance.trigger(name, frame.database)
-            if found is not None:
-                frame.instance.drop_module(tx, found)
+            trigger = frame.instance.trigger(name, frame.database)
+            if trigger is not None:
+                frame.instance.drop_module(tx, trigger)
             elif not if_exists:
                 raise SqlServerError(3701, "trigger", ".".join(name))
 
@@ -161,9 +161,9 @@ def _switch(*, is_disabled: bool) -> None:
             for name in names:
                 if frame.instance.trigger(name, frame.database) not in triggers:
                     raise SqlServerError(1088, ".".join(name))
-            wanted = {name[-1].lower() for name in names}
+            wanted_names = {name[-1].lower() for name in names}
             for trigger in triggers:
-                if not names or trigger.name.lower() in wanted:
+                if not names or trigger.name.lower() in wanted_names:
                     switched = copy(trigger)
                     switched.is_disabled = is_disabled
                     frame.instance.put_module(tx, switched)
@@ -204,7 +204,9 @@ def compiled(trigger: Trigger, table: Table) -> CompiledTrigger:
 
 def fired_by(frame: Frame, table: Table, event: str) -> tuple[Trigger, ...]:
     """The enabled triggers that an INSERT, UPDATE or DELETE of a table fires."""
-    return tuple(one for one in frame.instance.triggers_on(table) if event in one.events and not one.is_disabled)
+    return tuple(
+        trigger for trigger in frame.instance.triggers_on(table) if event in trigger.events and not trigger.is_disabled
+    )
 
 
 def fire(  # noqa: PLR0917

@@ -43,10 +43,10 @@ def _from_where(parser: Parser) -> Query | None:
     tokens = parser.tokens
     if not (tokens.at("FROM") or tokens.at("WHERE")):
         return None
-    taken = tokens.take_until(("OPTION",))
+    clause_tokens = tokens.take_until(("OPTION",))
     if tokens.accept("OPTION"):
         parser.parenthesised()
-    return parse_from(tokens, taken)
+    return parse_from(tokens, clause_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ def _assignment(parser: Parser) -> tuple[str, Expression]:
     if compound:
         tokens.advance()
     tokens.expect("=")
-    taken = tokens.take_until((",", "FROM", "WHERE", "OUTPUT", "OPTION"))
+    value_tokens = tokens.take_until((",", "FROM", "WHERE", "OUTPUT", "OPTION"))
     if compound:
-        opening, closing = parentheses(taken[0])
-        taken = [*tokens.all[first : place + 1], opening, *taken, closing]
-    return name, parse_expression(tokens, taken)
+        opening, closing = parentheses(value_tokens[0])
+        value_tokens = [*tokens.all[first : place + 1], opening, *value_tokens, closing]
+    return name, parse_expression(tokens, value_tokens)
 
 
 @register("UPDATE", parse_update, Update)

@@ -127,11 +127,11 @@ def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
         Column(column.name, column.type, column.nullable and column.name.lower() not in primary)
         for column in body.columns
     ]
-    seen: set[str] = set()
+    names_seen: set[str] = set()
     for column in columns:
-        if column.name.lower() in seen:
+        if column.name.lower() in names_seen:
             raise SqlServerError(2705, column.name, declaration.written)
-        seen.add(column.name.lower())
+        names_seen.add(column.name.lower())
     scope.tables[name] = columns
     scope.defaults[name] = [column.default for column in body.columns]
     scope.keys[name] = body.primary_key
@@ -139,10 +139,10 @@ def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
     for place, definition in enumerate(body.columns):
         if definition.identity is not None:
             scope.identities[name] = place, definition.identity[0]
-    known = {column.name.lower() for column in columns}
+    column_names = {column.name.lower() for column in columns}
     keys = [names for names in (body.primary_key, *(names for _, names in body.unique)) if names]
-    for column_name in [each for names in keys for each in names]:
-        if column_name.lower() not in known:
+    for column_name in [name_in_key for names in keys for name_in_key in names]:
+        if column_name.lower() not in column_names:
             raise SqlServerError(1911, column_name, line=line)
     scope.declared[name] = declarations(columns, unique_keys(columns, keys))
 

@@ -144,8 +144,8 @@ def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) 
     def make(value: Any) -> str:
         text = _binary_as_text(value, encoding, style) if isinstance(value, bytes) else formatted(value)
         if not is_unicode and not text.isascii():
-            given, text = text, in_code_page(text)
-            if is_xml and text != given:
+            original, text = text, in_code_page(text)
+            if is_xml and text != original:
                 raise SqlServerError(6355)
         if limit != MAX and utf16.length(text) > limit:
             if if_too_long is not None:
@@ -340,11 +340,11 @@ _COLUMN_NAMES = {"tinyint": "INT1", "smallint": "INT2"}
 def _overflow(value: Any, source: SqlType | None, target: SqlType) -> SqlServerError:
     """The error for a value beyond the range of an integer type, which depends on the type that it has."""
     if isinstance(value, str) and target.name != "bigint":
-        shown = (source.name if source is not None else "nvarchar", value.strip()[:100])
+        value_shown = (source.name if source is not None else "nvarchar", value.strip()[:100])
         return (
-            SqlServerError(248, *shown)
+            SqlServerError(248, *value_shown)
             if target.name == "int"
-            else SqlServerError(244, *shown, _COLUMN_NAMES[target.name])
+            else SqlServerError(244, *value_shown, _COLUMN_NAMES[target.name])
         )
     if isinstance(value, float) and family(source) != "decimal":
         return SqlServerError(232, target.name, f"{value:f}")

@@ -45,8 +45,8 @@ def _second_ticks(text: str) -> int:
 @lru_cache(maxsize=1024)  # all rows of a statement have the same moment
 def ticks(text: str) -> int:
     """Count the ticks since the day before 0001-01-01 of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
-    whole = _second_ticks(text[:19])
-    return whole + int(text[20:27].ljust(7, "0")) if len(text) > 20 else whole
+    whole_ticks = _second_ticks(text[:19])
+    return whole_ticks + int(text[20:27].ljust(7, "0")) if len(text) > 20 else whole_ticks
 
 
 def moment_text(total: int) -> str:
@@ -182,8 +182,8 @@ def _words(text: str) -> str:
     """`Jan  2 2026  3:04AM`"""
     year, month, day = text[:10].split("-")
     hour, minute = (int(text[11:13]), text[14:16]) if len(text) > 10 else (0, "00")
-    shown = hour % 12 or 12
-    return f"{MONTHS[int(month) - 1]} {int(day):>2} {year} {shown:>2}:{minute}{'AM' if hour < 12 else 'PM'}"
+    hour_of_12 = hour % 12 or 12
+    return f"{MONTHS[int(month) - 1]} {int(day):>2} {year} {hour_of_12:>2}:{minute}{'AM' if hour < 12 else 'PM'}"
 
 
 def _iso_8601(text: str) -> str:

@@ -19,9 +19,9 @@ MINUTES_MAX = 14 * 60
 _OFFSET = re.compile(r"(?:Z|([+-])(\d{2}):(\d{2}))\Z", re.ASCII)
 
 
-def by_utc(one: str, other: str) -> int:
+def by_utc(first: str, other: str) -> int:
     """Compare two values: the same moment is equal whatever its offset."""
-    left, right = one[:UTC_WIDTH], other[:UTC_WIDTH]
+    left, right = first[:UTC_WIDTH], other[:UTC_WIDTH]
     return (left > right) - (left < right)
 
 

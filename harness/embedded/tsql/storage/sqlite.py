@@ -63,7 +63,7 @@ WorkNs = Callable[..., int]  # of a function's arguments: about how long it take
 
 def work_of(step_ns: int) -> WorkNs:
     """The work of a function that takes so long for each character or byte of its first argument."""
-    return lambda value, *others: step_ns * len(value) if isinstance(value, _LONG_TYPES) else 0
+    return lambda value, *rest: step_ns * len(value) if isinstance(value, _LONG_TYPES) else 0
 
 
 def quoted(name: str) -> str:
@@ -157,19 +157,19 @@ class Sqlite:
         else:
             return self.connection.execute(sql, parameters)
         self._held.clear()  # the statement before has ended
-        given = list(parameters)
-        for place, value in enumerate(given):
+        values = list(parameters)
+        for place, value in enumerate(values):
             if type(value) in _LONG_TYPES and len(value) > PARAMETER_LENGTH_MAX:
-                self._held[place], given[place] = value, place
+                self._held[place], values[place] = value, place
         places = itertools.count()
 
-        def marked(found: re.Match[str]) -> str:
-            number = found["number"]
+        def marked(match: re.Match[str]) -> str:
+            number = match["number"]
             if number is None:
-                return found[0]
-            return f"held({found[0]})" if (int(number) - 1 if number else next(places)) in self._held else found[0]
+                return match[0]
+            return f"held({match[0]})" if (int(number) - 1 if number else next(places)) in self._held else match[0]
 
-        return self.connection.execute(_MARK.sub(marked, sql), given)
+        return self.connection.execute(_MARK.sub(marked, sql), values)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query. The budget may stop it."""
@@ -310,9 +310,9 @@ class Sqlite:
     def forget_statements(self) -> None:
         """Empty the cache of prepared statements. `sqlite3` counts them, however long they are, and does not show its
         cache, which is one of `functools.lru_cache`."""
-        for kept in gc.get_referents(self.connection):
-            if isinstance(kept, _lru_cache_wrapper):
-                kept.cache_clear()
+        for get_referent in gc.get_referents(self.connection):
+            if isinstance(get_referent, _lru_cache_wrapper):
+                get_referent.cache_clear()
 
     # -- functions ---------------------------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ class Sqlite:
 
     def _drop_pool(self) -> None:
         """Drop the oldest unused tables."""
-        declarations = next((each for each, names in self._pools.items() if names), None)
+        declarations = next((pool for pool, names in self._pools.items() if names), None)
         if declarations is not None:
             for name in self._pools.pop(declarations):
                 self.run(f"DROP TABLE temp.{name}")

@@ -180,8 +180,10 @@ class Table:
     def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Table:
         schema, name, database_name, columns, primary_key, primary_key_name, unique, create_time_ns = row
         definitions = [
-            ColumnDefinition(column, SqlType(*type_), nullable, tuple(identity) if identity else None, default, named)
-            for column, *type_, nullable, identity, default, named in columns
+            ColumnDefinition(
+                column, SqlType(*type_), nullable, tuple(identity) if identity else None, default, is_named
+            )
+            for column, *type_, nullable, identity, default, is_named in columns
         ]
         primary, unique = list(primary_key), [(name, list(names)) for name, names in unique]
         return Table(*key, schema, name, database_name, definitions, primary, primary_key_name, unique, create_time_ns)
@@ -193,11 +195,11 @@ class Table:
         primary = {column.lower() for column in body.primary_key}
         definitions = [replace(d, nullable=d.nullable and d.name.lower() not in primary) for d in body.columns]
         check_identities(name, definitions)
-        seen: set[str] = set()
+        names_seen: set[str] = set()
         for definition in definitions:
-            if definition.name.lower() in seen:
+            if definition.name.lower() in names_seen:
                 raise SqlServerError(2705, definition.name, name)
-            seen.add(definition.name.lower())
+            names_seen.add(definition.name.lower())
         key_name = body.primary_key_name or f"PK_{name}"
         keys = body.primary_key, key_name, body.unique
         return Table(database_id, object_id, schema, name, database_name, definitions, *keys, now_ns)
@@ -377,8 +379,8 @@ class Table:
                 try:
                     self.put(sqlite, [row])
                 except sqlite3.IntegrityError as error:
-                    _, key, shown = self._violated(error, row[1:])
-                    raise SqlServerError(1505, self.qualified_name, key, shown) from None
+                    _, key, key_shown = self._violated(error, row[1:])
+                    raise SqlServerError(1505, self.qualified_name, key, key_shown) from None
 
     def take_changes(self, tx: Transaction, other: Table) -> None:
         """Take over which rows a transaction has changed in the table that this one replaces."""
@@ -402,18 +404,18 @@ class Table:
         name = f"{self.database_name}.{self.qualified_name}"
         if text.startswith("NOT NULL"):
             return SqlServerError(515, text.rpartition(".")[2], name, verb)
-        kind, key, shown = self._violated(error, values)
-        return SqlServerError(2627, kind, key, self.qualified_name, shown)
+        kind, key, key_shown = self._violated(error, values)
+        return SqlServerError(2627, kind, key, self.qualified_name, key_shown)
 
     def _violated(self, error: sqlite3.IntegrityError, values: Sequence[Any]) -> tuple[str, str, str]:
         """The kind and the name of the key that a row with these values violates, and the key's values."""
         names = key_columns(error)
-        shown = key_text(names, self.columns, values)
+        key_shown = key_text(names, self.columns, values)
         if set(names) == {column.lower() for column in self.primary_key}:
-            return "PRIMARY KEY", self.primary_key_name, shown
+            return "PRIMARY KEY", self.primary_key_name, key_shown
         unique = ((key, {column.lower() for column in columns}) for key, columns in self.unique_keys())
         key = next((key for key, columns in unique if columns == set(names)), f"UQ_{self.name}")
-        return "UNIQUE KEY", key, shown
+        return "UNIQUE KEY", key, key_shown
 
 
 def update_sql(table: str, columns: Sequence[Column]) -> str:
@@ -430,8 +432,8 @@ def key_columns(error: sqlite3.IntegrityError) -> list[str]:
 
 def key_text(names: Sequence[str], columns: Sequence[Column], values: Sequence[Any]) -> str:
     """The values of a key as 2627 shows them: `(1, x)`."""
-    given = {column.name.lower(): (value, column.type) for column, value in zip(columns, values, strict=False)}
-    return f"({', '.join(_shown(*given.get(name, (None, None))) for name in names)})"
+    by_name = {column.name.lower(): (value, column.type) for column, value in zip(columns, values, strict=False)}
+    return f"({', '.join(_shown(*by_name.get(name, (None, None))) for name in names)})"
 
 
 def _shown(value: Any, type_: SqlType | None) -> str:
@@ -466,10 +468,10 @@ def check_number(type_: SqlType, number: int) -> None:
 
 def check_identities(table: str, definitions: Sequence[ColumnDefinition]) -> None:
     """Raise an error if a table has several IDENTITY columns, or one that cannot be one."""
-    found = [definition for definition in definitions if definition.identity is not None]
-    if len(found) > 1:
+    identities = [definition for definition in definitions if definition.identity is not None]
+    if len(identities) > 1:
         raise SqlServerError(2744, table)
-    for definition in found:
+    for definition in identities:
         _check_identity(definition)
 
 

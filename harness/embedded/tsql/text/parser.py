@@ -63,10 +63,10 @@ class Parser:
     def statement(self) -> Statement:
         """Parse one statement and the semicolons after it."""
         tokens = self.tokens
-        found = self._parse_function()
-        if found is None:
+        function = self._parse_function()
+        if function is None:
             tokens.unsupported(self._described())
-        length, parse = found
+        length, parse = function
         outer_line, self.line = self.line, tokens.line
         self._depth += 1
         if self._depth > NESTING_MAX:
@@ -106,8 +106,8 @@ class Parser:
     def query(self, ends: Collection[str] = ()) -> Query:
         """Parse a SELECT, or WITH and its SELECT."""
         allow = ("WITH", "SELECT") if self.tokens.at("WITH") else ("SELECT",)
-        taken = self.tokens.take_until(ends, allow=allow)
-        return parse_query(self.tokens, _simply_assigned(_simply_named(taken)))
+        query_tokens = self.tokens.take_until(ends, allow=allow)
+        return parse_query(self.tokens, _simply_assigned(_simply_named(query_tokens)))
 
     def parenthesised(self) -> Expression:
         self.tokens.expect("(")
@@ -140,8 +140,12 @@ class Parser:
         if token is None:
             return "an empty statement"
         words = [self.tokens.word(ahead) for ahead in range(3)]
-        known: Sequence[str] = [word for word in words if word.isidentifier()]
-        return "the statement " + " ".join(known[:2]) if known else f"a statement that begins with {token.text!r}"
+        identifiers: Sequence[str] = [word for word in words if word.isidentifier()]
+        return (
+            "the statement " + " ".join(identifiers[:2])
+            if identifiers
+            else f"a statement that begins with {token.text!r}"
+        )
 
 
 def at_statement_end(parser: Parser) -> bool:
@@ -251,17 +255,17 @@ class _QueryParser(TSQLParser):
 
     def _parse_convert(self, strict: bool, safe: bool | None = None) -> exp.Expr:
         """`CONVERT ( type , expression [ , style ] )`"""
-        to = self._parse_types()
+        target_type = self._parse_types()
         if not self._match(TokenType.COMMA):
             self.raise_error("Expected ,")
         value = self._parse_assignment()
         style = self._parse_assignment() if self._match(TokenType.COMMA) else None
-        return self.expression(exp.Convert(this=to, expression=value, style=style, safe=safe))
+        return self.expression(exp.Convert(this=target_type, expression=value, style=style, safe=safe))
 
     def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
         """An operand: in T-SQL no type stands before one, as in `date '2020-01-01'`."""
-        found = self._parse_atom()
-        return found if found is not None else self._parse_column()
+        atom = self._parse_atom()
+        return atom if atom is not None else self._parse_column()
 
     def _parse_types(
         self,
@@ -272,10 +276,10 @@ class _QueryParser(TSQLParser):
     ) -> exp.Expr | None:
         """Keep the text of the type: sqlglot knows the types of all dialects, and `Tokens.data_type` those of T-SQL."""
         start = self._curr.start
-        found = super()._parse_types(check_func, schema, allow_identifiers, with_collation)
-        if isinstance(found, exp.DataType):
-            found.meta["text"] = self.sql[start : self._prev.end + 1]
-        return found
+        parsed_type = super()._parse_types(check_func, schema, allow_identifiers, with_collation)
+        if isinstance(parsed_type, exp.DataType):
+            parsed_type.meta["text"] = self.sql[start : self._prev.end + 1]
+        return parsed_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,85 +298,93 @@ class Query:
     line: int
 
 
-def parse_expression(tokens: Tokens, taken: list[Token]) -> Expression:
+def parse_expression(tokens: Tokens, expression_tokens: list[Token]) -> Expression:
     """Parse an expression's tokens."""
-    tree = _parse(lambda parser: parser._parse_disjunction(), taken, tokens.text)
-    return Expression(tree, taken[0].line)
+    tree = _parse(lambda parser: parser._parse_disjunction(), expression_tokens, tokens.text)
+    return Expression(tree, expression_tokens[0].line)
 
 
-def parse_query(tokens: Tokens, taken: list[Token]) -> Query:
+def parse_query(tokens: Tokens, query_tokens: list[Token]) -> Query:
     """Parse a query's tokens."""
-    tree = _parse(lambda parser: parser._parse_statement(), taken, tokens.text)
+    tree = _parse(lambda parser: parser._parse_statement(), query_tokens, tokens.text)
     if not isinstance(tree, exp.Query):
-        raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", taken[0].line)
-    return Query(tree, taken[0].line)
+        raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", query_tokens[0].line)
+    return Query(tree, query_tokens[0].line)
 
 
-def _simply_named(taken: list[Token]) -> list[Token]:
+def _simply_named(query_tokens: list[Token]) -> list[Token]:
     """`SELECT 'name' = e` as `SELECT [name] = e`."""
-    named = list(taken)
-    for at in range(1, len(taken) - 1):
-        token, before, after = taken[at], taken[at - 1].text.upper(), taken[at + 1].text
+    named_tokens = list(query_tokens)
+    for at in range(1, len(query_tokens) - 1):
+        token, before, after = query_tokens[at], query_tokens[at - 1].text.upper(), query_tokens[at + 1].text
         if token.token_type == TokenType.STRING and after == "=" and before in BEFORE_ITEM:
-            named[at] = Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
-    return named
+            named_tokens[at] = Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+    return named_tokens
 
 
-def _simply_assigned(taken: list[Token]) -> list[Token]:
+def _simply_assigned(query_tokens: list[Token]) -> list[Token]:
     """`SELECT @a += e` as `SELECT @a = @a + (e)`."""
-    words = [token.text for token in taken]
+    words = [token.text for token in query_tokens]
     for at in range(len(words) - 2, 2, -1):
         if words[at + 1] == "=" and words[at] in COMPOUND and words[at - 2] == "@":
             end = depth = at + 2
             while end < len(words) and (depth > at + 2 or words[end].upper() not in ITEM_ENDS):
                 depth += (words[end] == "(") - (words[end] == ")")
                 end += 1
-            opening, closing = parentheses(taken[at])
-            value = [opening, *taken[at + 2 : end], closing]
-            taken = [*taken[:at], taken[at + 1], *taken[at - 2 : at + 1], *value, *taken[end:]]
-            words = [token.text for token in taken]
-    return taken
+            opening, closing = parentheses(query_tokens[at])
+            value = [opening, *query_tokens[at + 2 : end], closing]
+            query_tokens = [
+                *query_tokens[:at],
+                query_tokens[at + 1],
+                *query_tokens[at - 2 : at + 1],
+                *value,
+                *query_tokens[end:],
+            ]
+            words = [token.text for token in query_tokens]
+    return query_tokens
 
 
-def parse_from(tokens: Tokens, taken: list[Token]) -> Query:
+def parse_from(tokens: Tokens, from_tokens: list[Token]) -> Query:
     """Parse `FROM ... WHERE ...` of an UPDATE or DELETE as the query `SELECT * FROM ... WHERE ...`."""
-    first = taken[0]
+    first = from_tokens[0]
     place = (first.line, first.col, first.start, first.end)
-    return parse_query(tokens, [Token(TokenType.SELECT, "SELECT", *place), Token(TokenType.STAR, "*", *place), *taken])
+    return parse_query(
+        tokens, [Token(TokenType.SELECT, "SELECT", *place), Token(TokenType.STAR, "*", *place), *from_tokens]
+    )
 
 
-def _parse(method: Callable[[SqlglotParser], exp.Expr | None], taken: list[Token], text: str) -> exp.Expr:
+def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token], text: str) -> exp.Expr:
     parser = _QueryParser(dialect=TSQL(), error_level=ErrorLevel.RAISE)
-    line = taken[0].line
-    _refuse_foreign(taken)
+    line = part[0].line
+    _refuse_foreign(part)
     try:
-        trees = parser._parse(method, taken, text)
+        trees = parser._parse(method, part, text)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
-        raise SqlServerError(102, detail.get("highlight") or taken[-1].text, line=detail.get("line") or line) from error
+        raise SqlServerError(102, detail.get("highlight") or part[-1].text, line=detail.get("line") or line) from error
     except RecursionError as error:
         raise SqlServerError(191, line=line) from error
     except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
-        raise SqlServerError(102, taken[-1].text, line=line) from error
+        raise SqlServerError(102, part[-1].text, line=line) from error
     if len(trees) != 1 or trees[0] is None:
-        raise SqlServerError(102, taken[0].text, line=line)
+        raise SqlServerError(102, part[0].text, line=line)
     tree = trees[0]
     if isinstance(tree, exp.Command) or tree.find(exp.Command):
-        raise UnsupportedSyntax(taken[0].text.upper(), line)
+        raise UnsupportedSyntax(part[0].text.upper(), line)
     return tree
 
 
-def _refuse_foreign(taken: list[Token]) -> None:
+def _refuse_foreign(part: list[Token]) -> None:
     """Raise an error for what sqlglot takes and T-SQL does not: 1038 for an empty name, else 102."""
-    if unnamed := [token for token in taken if token.token_type is TokenType.IDENTIFIER and not token.text]:
+    if unnamed := [token for token in part if token.token_type is TokenType.IDENTIFIER and not token.text]:
         raise SqlServerError(1038, line=unnamed[0].line)
     before = ""
-    for token, after in pairwise(taken):
+    for token, after in pairwise(part):
         word = token.text.upper()
         if word in _SUSPECT and _is_foreign(before, word, token, after):
             raise SqlServerError(102, after.text, line=after.line)
         before = word
-    last = taken[-1]
+    last = part[-1]
     if last.token_type in (*_BEFORE_ITEM, TokenType.ISNULL, TokenType.NOTNULL):
         raise SqlServerError(102, last.text, line=last.line)
 
@@ -388,13 +400,13 @@ def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:
     )
 
 
-def parentheses(near: Token) -> tuple[Token, Token]:
-    place = (near.line, near.col, near.start, near.end)
+def parentheses(token: Token) -> tuple[Token, Token]:
+    place = (token.line, token.col, token.start, token.end)
     return Token(TokenType.L_PAREN, "(", *place), Token(TokenType.R_PAREN, ")", *place)
 
 
-def select_token(near: Token) -> Token:
-    return Token(TokenType.SELECT, "SELECT", near.line, near.col, near.start, near.end)
+def select_token(token: Token) -> Token:
+    return Token(TokenType.SELECT, "SELECT", token.line, token.col, token.start, token.end)
 
 
 def string_token(word: Token) -> Token:

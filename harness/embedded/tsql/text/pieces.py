@@ -45,11 +45,11 @@ def pieces(text: str, joined: Collection[str]) -> Iterator[Piece]:
         # A window ends before signs that may begin a comment or a binary constant.
         code_end = opening.start() if opening else window if window == len(text) else window - 2
         goal = start + PIECE
-        while goal < code_end and (found := cut.search(text, max(goal, at), code_end + _LOOKAHEAD)):
-            if found.end() > code_end:
+        while goal < code_end and (match := cut.search(text, max(goal, at), code_end + _LOOKAHEAD)):
+            if match.end() > code_end:
                 break
-            yield Piece(start, found.end())
-            start = found.end()
+            yield Piece(start, match.end())
+            start = match.end()
             goal = start + PIECE
         if code_end - start > UNBROKEN_MAX:
             raise SqlServerError(103, "constant", text[start : start + 30], UNBROKEN_MAX, line=line_of(text, start))

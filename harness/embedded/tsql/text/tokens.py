@@ -81,33 +81,33 @@ LENGTHS_MAX = {"char": 8000, "varchar": 8000, "binary": 8000, "varbinary": 8000,
 
 def data_type(name: str, numbers: list[int], line: int) -> SqlType:
     """The type of that name with the numbers in its parentheses; an error if there is none."""
-    known, length = SYNONYMS.get(name.lower(), (name.lower(), 0))
-    if known not in TYPE_NAMES:
+    type_name, length = SYNONYMS.get(name.lower(), (name.lower(), 0))
+    if type_name not in TYPE_NAMES:
         raise UnsupportedSyntax(f"the data type {name}", line)
-    most = 2 if known in ("decimal", "numeric") else 1
-    is_sized = known in LENGTHS_MAX or known in SCALED or known in ("decimal", "numeric", "float")
+    most = 2 if type_name in ("decimal", "numeric") else 1
+    is_sized = type_name in LENGTHS_MAX or type_name in SCALED or type_name in ("decimal", "numeric", "float")
     if numbers and (not is_sized or length == MAX or name.lower() in ("sysname", "double precision")):
         raise SqlServerError(2716, 1, name, line=line)
     if len(numbers) > most:
         raise SqlServerError(102, ",", line=line)
-    if known in LENGTHS_MAX:
-        return SqlType(known, length=_length(known, numbers[0], line) if numbers else length)
-    if known in SCALED:
+    if type_name in LENGTHS_MAX:
+        return SqlType(type_name, length=_length(type_name, numbers[0], line) if numbers else length)
+    if type_name in SCALED:
         if numbers and not 0 <= numbers[0] <= 7:
             raise SqlServerError(1002, line, numbers[0], line=line)
-        return SqlType(known, scale=numbers[0] if numbers else 7)
-    precision, scale = FIXED_PRECISION.get(known, (0, 0))
+        return SqlType(type_name, scale=numbers[0] if numbers else 7)
+    precision, scale = FIXED_PRECISION.get(type_name, (0, 0))
     if numbers:
         precision, scale = numbers[0], numbers[1] if len(numbers) > 1 else 0
-        if precision > FIXED_PRECISION_MAX[known]:
-            raise SqlServerError(2750, 1, precision, FIXED_PRECISION_MAX[known], line=line)
+        if precision > FIXED_PRECISION_MAX[type_name]:
+            raise SqlServerError(2750, 1, precision, FIXED_PRECISION_MAX[type_name], line=line)
         if precision < 1 or scale < 0:
             raise SqlServerError(1001, line, precision, line=line)
         if scale > precision:
             raise SqlServerError(192, line=line)
-    if known == "float":  # "SQL Server treats n as one of two possible values": 24 or 53
-        known, precision = ("real", 24) if precision <= 24 else ("float", 53)
-    return SqlType(known, precision=precision, scale=scale)
+    if type_name == "float":  # "SQL Server treats n as one of two possible values": 24 or 53
+        type_name, precision = ("real", 24) if precision <= 24 else ("float", 53)
+    return SqlType(type_name, precision=precision, scale=scale)
 
 
 def _length(name: str, length: int, line: int) -> int:
@@ -186,12 +186,12 @@ class Tokens:
         self.position = 0
         self.is_procedure = False  # its text is compiled with QUOTED_IDENTIFIER ON, whatever SET says inside
 
-    def quote_identifiers(self, on: bool) -> None:
+    def quote_identifiers(self, is_on: bool) -> None:
         """SET QUOTED_IDENTIFIER: from here on, text in double quotes is an identifier if it is ON, else a string."""
         if not self.is_procedure:
             for token in self.all[self.position :]:
                 if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) and self._in_double_quotes(token):
-                    token.token_type = TokenType.IDENTIFIER if on else TokenType.STRING
+                    token.token_type = TokenType.IDENTIFIER if is_on else TokenType.STRING
 
     @property
     def has_double_quoted_string(self) -> bool:
@@ -271,8 +271,8 @@ class Tokens:
             raise SqlServerError(102, self.all[-1].text if self.all else "", line=self.line)
         raise SqlServerError(102, token.text, line=token.line)
 
-    def unsupported(self, what: str) -> NoReturn:
-        raise UnsupportedSyntax(what, self.line)
+    def unsupported(self, syntax: str) -> NoReturn:
+        raise UnsupportedSyntax(syntax, self.line)
 
     def name(self) -> str:
         """One identifier, quoted or not."""
@@ -416,10 +416,10 @@ class Tokens:
             self.position += 1
         if token is not None and self.position == start:
             self.fail()
-        taken = self.all[start : self.position]
-        if not taken:
+        tokens = self.all[start : self.position]
+        if not tokens:
             self.fail()
-        return taken
+        return tokens
 
     def _is_whole(self, start: int) -> bool:
         """Whether an expression that began at `start` could end here."""

@@ -82,9 +82,9 @@ def chain(renderer: Renderer, node: exp.Expr, names: Names) -> Fragment:
         node = node.this
     left = renderer.value(node, names)
     row = _Row(left)
-    for each in reversed(operations):
-        right = renderer.value(each.expression, names)
-        left, row = _operation(renderer, SIGNS[type(each)], left, right, row)
+    for operation in reversed(operations):
+        right = renderer.value(operation.expression, names)
+        left, row = _operation(renderer, SIGNS[type(operation)], left, right, row)
     return left
 
 
@@ -109,8 +109,8 @@ def _operation(renderer: Renderer, sign: str, left: Fragment, right: Fragment, r
     }
     if not is_valid.get(kind):
         raise SqlServerError(402, _name(left), _name(right), NAMES[sign])
-    if (known := _folded(sign, left, right, common)) is not None:
-        return _alone(known)
+    if (folded := _folded(sign, left, right, common)) is not None:
+        return _alone(folded)
     if family(left.type) in ("text", "binary"):
         left, row = _alone(renderer.cast(left, common))
     if family(right.type) in ("text", "binary"):
@@ -148,9 +148,9 @@ def _joined_text(left: Fragment, right: Fragment, row: _Row) -> tuple[Fragment, 
     longest = 4000 if common.name in UNICODE else 8000
     length = MAX if MAX in lengths else min(sum(lengths), longest)
     type_ = SqlType({"nchar": "nvarchar", "char": "varchar"}.get(common.name, common.name), length=length)
-    one, other = left.constant, right.constant
-    if isinstance(one, str) and isinstance(other, str) and len(one) + len(other) <= longest:
-        return _alone(Fragment(literal(one + other), type_, one + other, nullable=False))
+    first, other = left.constant, right.constant
+    if isinstance(first, str) and isinstance(other, str) and len(first) + len(other) <= longest:
+        return _alone(Fragment(literal(first + other), type_, first + other, nullable=False))
     if not row.goes_on(left, with_text=True):
         row = _Row(left)
     row.operands.append(right.sql)
@@ -335,17 +335,17 @@ def _operand_type(side: Fragment, common: SqlType) -> SqlType:
 
 def _decimal_type(sign: str, left: SqlType, right: SqlType) -> SqlType:
     (p1, s1), (p2, s2) = _digits(left), _digits(right)
-    whole = max(p1 - s1, p2 - s2) + 1
+    whole_digits = max(p1 - s1, p2 - s2) + 1
     scale = max(s1, s2)
     if sign == "*":
-        whole, scale = p1 - s1 + p2 - s2 + 1, s1 + s2
+        whole_digits, scale = p1 - s1 + p2 - s2 + 1, s1 + s2
     elif sign == "/":
-        whole, scale = p1 - s1 + s2, max(6, s1 + p2 + 1)
+        whole_digits, scale = p1 - s1 + s2, max(6, s1 + p2 + 1)
     elif sign == "%":
-        whole = min(p1 - s1, p2 - s2)
-    if whole + scale > DIGITS_MAX:
-        scale = max(DIGITS_MAX - whole, min(scale, 6) if sign in "*/" else 0)
-    return SqlType("decimal", precision=min(DIGITS_MAX, whole + scale), scale=scale)
+        whole_digits = min(p1 - s1, p2 - s2)
+    if whole_digits + scale > DIGITS_MAX:
+        scale = max(DIGITS_MAX - whole_digits, min(scale, 6) if sign in "*/" else 0)
+    return SqlType("decimal", precision=min(DIGITS_MAX, whole_digits + scale), scale=scale)
 
 
 def _digits(type_: SqlType) -> tuple[int, int]:
@@ -363,14 +363,14 @@ _RANGES = {
 
 def _moments(renderer: Renderer, sign: str, left: Fragment, right: Fragment) -> Fragment:
     moments = [side.type for side in (left, right) if side.type is not None and family(side.type) == "date"]
-    others = [side for side in (left, right) if family(side.type) != "date" and side.type is not None]
+    intervals = [side for side in (left, right) if family(side.type) != "date" and side.type is not None]
     newer = next((type_ for type_ in moments if type_.name not in _RANGES), None)
-    if newer is not None and others:
-        raise SqlServerError(206, newer.name, _name(others[0]))
+    if newer is not None and intervals:
+        raise SqlServerError(206, newer.name, _name(intervals[0]))
     if newer is not None or sign not in ("+", "-"):
         raise SqlServerError(8117, (newer or moments[0]).name, NAMES[sign])
-    if others and family(others[0].type) in ("uniqueidentifier", "binary"):
-        raise SqlServerError(206, moments[0].name, _name(others[0]))
+    if intervals and family(intervals[0].type) in ("uniqueidentifier", "binary"):
+        raise SqlServerError(206, moments[0].name, _name(intervals[0]))
     result = DATETIME if DATETIME in moments else moments[0]
     left, right = (renderer.cast(s, result) if family(s.type) == "text" else s for s in (left, right))
     name = f"{result.name}_{NAMES[sign]}"

@@ -53,12 +53,12 @@ class Binding:
         if len(parts) == 1 and self.scope.is_logical(parts[0]):
             return self.table_variable(parts[0].lower(), alias)
         database, schema, name = self._located(parts)
-        found = self.frame.instance.table(parts, self.frame.database)
-        if found is not None:
-            self._need(found, "SELECT")
+        table = self.frame.instance.table(parts, self.frame.database)
+        if table is not None:
+            self._need(table, "SELECT")
             if not uncommitted:
-                self.reads.append(found)
-            return Source(alias, found.sql, found.columns)
+                self.reads.append(table)
+            return Source(alias, table.sql, table.columns)
         view = views.find(database, schema, name, explicit=len(parts) > 1, uncommitted=uncommitted)
         if view is None:
             raise SqlServerError(208, ".".join(parts))
@@ -70,9 +70,9 @@ class Binding:
     def _view(self, view: View, database: Database, alias: str) -> Source:
         name = f"temp.{quoted(view.temporary_name(database))}"
         # A view that a query names twice is filled once, with the columns needed at both places.
-        found = [other for seen, where, other in self.views if seen is view and where is database]
-        source = Source(alias, name, view.columns, found[0].needed if found else set(), view.hidden)
-        if not found:
+        names = [other for known_view, where, other in self.views if known_view is view and where is database]
+        source = Source(alias, name, view.columns, names[0].needed if names else set(), view.hidden)
+        if not names:
             self.views.append((view, database, source))
         need = needed_by(view.name, database)
         if need.permission or database is not self.frame.database:
@@ -177,13 +177,13 @@ class Plan:
         sql = self.sql
         if self.tables:
             names = tuple([frame.table(name) for name in self.tables])
-            found = self._texts.get(names)
-            if found is None:
-                found = sql
+            prepared = self._texts.get(names)
+            if prepared is None:
+                prepared = sql
                 for variable, name in zip(self.tables, names, strict=True):
-                    found = found.replace(f"{MARK}{variable}{MARK}", name)
-                self._texts[names] = found
-            sql = found
+                    prepared = prepared.replace(f"{MARK}{variable}{MARK}", name)
+                self._texts[names] = prepared
+            sql = prepared
         return sql, [getter(frame) for getter in self.getters]
 
     def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
@@ -245,9 +245,11 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, 
     tree = expression.tree
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    known = _constant(tree, target, is_cast=is_cast) or _variable(tree, scope, target, expression.line, is_cast=is_cast)
-    if known is not None:
-        return known
+    direct = _constant(tree, target, is_cast=is_cast) or _variable(
+        tree, scope, target, expression.line, is_cast=is_cast
+    )
+    if direct is not None:
+        return direct
     check(expression.tree, expression.line, scope.declares)
 
     def make(frame: Frame) -> Plan:
@@ -367,12 +369,12 @@ _CONSTANT = (exp.EQ, exp.NEQ, exp.Literal, exp.National, exp.Paren)  # the nodes
 
 
 def _once(evaluate: Evaluate) -> Evaluate:
-    kept: list[Any] = []
+    kept_value: list[Any] = []
 
     def value(frame: Frame) -> Any:
-        if not kept:
-            kept.append(evaluate(frame))
-        return kept[0]
+        if not kept_value:
+            kept_value.append(evaluate(frame))
+        return kept_value[0]
 
     return value
 

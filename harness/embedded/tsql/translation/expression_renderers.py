@@ -225,8 +225,8 @@ _COLLATE = re.compile(r" COLLATE (?:NOCASE|BINARY)\Z")
 
 def _like_right(left: str, right: str) -> str:
     """The left side of IN, whose collation SQLite uses."""
-    found = _COLLATE.search(right)
-    return left + found[0] if found is not None else left
+    collation = _COLLATE.search(right)
+    return left + collation[0] if collation is not None else left
 
 
 def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
@@ -245,13 +245,13 @@ class _Pattern:
         self._last_length = len(pieces[-1])
 
     def matches(self, text: str) -> bool:
-        found = self._first.match(text)
+        match = self._first.match(text)
         end = len(text) - self._last_length
         for piece in self._middle:
-            if found is None:
+            if match is None:
                 return False
-            found = piece.search(text, found.end(), max(found.end(), end))
-        return found is not None and found.end() <= end and self._last.match(text, end) is not None
+            match = piece.search(text, match.end(), max(match.end(), end))
+        return match is not None and match.end() <= end and self._last.match(text, end) is not None
 
 
 @lru_cache(maxsize=256)
@@ -266,8 +266,8 @@ def compiled_pattern(pattern: str, escape: str, flags: int) -> Callable[[str], o
             if place == len(pattern):  # "if there is no character after an escape character ... LIKE returns FALSE"
                 return _nothing
             pieces[-1].append(re.escape(pattern[place]))
-        elif character == "[" and (found := _set(pattern, place, escape)) is not None:
-            inside, place = found
+        elif character == "[" and (character_set := _set(pattern, place, escape)) is not None:
+            inside, place = character_set
             pieces[-1].append(inside)
         elif character == "%":
             pieces.append([])
@@ -426,8 +426,8 @@ def _subquery(renderer: Renderer, node: exp.Subquery, names: Names) -> Fragment:
         raise SqlServerError(116)
     if not selects.has_one_row(node.this):
         renderer.function("refuse_second_row", 0, _refuse_second_row, constant=False)
-        one = "CASE WHEN count(*) > 1 THEN refuse_second_row() ELSE max(value) END"
-        sql = f"WITH _rows (value) AS ({sql}) SELECT {one} FROM (SELECT value FROM _rows LIMIT 2)"
+        single_value = "CASE WHEN count(*) > 1 THEN refuse_second_row() ELSE max(value) END"
+        sql = f"WITH _rows (value) AS ({sql}) SELECT {single_value} FROM (SELECT value FROM _rows LIMIT 2)"
     return Fragment(f"({sql})", columns[0].type)
 
 

@@ -76,19 +76,19 @@ class Names:
 
     def column(self, table: str, name: str) -> Fragment:
         """Find the column of that name; 207, 209 or 4104 unless there is exactly one."""
-        wanted = name.lower()
-        found: list[tuple[Source, Column]] = []
+        wanted_name = name.lower()
+        matches: list[tuple[Source, Column]] = []
         for source in self.sources:
             if table and source.alias.lower() != table.lower():
                 continue
             columns = (*source.columns, *source.hidden)
-            found += [(source, column) for column in columns if column.name.lower() == wanted]
-        if len(found) > 1:
+            matches += [(source, column) for column in columns if column.name.lower() == wanted_name]
+        if len(matches) > 1:
             raise SqlServerError(209, name)
-        if found:
-            source, column = found[0]
+        if matches:
+            source, column = matches[0]
             if source.needed is not None:
-                source.needed.add(wanted)
+                source.needed.add(wanted_name)
             return of_column(column, f"{quoted(source.alias)}.{quoted(column.name)}")
         if self.outer is not None:
             return self.outer.column(table, name)
@@ -98,11 +98,11 @@ class Names:
 
     def own(self, table: str, name: str) -> str | None:
         """The column of a source of this query itself, as `alias.name` in lower case; None if there is none."""
-        wanted = name.lower()
+        wanted_name = name.lower()
         for source in self.sources:
             columns = (*source.columns, *source.hidden) if table.lower() in ("", source.alias.lower()) else ()
-            if any(column.name.lower() == wanted for column in columns):
-                return f"{source.alias.lower()}.{wanted}"
+            if any(column.name.lower() == wanted_name for column in columns):
+                return f"{source.alias.lower()}.{wanted_name}"
         return None
 
     def star(self, table: str = "") -> list[tuple[Column, str]]:
@@ -158,20 +158,20 @@ PRECEDENCE = """
 
 def common_type(types: Sequence[SqlType | None]) -> SqlType | None:
     """The type of CASE, COALESCE and UNION over these types: the one of highest precedence, wide enough for all."""
-    known = [type_ for type_ in types if type_ is not None]
-    if not known:
+    known_types = [type_ for type_ in types if type_ is not None]
+    if not known_types:
         return None
-    first = min(known, key=lambda type_: PRECEDENCE.index(type_.name))
+    first = min(known_types, key=lambda type_: PRECEDENCE.index(type_.name))
     if family(first) in ("text", "binary"):
-        lengths = [text_length(type_) for type_ in known]
+        lengths = [text_length(type_) for type_ in known_types]
         length = MAX if MAX in lengths else max(lengths)
         varying = {"nchar": "nvarchar", "char": "varchar", "binary": "varbinary"}
-        is_fixed = all(type_.name in varying for type_ in known)
+        is_fixed = all(type_.name in varying for type_ in known_types)
         return SqlType(first.name if is_fixed else varying.get(first.name, first.name), length=length)
     if family(first) == "decimal":
-        scale = max(type_.scale for type_ in known)
-        whole = max((type_.precision or 10) - type_.scale for type_ in known)
-        return SqlType(first.name, precision=min(38, whole + scale), scale=scale)
+        scale = max(type_.scale for type_ in known_types)
+        whole_digits = max((type_.precision or 10) - type_.scale for type_ in known_types)
+        return SqlType(first.name, precision=min(38, whole_digits + scale), scale=scale)
     return first
 
 

@@ -13,7 +13,7 @@ from harness.embedded.tsql.translation.fragments import AGGREGATES, Names
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an expression has an aggregate of its own query, without OVER."""
-    return any(map(_is_aggregate, node.walk(prune=lambda each: isinstance(each, exp.Query | exp.Window))))
+    return any(map(_is_aggregate, node.walk(prune=lambda part: isinstance(part, exp.Query | exp.Window))))
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
@@ -26,15 +26,15 @@ def check_groups(node: exp.Select, names: Names, columns: list[Column]) -> None:
     if group is None and having is None and not any(has_aggregate(item) for item in node.selects):
         return
     keys = group.expressions if group is not None else []
-    known = {_text(key, names) for key in keys}
+    known_texts = {_text(key, names) for key in keys}
     kinds = {type(key.unnest()) for key in keys}
 
-    def is_known(each: exp.Expr) -> bool:
-        return type(each) in kinds and _text(each, names) in known
+    def is_known(expression: exp.Expr) -> bool:
+        return type(expression) in kinds and _text(expression, names) in known_texts
 
     for number, part in _parts(node, columns):
-        if (found := _ungrouped(part, is_known, names)) is not None:
-            raise SqlServerError(number, found)
+        if (ungrouped := _ungrouped(part, is_known, names)) is not None:
+            raise SqlServerError(number, ungrouped)
 
 
 def _parts(node: exp.Select, columns: list[Column]) -> Iterator[tuple[int, exp.Expr]]:
@@ -44,18 +44,18 @@ def _parts(node: exp.Select, columns: list[Column]) -> Iterator[tuple[int, exp.E
         yield from ((8120, item) for item in node.selects)
     if node.args.get("having") is not None:
         yield 8121, node.args["having"].this
-    shown = {column.name.lower() for column in columns}
+    shown_names = {column.name.lower() for column in columns}
     for key in node.args["order"].expressions if node.args.get("order") is not None else ():
-        if not (isinstance(key.this, exp.Column) and not key.this.table and key.this.name.lower() in shown):
+        if not (isinstance(key.this, exp.Column) and not key.this.table and key.this.name.lower() in shown_names):
             yield 8127, key.this
 
 
 def _text(node: exp.Expr, names: Names) -> str:
     """The text of an expression, the same however its columns are written."""
 
-    def qualified(each: exp.Expr) -> exp.Expr:
-        own = names.own(each.table, each.name) if isinstance(each, exp.Column) else None
-        return exp.Identifier(this=own) if own is not None else each
+    def qualified(expression: exp.Expr) -> exp.Expr:
+        own_column = names.own(expression.table, expression.name) if isinstance(expression, exp.Column) else None
+        return exp.Identifier(this=own_column) if own_column is not None else expression
 
     return node.unnest().transform(qualified).sql("tsql").lower()
 
@@ -63,13 +63,17 @@ def _text(node: exp.Expr, names: Names) -> str:
 def _ungrouped(node: exp.Expr, is_known: Callable[[exp.Expr], bool], names: Names) -> str | None:
     """The first column of this query in an expression that is neither in an aggregate nor part of a key."""
 
-    def is_settled(each: exp.Expr) -> bool:
-        return isinstance(each, exp.Query | exp.Column | exp.Star) or _is_aggregate(each) or is_known(each)
+    def is_settled(expression: exp.Expr) -> bool:
+        return (
+            isinstance(expression, exp.Query | exp.Column | exp.Star)
+            or _is_aggregate(expression)
+            or is_known(expression)
+        )
 
-    for each in node.walk(prune=is_settled):
-        if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
-            columns = names.star(each.table if isinstance(each, exp.Column) else "")
+    for part in node.walk(prune=is_settled):
+        if isinstance(part, exp.Star) or (isinstance(part, exp.Column) and isinstance(part.this, exp.Star)):
+            columns = names.star(part.table if isinstance(part, exp.Column) else "")
             return next((column.name for column, _ in columns), None)
-        if isinstance(each, exp.Column) and not is_known(each) and (own := names.own(each.table, each.name)):
-            return own
+        if isinstance(part, exp.Column) and not is_known(part) and (own_column := names.own(part.table, part.name)):
+            return own_column
     return None

@@ -32,8 +32,8 @@ class NotPlain(Exception):
 
 def number(tree: exp.Expr, scope: Scope) -> Number | None:
     """The function that evaluates an expression of integers; None if it is of another kind."""
-    found = _typed(tree, scope, 0)
-    return found[0] if found is not None else None
+    typed = _typed(tree, scope, 0)
+    return typed[0] if typed is not None else None
 
 
 # A function, and the type of its result. An operation has the wider type of its two sides.
@@ -76,9 +76,9 @@ def _variable(tree: exp.Parameter, scope: Scope) -> Typed | None:
         return None
 
     def value(frame: Frame) -> int | None:
-        found: Any = frame.variables[name]
-        if type(found) is int or found is None:
-            return found
+        current: Any = frame.variables[name]
+        if type(current) is int or current is None:
+            return current
         raise NotPlain
 
     return value, type_.name
@@ -92,16 +92,16 @@ def _global(name: str) -> Typed | None:
         return None
 
     def value(frame: Frame) -> int | None:
-        found = get(frame)
-        if type(found) is int:
-            return found
+        current = get(frame)
+        if type(current) is int:
+            return current
         raise NotPlain
 
     return value, type_.name
 
 
-def _operation(operate: Callable[[int, int], int], one: Typed, other: Typed) -> Typed | None:
-    (left, left_type), (right, right_type) = one, other
+def _operation(operate: Callable[[int, int], int], first: Typed, other: Typed) -> Typed | None:
+    (left, left_type), (right, right_type) = first, other
     type_ = max(left_type, right_type, key=_WIDTHS.index)
     if type_ == "bit":
         return None
@@ -132,11 +132,11 @@ def _comparison(compare: Callable[[int, int], bool]) -> Callable[[exp.Binary, Sc
             return None
 
         if isinstance(tree.expression, exp.Literal):
-            known = int(tree.expression.this)
+            constant = int(tree.expression.this)
 
             def compares(frame: Frame) -> bool | None:
                 a = left(frame)
-                return None if a is None else compare(a, known)
+                return None if a is None else compare(a, constant)
 
             return compares
 

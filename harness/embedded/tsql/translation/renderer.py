@@ -88,7 +88,7 @@ class Renderer:
     def getters(self, sql: str) -> list[Getter]:
         """The getters of the parameters up to the last one in the text; SQLite refuses more. A conversion of a constant
         may have taken the place of the constant."""
-        last = max((int(found[1]) for found in _PARAMETER.finditer(sql) if found[1]), default=0)
+        last = max((int(match[1]) for match in _PARAMETER.finditer(sql) if match[1]), default=0)
         return self.parameters[:last]
 
     @property
@@ -237,17 +237,17 @@ def _native_cast(value: Fragment, target: SqlType) -> str | None:
 def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str, str]:
     """Both sides, converted to one type, as SQL that SQLite compares as SQL Server does: text without case and without
     regard to blanks at its end."""
-    one, other = family(left.type), family(right.type)
-    if not one or not other:
-        return _comparable_text(left, right) if "text" in (one, other) else (left.sql, right.sql)
-    if one != other:
+    left_family, other = family(left.type), family(right.type)
+    if not left_family or not other:
+        return _comparable_text(left, right) if "text" in (left_family, other) else (left.sql, right.sql)
+    if left_family != other:
         left_type, right_type = left.type, right.type
         assert left_type is not None and right_type is not None
         if PRECEDENCE.index(left_type.name) <= PRECEDENCE.index(right_type.name):
             right = _converted(renderer, right, left_type)
         else:
             left = _converted(renderer, left, right_type)
-    elif one == "date" and left.type != right.type:
+    elif left_family == "date" and left.type != right.type:
         assert left.type is not None and right.type is not None
         if "time" in (left.type.name, right.type.name) and left.type.name != right.type.name:
             raise SqlServerError(402, left.type.name, right.type.name, "comparison")
@@ -288,16 +288,16 @@ def without_blanks(side: Fragment) -> str:
 
 
 def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
-    kind, wanted = family(side.type), family(target)
+    kind, target_family = family(side.type), family(target)
     if kind in ("text", "binary"):
-        if wanted in ("text", "binary"):
+        if target_family in ("text", "binary"):
             target = SqlType(target.name, length=MAX)
         if side.constant is not NOT_CONSTANT:
             converter(side.type, target)(side.constant)  # its error is that of the query, also without rows
         return renderer.cast(side, target)
     if kind == "date" or target.name == "real" or (target.name in DATETIMES and kind != "uniqueidentifier"):
         return renderer.cast(side, target)
-    if kind == "uniqueidentifier" or wanted in ("date", "datetimeoffset"):
+    if kind == "uniqueidentifier" or target_family in ("date", "datetimeoffset"):
         assert side.type is not None
         raise SqlServerError(206, side.type.name, target.name)
     return side  # SQLite compares numbers of every type

@@ -88,7 +88,7 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
             raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", renderer.line)
     names = Names(outer=outer)
     from_ = _from(renderer, node, names)
-    items, columns, shown = _projection(renderer, node, names, convert)
+    items, columns, shown_items = _projection(renderer, node, names, convert)
     check_groups(node, names, columns)
     aliases = {column.name.lower(): column for column in columns if column.name}
     parts = ["SELECT", "DISTINCT" if node.args.get("distinct") else "", ", ".join(items), from_]
@@ -102,7 +102,7 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
     if node.args.get("having"):
         parts.append(f"HAVING {renderer.condition(node.args['having'].this, names)}")
     if node.args.get("order"):
-        only = shown if node.args.get("distinct") else None
+        only = shown_items if node.args.get("distinct") else None
         parts.append(order_by(renderer, node.args["order"], names, aliases, columns, only))
     elif node.args.get("offset"):
         raise SqlServerError(102, "OFFSET")
@@ -296,15 +296,15 @@ def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
         _make_nullable(names.sources[before:])
     if side in ("RIGHT", "FULL"):
         _make_nullable(names.sources[:before])
-    on = join.args.get("on")
+    condition = join.args.get("on")
     if join.args.get("using") or join.args.get("method"):
         raise UnsupportedSyntax("this kind of JOIN", renderer.line)
-    if on is None:
+    if condition is None:
         return f"CROSS JOIN {joined}"
     key = side or kind
     if key not in JOINS:
         raise UnsupportedSyntax(f"{key} JOIN", renderer.line)
-    return f"{JOINS[key]} {joined} ON {renderer.condition(on, names)}"
+    return f"{JOINS[key]} {joined} ON {renderer.condition(condition, names)}"
 
 
 def _make_nullable(sources: list[Source]) -> None:
@@ -332,23 +332,23 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
     alias = node.alias
     hints = _hints(node)
     if isinstance(node.this, exp.Parameter):
-        found = renderer.environment.table_variable("@" + node.this.name.lower(), alias or "@" + node.this.name)
+        variable = renderer.environment.table_variable("@" + node.this.name.lower(), alias or "@" + node.this.name)
     elif isinstance(node.this, exp.Identifier):
         parts = tuple(part.name if part is not None else "" for part in node.parts)
         common = _common_table(renderer, parts)
         if common is not None:
-            found = Source(alias or common.alias, common.sql, common.columns)
+            variable = Source(alias or common.alias, common.sql, common.columns)
         else:
             uncommitted = not UNCOMMITTED.isdisjoint(hints)
-            found = renderer.environment.table(_with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
+            variable = renderer.environment.table(_with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
     elif isinstance(node.this, exp.Anonymous):
-        found = _table_function(renderer, node, alias or str(node.this.this))
+        variable = _table_function(renderer, node, alias or str(node.this.this))
     else:
         raise UnsupportedSyntax(f"{node.sql('tsql')[:60]} in a FROM clause", renderer.line)
-    if any(other.alias.lower() == found.alias.lower() for other in names.sources):
-        raise SqlServerError(1013, found.alias)
-    names.sources.append(found)
-    return f"{found.sql} AS {quoted(found.alias)}"
+    if any(other.alias.lower() == variable.alias.lower() for other in names.sources):
+        raise SqlServerError(1013, variable.alias)
+    names.sources.append(variable)
+    return f"{variable.sql} AS {quoted(variable.alias)}"
 
 
 UNCOMMITTED = frozenset({"NOLOCK", "READUNCOMMITTED"})
@@ -364,7 +364,7 @@ HINTS = UNCOMMITTED | frozenset(
 def _hints(node: exp.Table) -> set[str]:
     """The table hints. In `t AS a (NOLOCK)` they look like names of columns, which a table cannot get there."""
     alias = node.args.get("alias")
-    written = [one.name for hint in node.args.get("hints") or () for one in hint.expressions]
+    written = [expression.name for hint in node.args.get("hints") or () for expression in hint.expressions]
     written += [column.name for column in alias.columns] if alias is not None else []
     for name in written:
         check_hint(name)
@@ -407,12 +407,12 @@ def _derived(renderer: Renderer, node: exp.Subquery, names: Names) -> str:
     alias = node.args.get("alias")
     if alias is None:
         raise SqlServerError(102, ")")
-    given = [column.name for column in alias.columns] or [column.name for column in columns]
-    named = _named(given, columns, node.alias)
+    names_given = [column.name for column in alias.columns] or [column.name for column in columns]
+    named_columns = _named(names_given, columns, node.alias)
     if alias.columns:
-        inner = ", ".join(quoted(name) for name in given)
+        inner = ", ".join(quoted(name) for name in names_given)
         sql = f"WITH _derived ({inner}) AS ({sql}) SELECT * FROM _derived"
-    names.sources.append(Source(node.alias, "", named))
+    names.sources.append(Source(node.alias, "", named_columns))
     return f"({sql}) AS {quoted(node.alias)}"
 
 
@@ -449,15 +449,17 @@ def _set_operation(
     while isinstance(first, exp.SetOperation) and (first is node or not (first.args.get("order") or _limits(first))):
         operations.append(first)
         first = first.this
-    operands = [_operand(renderer, each, outer, convert) for each in (first, *(o.expression for o in operations[::-1]))]
+    operands = [
+        _operand(renderer, operand, outer, convert) for operand in (first, *(o.expression for o in operations[::-1]))
+    ]
     if len({len(each) for _, each in operands}) > 1:
         raise SqlServerError(205)
     columns = [
         Column(same[0].name, common_type([one.type for one in same]), any(one.nullable for one in same))  # type: ignore[arg-type]
         for same in zip(*(each for _, each in operands), strict=True)
     ]
-    sql, *others = (_of_types(renderer, text, given, columns) for text, given in operands)
-    for number, (operation, right_sql) in enumerate(zip(reversed(operations), others, strict=True), start=1):
+    sql, *rest = (_of_types(renderer, text, operand_columns, columns) for text, operand_columns in operands)
+    for number, (operation, right_sql) in enumerate(zip(reversed(operations), rest, strict=True), start=1):
         word = OPERATIONS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")
         if number % OPERATIONS_MAX == 0:
             sql = f"SELECT * FROM ({sql})"
@@ -471,17 +473,17 @@ def _set_operation(
     return f"{sql} {_limit(renderer, node)}".rstrip(), columns
 
 
-def _of_types(renderer: Renderer, sql: str, given: list[Column], wanted: list[Column]) -> str:
+def _of_types(renderer: Renderer, sql: str, columns: list[Column], targets: list[Column]) -> str:
     """A query whose columns are converted to the types of a UNION's result."""
-    names = [f"_{number}" for number in range(len(given))]
+    names = [f"_{number}" for number in range(len(columns))]
     items = [
         renderer.to_family(Fragment(name, column.type), result.type).sql
-        for name, column, result in zip(names, given, wanted, strict=True)
+        for name, column, result in zip(names, columns, targets, strict=True)
     ]
     if items == names:
         return sql
     shown = [
-        f"{item} AS {quoted(column.name)}" if column.name else item for item, column in zip(items, given, strict=True)
+        f"{item} AS {quoted(column.name)}" if column.name else item for item, column in zip(items, columns, strict=True)
     ]
     return f"SELECT * FROM (WITH _operand ({', '.join(names)}) AS ({sql}) SELECT {', '.join(shown)} FROM _operand)"
 

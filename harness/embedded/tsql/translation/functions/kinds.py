@@ -41,7 +41,7 @@ def in_sqlite(name: str, type_: ResultType) -> Render:
 def _arity(function: Callable[..., Any]) -> tuple[int, int]:
     """The least and the greatest number of arguments."""
     parameters = signature(function).parameters.values()
-    return sum(one.default is one.empty for one in parameters), len(parameters)
+    return sum(parameter.default is parameter.empty for parameter in parameters), len(parameters)
 
 
 def in_python(name: str, function: Callable[..., Any], type_: ResultType, work_ns: WorkNs | None = None) -> Function:
@@ -51,9 +51,9 @@ def in_python(name: str, function: Callable[..., Any], type_: ResultType, work_n
         return None if None in values else function(*values)
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        own = f"tsql_{name}_{len(arguments)}"
-        renderer.function(own, len(arguments), guarded, work_ns=work_ns)
-        return in_sqlite(own, type_)(renderer, arguments)
+        function_name = f"tsql_{name}_{len(arguments)}"
+        renderer.function(function_name, len(arguments), guarded, work_ns=work_ns)
+        return in_sqlite(function_name, type_)(renderer, arguments)
 
     return Function(*_arity(function), render)
 
@@ -75,18 +75,18 @@ def in_session(function: Callable[..., Any], type_: SqlType) -> Function:
         if all(isinstance(argument.constant, str | int | bytes) for argument in arguments):
             values = [argument.constant for argument in arguments]
             return Fragment(renderer.parameter(f"{name}{values!r}", lambda frame: function(frame, *values)), type_)
-        own = f"session_{name}_{len(arguments)}"
-        renderer.function(own, len(arguments), function, constant=False)
-        return Fragment(f"{own}({', '.join(argument.sql for argument in arguments)})", type_)
+        function_name = f"session_{name}_{len(arguments)}"
+        renderer.function(function_name, len(arguments), function, constant=False)
+        return Fragment(f"{function_name}({', '.join(argument.sql for argument in arguments)})", type_)
 
     least, most = _arity(function)
     return Function(least - 1, most - 1, render)  # the frame is no argument
 
 
-def without_or_with_arguments(without: Function, with_: Function) -> Function:
+def without_or_with_arguments(without_arguments: Function, with_: Function) -> Function:
     """A function that means one thing without arguments and another with them."""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        return (with_ if arguments else without).render(renderer, arguments)
+        return (with_ if arguments else without_arguments).render(renderer, arguments)
 
     return Function(0, with_.most, render)

@@ -53,7 +53,12 @@ def db_id(frame: Frame, name: Any = "") -> int | None:
 def db_name(frame: Frame, identifier: Any) -> str | None:
     databases = frame.instance.engine.databases
     return next(
-        (each.name for each in databases.values() if each.database_id == identifier and _sees(frame, each)), None
+        (
+            database.name
+            for database in databases.values()
+            if database.database_id == identifier and _sees(frame, database)
+        ),
+        None,
     )
 
 
@@ -78,13 +83,13 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
         return None
     kind = str(kind or "").strip().upper()
     key = f"{schema}.{last}".lower()
-    found = {
+    matches = {
         "U": frame.instance.tables.get((database.database_id, key)),
         "P": frame.instance.procedures.get((database.database_id, key)),
         "TR": frame.instance.triggers.get((database.database_id, key)),
         "SQ": database.catalog.queues.get(key),
     }
-    for type_, item in found.items():
+    for type_, item in matches.items():
         if item is not None and kind in ("", type_):
             return item.object_id if _sees_object(frame, database, item, type_) else None
     return SYSTEM_OBJECTS.get(last.lower()) if schema.lower() == "sys" and kind in ("", "S") else None
@@ -92,8 +97,8 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
 
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     """The table, procedure, trigger or queue with that object_id in a database, by default the current one."""
-    wanted = frame.database.database_id if database_id is None else database_id
-    database = frame.instance.engine.databases.by_id(wanted)
+    wanted_id = frame.database.database_id if database_id is None else database_id
+    database = frame.instance.engine.databases.by_id(wanted_id)
     if database is None:
         return None
     families: dict[str, Iterable[Any]] = {
@@ -104,7 +109,7 @@ def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     }
     for type_, items in families.items():
         for item in items:
-            if item.object_id == identifier and item.database_id == wanted:
+            if item.object_id == identifier and item.database_id == wanted_id:
                 return item if _sees_object(frame, database, item, type_) else None
     return None
 
@@ -155,7 +160,7 @@ def type_name(frame: Frame, identifier: Any) -> str | None:
     return next((type_.name for type_ in data_types.TYPES.values() if type_.id == identifier), None)
 
 
-def column_property(frame: Frame, identifier: Any, column: Any, what: Any) -> int | None:
+def column_property(frame: Frame, identifier: Any, column: Any, property_name: Any) -> int | None:
     """COLUMNPROPERTY ( id , column , property ) of a user table; NULL for an unknown column or property."""
     table = _object(frame, identifier, None)
     if not isinstance(table, Table) or column is None:
@@ -175,14 +180,14 @@ def column_property(frame: Frame, identifier: Any, column: Any, what: Any) -> in
         "precision": data_types.precision(type_),
         "scale": data_types.scale(type_),
     }
-    return properties.get(str(what).lower())
+    return properties.get(str(property_name).lower())
 
 
 # Kinds of objects that this server does not have
 NEVER = ("isview", "isscalarfunction", "isinlinefunction", "istablefunction", "isconstraint", "issystemtable")
 
 
-def object_property(frame: Frame, identifier: Any, what: Any) -> int | None:
+def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | None:
     """OBJECTPROPERTY ( id , property ); NULL for an unknown object, or a property that it does not have."""
     item = _object(frame, identifier, None)
     if item is None:
@@ -209,7 +214,7 @@ def object_property(frame: Frame, identifier: Any, what: Any) -> int | None:
     if isinstance(item, Trigger):
         properties |= {f"execis{event.lower()}trigger": event in item.events for event in EVENT_TYPES}
         properties |= {"execisaftertrigger": 1, "execisinsteadoftrigger": 0, "execistriggerdisabled": item.is_disabled}
-    value = properties.get(str(what).lower())
+    value = properties.get(str(property_name).lower())
     return None if value is None else int(value)
 
 
@@ -229,7 +234,9 @@ def cert_id(frame: Frame, name: Any) -> int | None:
 
 def cert_encoded(frame: Frame, identifier: Any) -> bytes | None:
     certificates = frame.database.catalog.principals.certificates.values()
-    certificate = _seen(frame, next((one for one in certificates if one.certificate_id == identifier), None))
+    certificate = _seen(
+        frame, next((candidate for candidate in certificates if candidate.certificate_id == identifier), None)
+    )
     return None if certificate is None else certificate.blob
 
 
@@ -240,7 +247,7 @@ def _seen(frame: Frame, certificate: Certificate | None) -> Certificate | None:
     return None
 
 
-def file_property(frame: Frame, name: Any, what: Any) -> int | None:
+def file_property(frame: Frame, name: Any, property_name: Any) -> int | None:
     """FILEPROPERTY: this server does not count the pages that a file uses."""
     return None
 
@@ -254,8 +261,8 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
     Without a class the securable is the server.
     """
     kind = "SERVER" if class_ is None else str(class_).upper()
-    wanted = str(permission or "").upper()
-    if kind not in VALID or wanted not in VALID[kind] or (securable is None) != (kind == "SERVER"):
+    permission_name = str(permission or "").upper()
+    if kind not in VALID or permission_name not in VALID[kind] or (securable is None) != (kind == "SERVER"):
         return None
     try:
         parts = _securable_name(kind, str(securable))
@@ -264,7 +271,7 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
         return None
     if found is None:
         return 0 if kind == "DATABASE" else None
-    return int(securables.is_held(frame, found, wanted))
+    return int(securables.is_held(frame, found, permission_name))
 
 
 def _securable_name(kind: str, name: str) -> tuple[str, ...]:
@@ -306,8 +313,8 @@ def login_name(frame: Frame) -> str:
         owner = frame.instance.grants.owner(Securable(frame.database.database_id, "DATABASE", 0))
         login = frame.instance.engine.logins.get(owner or "")
         return SA if login is None else str(login.name)
-    found = frame.database.catalog.principals.users.get(user.lower())
-    return str(found.login if found is not None and found.login is not None else user)
+    user_ = frame.database.catalog.principals.users.get(user.lower())
+    return str(user_.login if user_ is not None and user_.login is not None else user)
 
 
 def current_user(frame: Frame) -> str:

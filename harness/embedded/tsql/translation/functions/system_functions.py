@@ -75,7 +75,7 @@ def get_transmission_status(frame: Frame, handle: Any) -> str:
 def trigger_nestlevel(frame: Frame, identifier: Any = None) -> int:
     """TRIGGER_NESTLEVEL ( [ object_id ] ): how many triggers, or runs of one, have been fired and have not ended."""
     firing = frame.session.firing
-    return len(firing) if not identifier else sum(one.object_id == identifier for one in firing)
+    return len(firing) if not identifier else sum(trigger.object_id == identifier for trigger in firing)
 
 
 def server_property(frame: Frame, name: Any) -> Any:
@@ -161,8 +161,8 @@ GLOBALS: dict[str, tuple[SqlType, Getter]] = {
 
 def global_variable(renderer: Renderer, name: str) -> Fragment:
     """Render @@name; 137 if it is unknown."""
-    found = GLOBALS.get(name.upper())
-    if found is None:
+    variable = GLOBALS.get(name.upper())
+    if variable is None:
         raise SqlServerError(137, "@@" + name)
-    type_, getter = found
+    type_, getter = variable
     return Fragment(renderer.parameter("@@" + name.upper(), getter), type_, nullable=name.upper() == "IDENTITY")

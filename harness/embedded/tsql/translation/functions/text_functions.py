@@ -64,13 +64,13 @@ def _of_text(
             text = function(*values)
             return text if longest == MAX else utf16.cut(text, 0, longest)
 
-        own = f"text_{name}" if longest == MAX else f"text_{name}_{longest}"
-        renderer.function(own, len(kinds), cut, work_ns=work_ns)
+        function_name = f"text_{name}" if longest == MAX else f"text_{name}_{longest}"
+        renderer.function(function_name, len(kinds), cut, work_ns=work_ns)
         sql = [
             as_text(renderer, argument) if kind == "t" else renderer.cast(argument, BIGINT).sql
             for kind, argument in zip(kinds, arguments, strict=True)
         ]
-        return Fragment(f"{own}({', '.join(sql)})", result, collation=collation_of(*arguments))
+        return Fragment(f"{function_name}({', '.join(sql)})", result, collation=collation_of(*arguments))
 
     return Function(len(kinds), len(kinds), render)
 
@@ -89,10 +89,10 @@ def _each(change: Callable[[str], str]) -> Callable[[str], str]:
     """A change of every character that leaves those alone whose change is not one character: the sharp s."""
 
     def changed(text: str) -> str:
-        whole = change(text)
-        if len(whole) == len(text):
-            return whole
-        return "".join([one if len(change(one)) != 1 else change(one) for one in text])
+        changed_text = change(text)
+        if len(changed_text) == len(text):
+            return changed_text
+        return "".join([character if len(change(character)) != 1 else change(character) for character in text])
 
     return changed
 
@@ -122,17 +122,17 @@ def _by_collation(as_default: Function, by_code: Function) -> Function:
 
 
 @lru_cache(maxsize=256)
-def _finder(wanted: str, flags: int) -> re.Pattern[str]:
-    return re.compile(re.escape(wanted), flags)
+def _finder(pattern: str, flags: int) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern), flags)
 
 
-def search_work(text: Any, wanted: Any, *others: Any) -> int:
+def search_work(text: Any, pattern: Any, *rest: Any) -> int:
     """Each character of one may be compared with each of the other; and what is wanted is compiled."""
-    return 0 if text is None or wanted is None else (len(str(text)) + COMPILE_NS) * len(str(wanted))
+    return 0 if text is None or pattern is None else (len(str(text)) + COMPILE_NS) * len(str(pattern))
 
 
-def _replace_work(text: Any, wanted: Any, replacement: Any) -> int:
-    return 0 if text is None else search_work(text, wanted) + REPLACE_NS * len(text)
+def _replace_work(text: Any, pattern: Any, replacement: Any) -> int:
+    return 0 if text is None else search_work(text, pattern) + REPLACE_NS * len(text)
 
 
 def _replace(text: str, pattern: str, replacement: str, flags: int = re.IGNORECASE) -> str:
@@ -150,23 +150,23 @@ def _replace_by_code(text: str, pattern: str, replacement: str) -> str:
     return _replace(text, pattern, replacement, 0)
 
 
-def _charindex(wanted: Any, text: Any, start: int = 1) -> int:
-    return _place(wanted, text, start, re.IGNORECASE)
+def _charindex(pattern: Any, text: Any, start: int = 1) -> int:
+    return _place(pattern, text, start, re.IGNORECASE)
 
 
-def _charindex_by_code(wanted: Any, text: Any, start: int = 1) -> int:
-    return _place(wanted, text, start, 0)
+def _charindex_by_code(pattern: Any, text: Any, start: int = 1) -> int:
+    return _place(pattern, text, start, 0)
 
 
-def _place(wanted: Any, text: Any, start: int, flags: int) -> int:
+def _place(pattern: Any, text: Any, start: int, flags: int) -> int:
     place = max(0, start - 1)
-    if not wanted:
+    if not pattern:
         return 0
-    if isinstance(text, bytes) or isinstance(wanted, bytes):
-        return int(text.find(wanted, place)) + 1
+    if isinstance(text, bytes) or isinstance(pattern, bytes):
+        return int(text.find(pattern, place)) + 1
     words = str(text)
-    found = _finder(str(wanted), flags).search(words, len(utf16.cut(words, 0, place)))
-    return 0 if found is None else utf16.length(words[: found.start()]) + 1
+    match = _finder(str(pattern), flags).search(words, len(utf16.cut(words, 0, place)))
+    return 0 if match is None else utf16.length(words[: match.start()]) + 1
 
 
 def _char(code: int) -> str | None:
@@ -180,11 +180,11 @@ def _quotename(text: str, sign: str = "[") -> str | None:
     closing = CLOSING.get(sign[:1])
     if closing is None or len(text) > QUOTED_LENGTH_MAX:
         return None
-    opening = next(one for one, other in CLOSING.items() if other == closing)
+    opening = next(opener for opener, other in CLOSING.items() if other == closing)
     return f"{opening}{text.replace(closing, closing * 2)}{closing}"
 
 
-def _stuffed(text: Any, start: int | None, length: int | None, put: Any) -> Any:
+def _stuffed(text: Any, start: int | None, length: int | None, inserted: Any) -> Any:
     """STUFF: without the characters from `start` on, and `put` in their place. NULL there removes them only."""
     if text is None or start is None or length is None:
         return None
@@ -192,8 +192,8 @@ def _stuffed(text: Any, start: int | None, length: int | None, put: Any) -> Any:
     if not 1 <= start <= units or length < 0:
         return None
     if not isinstance(text, str):
-        return text[: start - 1] + (put or b"") + text[start - 1 + length :]
-    return utf16.cut(text, 0, start - 1) + (put or "") + utf16.cut(text, start - 1 + length, units)
+        return text[: start - 1] + (inserted or b"") + text[start - 1 + length :]
+    return utf16.cut(text, 0, start - 1) + (inserted or "") + utf16.cut(text, start - 1 + length, units)
 
 
 def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -203,7 +203,7 @@ def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
         type_ = SqlType("varbinary", length=MAX)
         value, inserted = text.sql, renderer.cast(put, type_).sql
     else:
-        types = [varying(text_type([one])) for one in (text, put) if one.type is not None]
+        types = [varying(text_type([argument])) for argument in (text, put) if argument.type is not None]
         name = "nvarchar" if any(one.name == "nvarchar" for one in types) else "varchar"
         is_long = any(one.length == MAX for one in types)
         type_ = SqlType(name, length=MAX if is_long else 4000 if name == "nvarchar" else 8000)
@@ -215,10 +215,10 @@ def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
             raise SqlServerError(8152)
         return stuffed
 
-    own = f"text_stuff_{type_.length if type_.length != MAX else 'max'}"
-    renderer.function(own, 4, stuff)
+    function_name = f"text_stuff_{type_.length if type_.length != MAX else 'max'}"
+    renderer.function(function_name, 4, stuff)
     numbers = ", ".join(renderer.cast(number, BIGINT).sql for number in (start, length))
-    return Fragment(f"{own}({value}, {numbers}, {inserted})", type_, collation=collation_of(text, put))
+    return Fragment(f"{function_name}({value}, {numbers}, {inserted})", type_, collation=collation_of(text, put))
 
 
 FUNCTIONS: Functions = {
