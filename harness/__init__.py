@@ -81,8 +81,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     from harness import api  # noqa: PLC0415
 
-    found: object = getattr(api, name)
-    return found
+    public: object = getattr(api, name)
+    return public
 
 
 def __dir__() -> list[str]:

@@ -271,5 +271,5 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
 
 
-def _path(given: Path | str | None) -> Path | None:
-    return None if given is None else Path(given)
+def _path(path: Path | str | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -127,16 +127,16 @@ def interval_of_mean(values: Logs, confidence: float = CONFIDENCE) -> IntervalOf
 
     Raises ValueError if there is none, or if one is not finite.
     """
-    known = _finite(values)
-    mean = float(known.mean())
-    if len(known) < BLOCKS_MIN:
-        return IntervalOfMean(mean, None, None, len(known))
-    if np.ptp(known) < _EQUAL * max(1.0, abs(mean)):
-        return IntervalOfMean(mean, mean, mean, len(known))
+    finite = _finite(values)
+    mean = float(finite.mean())
+    if len(finite) < BLOCKS_MIN:
+        return IntervalOfMean(mean, None, None, len(finite))
+    if np.ptp(finite) < _EQUAL * max(1.0, abs(mean)):
+        return IntervalOfMean(mean, mean, mean, len(finite))
     from scipy import stats
 
-    low, high = stats.ttest_1samp(known, 0).confidence_interval(confidence)
-    return IntervalOfMean(mean, float(low), float(high), len(known))
+    low, high = stats.ttest_1samp(finite, 0).confidence_interval(confidence)
+    return IntervalOfMean(mean, float(low), float(high), len(finite))
 
 
 def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE) -> Interval:
@@ -216,8 +216,8 @@ def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], valu
     logs = block_means(repeated(rows.dropna(subset=[value]), member, by), member, value, by)
     # The rows of a point follow one another.
     points = groupby(logs.reset_index().itertuples(index=False, name=None), itemgetter(slice(len(by))))
-    found = [(*point, *astuple(interval_of_ratio([row[-1] for row in of_point]))) for point, of_point in points]
-    table = pd.DataFrame(found, columns=[*by, *Interval.__slots__])
+    rows_found = [(*point, *astuple(interval_of_ratio([row[-1] for row in of_point]))) for point, of_point in points]
+    table = pd.DataFrame(rows_found, columns=[*by, *Interval.__slots__])
     adjusted = benjamini_hochberg([None if pd.isna(each) else each for each in table.p_value])
     table[["low", "high", "p_value"]] = table[["low", "high", "p_value"]].astype(float)
     return table.assign(differs=[each is not None and each < ALPHA for each in adjusted])
@@ -228,12 +228,12 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
     Benjamini and Hochberg 1995. None, a comparison without interval, stays None and does not count.
     """
-    known = [value for value in p_values if value is not None]
-    if not known:
+    known_values = [value for value in p_values if value is not None]
+    if not known_values:
         return [None] * len(p_values)
     from scipy import stats
 
-    adjusted = iter(stats.false_discovery_control(known).tolist())
+    adjusted = iter(stats.false_discovery_control(known_values).tolist())
     return [None if value is None else next(adjusted) for value in p_values]
 
 
@@ -271,8 +271,8 @@ def verdicts(intervals: Sequence[Interval], threshold: float, *, families: int =
 def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the smallest gain of a pair that so many blocks show, as a part: 0.12 is 12 %; None below BLOCKS_MIN.
 
-    `noise` is the standard deviation of the pair's log ratio from block to block. A gain of this size is told from none
-    at the level `alpha` with the probability `power`: the paired t test's, statsmodels TTestPower.
+    `noise` is the standard deviation of the pair's log ratio from block to block. A gain of this size is distinguished
+    from none at the level `alpha` with the probability `power`: the paired t test's, statsmodels TTestPower.
     """
     from statsmodels.stats.power import TTestPower
 

@@ -98,8 +98,8 @@ def read(path: Path) -> Iterator[Entry]:
 
 def completed(path: Path) -> list[Entry]:
     """Return the entry of each completed cell and block of a journal, in the order of the run."""
-    found = {(entry.cell, entry.block): entry for entry in read(path) if entry.outcome == "completed"}
-    return list(found.values())
+    entries = {(entry.cell, entry.block): entry for entry in read(path) if entry.outcome == "completed"}
+    return list(entries.values())
 
 
 def _length_of_whole_lines(path: Path) -> int:

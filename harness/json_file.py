@@ -35,13 +35,13 @@ def in_words(path: Path, data: bytes, invalid: ValidationError, *, at: Key = (),
     """Say what pydantic has found first in a text, or in the value of its key `at`, with file and line."""
     mistake = invalid.errors()[0]
     if mistake["type"] == "json_invalid":
-        what, _, place = mistake["ctx"]["error"].rpartition(" at line ")
-        line, what = int(place.split()[0]), f"no JSON ({what})"
+        complaint, _, place = mistake["ctx"]["error"].rpartition(" at line ")
+        line, complaint = int(place.split()[0]), f"no JSON ({complaint})"
     else:
         key = (*at, *mistake["loc"])
-        what = "missing" if mistake["type"] == "missing" else re.sub("^(Input|Value error,) ", "", mistake["msg"])
-        line, what = _line(data.decode(), key), ": ".join(filter(None, [name(key), what]))
-    return f"{path}, line {first_line + line - 1}: {what}"
+        complaint = "missing" if mistake["type"] == "missing" else re.sub("^(Input|Value error,) ", "", mistake["msg"])
+        line, complaint = _line(data.decode(), key), ": ".join(filter(None, [name(key), complaint]))
+    return f"{path}, line {first_line + line - 1}: {complaint}"
 
 
 def _line(text: str, key: Key) -> int:
@@ -60,16 +60,16 @@ def _member(text: str, at: int, part: str | int) -> int | None:
     decoder, is_object = json.JSONDecoder(), text[at] == "{"
     if text[at] not in "{[":
         return None
-    at, found = _behind(text, at + 1), 0
+    at, position = _behind(text, at + 1), 0
     while text[at] not in "}]":
-        member: str | int = found
+        member: str | int = position
         if is_object:
             member, at = decoder.raw_decode(text, at)
             at = _behind(text, at)
         if member == part:
             return at
         _, at = decoder.raw_decode(text, at)
-        at, found = _behind(text, at), found + 1
+        at, position = _behind(text, at), position + 1
     return None
 
 

@@ -176,13 +176,13 @@ def refuse_passwords(toml: TomlFile, instead: str) -> None:
 
 
 def _server(document: _Document, keys: ServerKeys, number: int) -> Server:
-    given = keys.model_dump()
-    given["role"] = f"initiator-{number}" if number else "target"
-    given["broker_host"] = keys.broker_host or keys.host
-    given["database"] = (
+    values = keys.model_dump()
+    values["role"] = f"initiator-{number}" if number else "target"
+    values["broker_host"] = keys.broker_host or keys.host
+    values["database"] = (
         keys.existing_database or keys.database or f"{document.prefix}SSB{f'Initiator{number}' if number else 'Target'}"
     )
-    return Server(**given)
+    return Server(**values)
 
 
 def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequence[Server]) -> None:

@@ -64,8 +64,10 @@ class OpenLoop:
 
     def due(self, initiator: int, block: int, from_ns: int, to_ns: int, *, number: int = 1, of: int = 1) -> int:
         """Count the sends whose intended start lies in [from, to), in nanoseconds after the cell's start."""
-        until = itertools.takewhile(lambda at_ns: at_ns < to_ns, self.starts_ns(initiator, block, number=number, of=of))
-        return sum(at_ns >= from_ns for at_ns in until)
+        starts = itertools.takewhile(
+            lambda at_ns: at_ns < to_ns, self.starts_ns(initiator, block, number=number, of=of)
+        )
+        return sum(at_ns >= from_ns for at_ns in starts)
 
     def _all_starts_ns(self, initiator: int, block: int) -> Iterator[int]:
         draw = random.Random(f"{self.seed} {initiator} {block}")

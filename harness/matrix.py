@@ -151,15 +151,15 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     A pattern may omit the end of the id: `i1-t5` means `i1-t5-*`. Raises UnknownCell for a pattern without a match.
     """
     by_id = {cell.id: cell for cell in cells}
-    wanted: set[str] = set()
+    wanted_ids: set[str] = set()
     patterns = list(patterns)
     for pattern in patterns:
-        found = matching(by_id, pattern)
-        if not found:
+        matches = matching(by_id, pattern)
+        if not matches:
             hint = nearest_ids(by_id, pattern)
             raise UnknownCell(f"no cell matches {pattern!r}{hint}; harness plan --list prints all cell ids")
-        wanted.update(found)
-    return [cell for cell in cells if not patterns or cell.id in wanted]
+        wanted_ids.update(matches)
+    return [cell for cell in cells if not patterns or cell.id in wanted_ids]
 
 
 def excluding(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
@@ -199,8 +199,8 @@ def block_order(cells: Sequence[Cell], seed: int, block: int, *, interleaved: bo
     point of the matrix follow one another. Else all groups of a version do.
     """
 
-    def place(*of: object) -> float:
-        return random.Random(f"{seed} {block} {of}").random()
+    def place(*values: object) -> float:
+        return random.Random(f"{seed} {block} {values}").random()
 
     def key(pair: Pair) -> tuple[float, ...]:
         version, initiators, *_ = pair

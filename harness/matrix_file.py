@@ -71,7 +71,7 @@ def _values(value: object) -> tuple[object, ...]:
     if isinstance(value, str):
         return tuple(filter(None, _SEPARATOR.split(value.strip())))
     if isinstance(value, (list, tuple)):
-        return tuple(itertools.chain.from_iterable(_values(each) for each in value))
+        return tuple(itertools.chain.from_iterable(_values(part) for part in value))
     return (value,)
 
 
@@ -214,12 +214,12 @@ class Matrix(_Document):
         if _size(points) > CELLS_MAX:  # only with replaced axes
             return
         for pattern in self.exclude:
-            known = dict.fromkeys([*_VERSION.findall(pattern), *versions])
+            versions_known = dict.fromkeys([*_VERSION.findall(pattern), *versions])
             ids = [
                 Cell(version, few, ratio, threads, payload).id
                 for point in points
                 for few, threads, ratio, payload in itertools.product(*(point[name] for name in Axes.model_fields))
-                for version in known
+                for version in versions_known
             ]
             if not matching(ids, pattern):
                 raise MatrixError(f"matrix {self.name}: exclude {pattern!r} matches no cell{nearest_ids(ids, pattern)}")

@@ -81,10 +81,10 @@ class Distribution:
         if values < round(VALUES_BEYOND / (1 - quantile)):
             return None
         position = quantile * (values - 1)
-        below = math.floor(position)
+        rank = math.floor(position)
         # The distinct value of a rank is the first one up to which more values lie than the rank says.
-        first, second = self._us[np.searchsorted(self._counts.cumsum(), (below, below + 1), side="right")]
-        return round(float(first * (1 - (position - below)) + second * (position - below)), 3)
+        first, second = self._us[np.searchsorted(self._counts.cumsum(), (rank, rank + 1), side="right")]
+        return round(float(first * (1 - (position - rank)) + second * (position - rank)), 3)
 
     def columns(self, prefix: str) -> dict[str, float | None]:
         return {f"{prefix}_{name}": self.quantile_us(quantile) for name, quantile in QUANTILES.items()}

@@ -77,12 +77,12 @@ class Sizes(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _is_table(cls, given: object) -> object:
-        if isinstance(given, (int, str)):
+    def _is_table(cls, value: object) -> object:
+        if isinstance(value, (int, str)):
             raise ValueError(
                 "a constant size is the payload: leave size out and give --payloads, or uniform = [800, 800]"
             )
-        return given
+        return value
 
     uniform: tuple[Size, Size] | None = None
     lognormal: Lognormal | None = None
@@ -101,8 +101,8 @@ class Sizes(_Part):
         if self.uniform:
             return f"uniform from {self.uniform[0]:,} to {self.uniform[1]:,} bytes"
         if self.lognormal:
-            given = self.lognormal
-            return f"lognormal with median {given.median:,} and sigma {given.sigma:g}, at most {given.max:,} bytes"
+            shape = self.lognormal
+            return f"lognormal with median {shape.median:,} and sigma {shape.sigma:g}, at most {shape.max:,} bytes"
         return f"histogram of {len(self.histogram)} sizes" if self.histogram else f"sizes of {self.samples}"
 
 
@@ -125,8 +125,11 @@ class Body(_Part):
     @property
     def files(self) -> list[tuple[tuple[str, ...], str]]:
         """The files beside the workload.toml, each with its key."""
-        named = [(("body", "template"), self.template), (("body", "size", "samples"), self.size and self.size.samples)]
-        return [(key, file) for key, file in named if file]
+        references = [
+            (("body", "template"), self.template),
+            (("body", "size", "samples"), self.size and self.size.samples),
+        ]
+        return [(key, file) for key, file in references if file]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +181,9 @@ def _quantile_function(toml: TomlFile, sizes: Sizes) -> tuple[Callable[[float], 
         low, high = sizes.uniform
         return lambda share: low + int(share * (high - low + 1)), low
     if sizes.lognormal:
-        given, normal = sizes.lognormal, NormalDist()
-        top = math.log(given.max / given.median)
-        return lambda share: round(given.median * math.exp(min(top, given.sigma * normal.inv_cdf(share)))), given.max
+        shape, normal = sizes.lognormal, NormalDist()
+        top = math.log(shape.max / shape.median)
+        return lambda share: round(shape.median * math.exp(min(top, shape.sigma * normal.inv_cdf(share)))), shape.max
     if sizes.samples:
         samples = sorted(_samples(toml, sizes.samples))
         return lambda share: samples[int(share * len(samples))], samples[0]
@@ -191,26 +194,26 @@ def _quantile_function(toml: TomlFile, sizes: Sizes) -> tuple[Callable[[float], 
 
 
 def _samples(toml: TomlFile, file: str) -> list[int]:
-    found = []
+    samples = []
     for number, line in enumerate(_text(toml, ("body", "size", "samples"), file).splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            found.append(_size(line))
+            samples.append(_size(line))
         except ValueError as error:
             raise TomlError(f"{file}, line {number}: {error}") from None
-    if not found:
+    if not samples:
         raise toml.error(("body", "size", "samples"), f"{file} is empty: write one size a line")
-    return found
+    return samples
 
 
 def _template(toml: TomlFile, file: str) -> str:
     """The text of a template, whose placeholders are known and which is JSON or XML with them replaced."""
     text = _text(toml, ("body", "template"), file)
     fillers = 0
-    for found in Template.pattern.finditer(text):
-        name, line = found["named"] or found["braced"], text.count("\n", 0, found.start()) + 1
-        if found["invalid"] is not None:
+    for match in Template.pattern.finditer(text):
+        name, line = match["named"] or match["braced"], text.count("\n", 0, match.start()) + 1
+        if match["invalid"] is not None:
             raise TomlError(f"{file}, line {line}: a $ begins a placeholder: write $$ for a dollar sign")
         if name and name not in _PLACEHOLDERS:
             hint = nearest(name, _PLACEHOLDERS)
@@ -238,8 +241,8 @@ def _require_well_formed(file: str, text: str) -> None:
     try:
         parser.Parse(text, True)
     except expat.ExpatError as error:
-        what = expat.ErrorString(error.code)
-        raise TomlError(f"{file}, line {error.lineno}: no XML with its placeholders replaced: {what}") from None
+        reason = expat.ErrorString(error.code)
+        raise TomlError(f"{file}, line {error.lineno}: no XML with its placeholders replaced: {reason}") from None
     if any(encoding and encoding.lower() != "utf-16" for encoding in encodings):
         raise TomlError(f"{file}, line 1: clients pass text, which SQL Server holds as UTF-16: leave the encoding out")
 

@@ -304,9 +304,9 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
         builder = StringBuilder()
         builder.append_values(values)
         return builder.finish()
-    given = np.asarray(values)
-    numbers = given.astype(type_.to_pandas_dtype())
-    if not np.array_equal(numbers, given, equal_nan=True):
+    array = np.asarray(values)
+    numbers = array.astype(type_.to_pandas_dtype())
+    if not np.array_equal(numbers, array, equal_nan=True):
         raise ValueError(f"a number does not fit {type_}")
     data = np.packbits(numbers, bitorder="little") if type_ == pa.bool_() else numbers
     return pa.Array.from_buffers(type_, len(numbers), [None, pa.py_buffer(data)])
@@ -335,8 +335,8 @@ def _visible(table: pa.Table) -> pa.Table:
     for place, field in enumerate(table.schema):
         if field.type == pa.string():
             texts = table.column(place).combine_chunks().dictionary_encode()
-            shown = pa.array([visible(text) for text in texts.dictionary.to_pylist()], pa.string())
-            table = table.set_column(place, field.name, shown.take(texts.indices))
+            visible_texts = pa.array([visible(text) for text in texts.dictionary.to_pylist()], pa.string())
+            table = table.set_column(place, field.name, visible_texts.take(texts.indices))
     return table
 
 

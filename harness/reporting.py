@@ -89,12 +89,12 @@ class TimeLeftByWork:
 
 def duration(seconds: float) -> str:
     """`45 s`, `3 min 20 s`, `2 h 05 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    whole_s = round(seconds)
+    if whole_s < 60:
+        return f"{whole_s} s"
+    if whole_s < 3600:
+        return f"{whole_s // 60} min {whole_s % 60:02} s"
+    return f"{whole_s // 3600} h {whole_s % 3600 // 60:02} min"
 
 
 class Reporter:
@@ -110,10 +110,12 @@ class Reporter:
     def sweep(self, results: Path, cells: Sequence[str], kind: LabKind) -> None:
         """Says which cells will run, in their order, where their results go, and on which kind of lab."""
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+    def begin(
+        self, total: int, completed: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1
+    ) -> None:
         """Starts to count cells, or other units, of which `done` need no further run and `every` so many get a line."""
 
-    def phase(self, what: str) -> None:
+    def phase(self, text: str) -> None:
         """Shows what happens now."""
 
     def rate(self, messages_per_s: float) -> None:
@@ -148,7 +150,9 @@ class Notes(Reporter):
     def confirm(self, question: str) -> bool:
         return not (self._ask and sys.stdin.isatty()) or click.confirm(question)
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+    def begin(
+        self, total: int, completed: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1
+    ) -> None:
         self._total = total
         self._unit, self._every = unit, every
         self._left = left or TimeLeftByCells()
@@ -163,17 +167,19 @@ class Notes(Reporter):
 class Lines(Notes):
     """Shows one line a cell: for logs and pipes."""
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
-        super().begin(total, done, left, unit=unit, every=every)
-        if done:
-            self.note(f"{done} of {total} {unit}s are done already")
+    def begin(
+        self, total: int, completed: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1
+    ) -> None:
+        super().begin(total, completed, left, unit=unit, every=every)
+        if completed:
+            self.note(f"{completed} of {total} {unit}s are done already")
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
         left = self._left_after(number, cell)
         if number % self._every:
             return
-        said = f"{cell} {outcome}{text and f': {text}'}{left and f', {left}'}"
-        self.note(f"{self._unit} {number} of {self._total}: {said}")
+        line = f"{cell} {outcome}{text and f': {text}'}{left and f', {left}'}"
+        self.note(f"{self._unit} {number} of {self._total}: {line}")
 
 
 class Bar(Notes):
@@ -193,16 +199,20 @@ class Bar(Notes):
         self._live = Live(self._progress, console=self._console, refresh_per_second=4, transient=False)
         self._task: TaskID | None = None
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
-        super().begin(total, done, left, unit=unit, every=every)
+    def begin(
+        self, total: int, completed: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1
+    ) -> None:
+        super().begin(total, completed, left, unit=unit, every=every)
         self._update(left="", rate="", phase="")  # of what was counted before
         if self._task is not None and not self._live.is_started:
             self._progress.remove_task(self._task)  # its bar is on the screen already
-        self._task = self._progress.add_task("", total=total, completed=done, unit=unit, left="", rate="", phase="")
+        self._task = self._progress.add_task(
+            "", total=total, completed=completed, unit=unit, left="", rate="", phase=""
+        )
         self._live.start()
 
-    def phase(self, what: str) -> None:
-        self._update(phase=visible(what))
+    def phase(self, text: str) -> None:
+        self._update(phase=visible(text))
 
     def rate(self, messages_per_s: float) -> None:
         self._update(rate=f"{messages_per_s:,.0f} messages/s")

@@ -35,7 +35,7 @@ def visible_values(value: Any) -> Any:
         return visible_lines(value)
     if isinstance(value, Mapping):
         return {visible_values(key): visible_values(each) for key, each in value.items()}
-    return [visible_values(each) for each in value] if isinstance(value, (list, tuple)) else value
+    return [visible_values(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def one_line(text: str, length_max: int) -> str:

@@ -77,16 +77,16 @@ def substitute(text: str, variables: Mapping[str, str], *, origin: str = "script
     def line_at(place: int) -> int:
         return line + text.count("\n", 0, place)
 
-    def value(found: re.Match[str], quote: str) -> str:
-        given = values.get(found[1].lower())
-        if given is None:
-            raise ScriptError(f"{origin}, line {line_at(found.start())}: the variable {found[0]} has no value")
+    def value(match: re.Match[str], quote: str) -> str:
+        value_given = values.get(match[1].lower())
+        if value_given is None:
+            raise ScriptError(f"{origin}, line {line_at(match.start())}: the variable {match[0]} has no value")
         if quote:
-            return given.replace(quote, 2 * quote)
-        if _PLAIN.fullmatch(given) is None:
-            must = f"write a number or a name, or {found[0]} between apostrophes or brackets"
-            raise ScriptRefused(f"{origin}, line {line_at(found.start())}: {found[0]} is {given!r}: {must}")
-        return f" {given}" if given.startswith("-") else given  # else it could begin a comment
+            return value_given.replace(quote, 2 * quote)
+        if _PLAIN.fullmatch(value_given) is None:
+            must = f"write a number or a name, or {match[0]} between apostrophes or brackets"
+            raise ScriptRefused(f"{origin}, line {line_at(match.start())}: {match[0]} is {value_given!r}: {must}")
+        return f" {value_given}" if value_given.startswith("-") else value_given  # else it could begin a comment
 
     pieces: list[str] = []
     end = 0

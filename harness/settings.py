@@ -313,16 +313,16 @@ def _create(
 
 
 def _from_environment(kind: type[RunSettings], environment: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in environment.items():
         if not name.startswith(PREFIX) or name in SECRETS:
             continue
         key = name.removeprefix(PREFIX).lower()
-        if not any(key in each.model_fields for each in _KINDS):
+        if not any(key in kind_.model_fields for kind_ in _KINDS):
             hint = re.sub(r"\w+(?=,|$)", lambda word: PREFIX + word[0].upper(), nearest(key, list(kind.model_fields)))
             raise SettingsError(f"unknown setting {name}{hint}")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def secret(name: str) -> str | None:
@@ -335,12 +335,12 @@ def load_token() -> str:
     """The token that lets test clients of other machines in; raises SettingsError if it is missing or short."""
     token = secret(TOKEN) or ""
     if len(token) < TOKEN_LENGTH_MIN:
-        found = f"{TOKEN} has {len(token)} characters" if token else f"{TOKEN} is not set"
-        raise SettingsError(f'{found}: export {TOKEN}="$(openssl rand -hex 16)", the same on all machines')
+        complaint = f"{TOKEN} has {len(token)} characters" if token else f"{TOKEN} is not set"
+        raise SettingsError(f'{complaint}: export {TOKEN}="$(openssl rand -hex 16)", the same on all machines')
     return token
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """The environment of a child process: this one's and `extra`, without settings, which children get otherwise."""
-    own = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
-    return own | {"PYTHONUNBUFFERED": "1"} | dict(extra)
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
+    return inherited | {"PYTHONUNBUFFERED": "1"} | dict(extra)

@@ -45,8 +45,8 @@ def of_cell(folder: Path, measured: Measured) -> Summary:
     latencies = [milliseconds(measured.columns[f"latency_us_{name}"]) for name in QUANTILES]
     row = [f"{measured.sent_per_s:,.0f}", f"{measured.processed_per_s:,.0f}", *latencies, measured.state]
     findings = []
-    if (kept := measured.punctuality).rate_per_s:
-        calls = f"{counted(kept.due, 'call')} due, {kept.late:,} started late, {kept.missed:,} never"
+    if (punctual := measured.punctuality).rate_per_s:
+        calls = f"{counted(punctual.due, 'call')} due, {punctual.late:,} started late, {punctual.missed:,} never"
         findings.append(f"open loop: latency counts from the intended start; {calls}")
     findings.append(f"accounting: {measured.accounted}")
     return Summary(headings, [row], [], [*findings, *states(folder)])
@@ -58,15 +58,15 @@ def states(folder: Path, units: str = "cells", names: Mapping[str, str] | None =
     `names` are what the table calls its rows, if not by the journal's names.
     """
     entries = journal.completed(folder / journal.NAME)
-    others = [entry for entry in entries if entry.state != State.VALID]
+    not_valid = [entry for entry in entries if entry.state != State.VALID]
     lines = []
     if len(entries) > 1:
-        counted = f"{len(others)} of {len(entries)} {units} are not valid:"
-        lines.append(counted if others else f"All {len(entries)} {units} are valid.")
-    for entry in others[:STATES_SHOWN]:
+        counted = f"{len(not_valid)} of {len(entries)} {units} are not valid:"
+        lines.append(counted if not_valid else f"All {len(entries)} {units} are valid.")
+    for entry in not_valid[:STATES_SHOWN]:
         name = (names or {}).get(entry.cell, entry.cell)
         lines.append(f"{label(name, entry.block)} is {entry.state}: {entry.state_reason}")
-    if more := Counter(entry.state for entry in others[STATES_SHOWN:]):
+    if more := Counter(entry.state for entry in not_valid[STATES_SHOWN:]):
         counts = ", ".join(f"{number} {state}" for state, number in more.most_common())
         lines.append(f"and {more.total()} more ({counts}): reasons in {folder / journal.NAME}")
     return lines
@@ -74,12 +74,12 @@ def states(folder: Path, units: str = "cells", names: Mapping[str, str] | None =
 
 def states_by_cell(folder: Path) -> dict[str, str]:
     """The state of each step or technique of a run in all its blocks: `behind`, or `2 of 3 valid`."""
-    found: dict[str, list[str]] = {}
+    by_cell: dict[str, list[str]] = {}
     for entry in journal.completed(folder / journal.NAME):
-        found.setdefault(entry.cell, []).append(entry.state)
+        by_cell.setdefault(entry.cell, []).append(entry.state)
     return {
         cell: states[0] if len(set(states)) == 1 else f"{states.count(State.VALID)} of {len(states)} valid"
-        for cell, states in found.items()
+        for cell, states in by_cell.items()
     }
 
 

@@ -87,6 +87,6 @@ def _findings(manifest: Mapping[str, Any]) -> str:
 
 def _secrets() -> list[str]:
     """The values of the variables that hold secrets, the longest first."""
-    named = [value for name, value in os.environ.items() if _SECRET_NAME.fullmatch(name)]
-    known = {value for value in (*named, compose.value("MSSQL_SA_PASSWORD")) if len(value) >= _SHORTEST_SECRET}
-    return sorted(known, key=len, reverse=True)
+    by_name = [value for name, value in os.environ.items() if _SECRET_NAME.fullmatch(name)]
+    secrets = {value for value in (*by_name, compose.value("MSSQL_SA_PASSWORD")) if len(value) >= _SHORTEST_SECRET}
+    return sorted(secrets, key=len, reverse=True)

@@ -95,14 +95,14 @@ def family() -> str:
         return "debian"
     if ids & {"fedora", "rhel", "centos"}:
         return "fedora"
-    return "suse" if any("suse" in one for one in ids) else ""
+    return "suse" if any("suse" in identifier for identifier in ids) else ""
 
 
 def how_to_install(*packages: str) -> str:
     """The command that installs these packages here; for a system that is not known, their names on Debian."""
-    here = family()
-    if here in NAMES:
-        return f"{INSTALL[here]} {' '.join(NAMES[here][package] for package in packages)}"
+    family_here = family()
+    if family_here in NAMES:
+        return f"{INSTALL[family_here]} {' '.join(NAMES[family_here][package] for package in packages)}"
     names = ", ".join(NAMES["debian"][package] for package in packages)
     return f"install what Debian calls {names} with this system's package manager"
 
@@ -120,10 +120,10 @@ def java_version(command: str = "java") -> int:
         answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
-    if found is None:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if match is None:
         return 0
-    return int(found[2] or 1) if found[1] == "1" else int(found[1])  # Java 8 and older call themselves 1.8
+    return int(match[2] or 1) if match[1] == "1" else int(match[1])  # Java 8 and older call themselves 1.8
 
 
 def _has_venv() -> bool:
@@ -186,14 +186,14 @@ def _apt_get(as_root: list[str], *words: str) -> bool:
     """Run apt-get, and return whether it succeeded. Wait while another one is at work, as on a machine that has just
     started: the option DPkg::Lock::Timeout would wait without a word, and `update` does not know it."""
     command = [*as_root, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *words]
-    until = time.monotonic() + _LOCK_WAIT_S
+    end_s = time.monotonic() + _LOCK_WAIT_S
     is_waiting = False
     while True:
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-        is_locked = done.returncode != 0 and "Could not get lock" in done.stderr
-        if not is_locked or time.monotonic() > until:
-            sys.stderr.write(done.stderr)
-            return done.returncode == 0
+        answer = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        is_locked = answer.returncode != 0 and "Could not get lock" in answer.stderr
+        if not is_locked or time.monotonic() > end_s:
+            sys.stderr.write(answer.stderr)
+            return answer.returncode == 0
         if not is_waiting:
             print(
                 f"setup: another apt-get is at work; waiting for it, at most {_LOCK_WAIT_S // 60} minutes", flush=True

@@ -37,8 +37,10 @@ class TomlFile:
         except tomllib.TOMLDecodeError as error:
             place = re.search(r"\(at line (\d+), column \d+\)", str(error))
             line = int(place[1]) if place else self._text.count("\n") + 1
-            what = re.sub(r"\s*\(at .*\)$", "", str(error))
-            raise TomlError(f"{path.name}, line {line}: not valid TOML: {what[:1].lower()}{what[1:]}") from None
+            complaint = re.sub(r"\s*\(at .*\)$", "", str(error))
+            raise TomlError(
+                f"{path.name}, line {line}: not valid TOML: {complaint[:1].lower()}{complaint[1:]}"
+            ) from None
 
     @cached_property
     def _lines(self) -> Lines:
@@ -58,7 +60,7 @@ class TomlFile:
             return model.model_validate(self.values if values is None else values)
         except ValidationError as error:
             # Unknown keys first: a misspelt key is missing too.
-            first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+            first = min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
             raise self.error((*at, *first["loc"]), _message(model, first["loc"], first)) from None
 
 
@@ -67,9 +69,11 @@ def read(path: Path, kind: str) -> TomlFile:
     try:
         return TomlFile(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
-        others = {other.stem: other.name for other in sorted(path.parent.glob("*.toml"))}
-        close = difflib.get_close_matches(path.stem, others, n=1, cutoff=0.6)
-        raise TomlError(f"there is no {kind} {path}{f'; nearest: {others[close[0]]}' if close else ''}") from None
+        other_presets = {other.stem: other.name for other in sorted(path.parent.glob("*.toml"))}
+        close = difflib.get_close_matches(path.stem, other_presets, n=1, cutoff=0.6)
+        raise TomlError(
+            f"there is no {kind} {path}{f'; nearest: {other_presets[close[0]]}' if close else ''}"
+        ) from None
     except UnicodeDecodeError:
         raise TomlError(f"{path.name}: not UTF-8, as TOML has to be") from None
     except OSError as error:

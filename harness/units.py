@@ -28,6 +28,6 @@ def parse_size(text: object) -> int:
     return int(match[1]) * _BYTES[match[2].lower() if match[2] else None]
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, unit: str) -> str:
     """1 row, 2 rows, 12,000 rows"""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"

@@ -156,13 +156,13 @@ def _passed(value: object) -> object:
     return value
 
 
-def _variables(given: dict[str, str | int]) -> dict[str, str | int]:
-    for name in given:
+def _variables(values: dict[str, str | int]) -> dict[str, str | int]:
+    for name in values:
         if _VARIABLE.fullmatch(name) is None:
             raise ValueError(f"{name!r} is no name of a variable")
         if name.lower() in map(str.lower, _LABS_VARIABLES):
             raise ValueError(f"the variable {name} belongs to the lab: choose another name")
-    return given
+    return values
 
 
 Procedure = Annotated[str, AfterValidator(_procedure)]
@@ -337,11 +337,13 @@ class Workload(_Document):
         if bodies is None:
             return
         if (mean := bodies.mean_bytes) is not None and payload_bytes != mean:
-            own = f"{self.where('body', 'size')}: the bodies of {self} have sizes of their own"
-            raise WorkloadError(f"{own}: the payload of its cells is their mean, {mean} bytes, not {payload_bytes}")
+            complaint = f"{self.where('body', 'size')}: the bodies of {self} have sizes of their own"
+            raise WorkloadError(
+                f"{complaint}: the payload of its cells is their mean, {mean} bytes, not {payload_bytes}"
+            )
         if payload_bytes < (least := bodies.least_bytes):
-            own = f"{self.where('body', 'template')}: a body of {self} has at least {least} bytes"
-            raise WorkloadError(f"{own}: the payload of {payload_bytes} is too small")
+            complaint = f"{self.where('body', 'template')}: a body of {self} has at least {least} bytes"
+            raise WorkloadError(f"{complaint}: the payload of {payload_bytes} is too small")
 
     @property
     def script_variables(self) -> dict[str, str]:
@@ -404,9 +406,9 @@ def changed(workload: Workload, changes: Mapping[str, Any], toml: TomlFile, at: 
     Its scripts stay; `at` is the key of that table. Raises TomlError.
     """
     values = workload.model_dump(include=set(_Document.model_fields))
-    for section, given in changes.items():
-        both = isinstance(given, dict) and isinstance(values.get(section), dict)
-        values[section] = {**values[section], **given} if both else given
+    for section, change in changes.items():
+        are_tables = isinstance(change, dict) and isinstance(values.get(section), dict)
+        values[section] = {**values[section], **change} if are_tables else change
     document = toml.validate(_Document, values, at)
     _require_values(toml, document.client, at)
     files = (document.both, document.initiator, document.target.scripts, document.body.files)
@@ -453,8 +455,8 @@ def _require_used(toml: TomlFile, document: _Document, folder: Path, at: Key) ->
         except script_text.ScriptRefused as error:
             raise toml.error((*at, "variables", name), str(error)) from None
         if name.lower() not in map(str.lower, used):
-            others = [other for other in used if other.lower() not in map(str.lower, _LABS_VARIABLES)]
-            text = f"no script uses $({name}){nearest(name, others) if others else ': remove it'}"
+            other_names = [other for other in used if other.lower() not in map(str.lower, _LABS_VARIABLES)]
+            text = f"no script uses $({name}){nearest(name, other_names) if other_names else ': remove it'}"
             raise toml.error((*at, "variables", name), text)
 
 
@@ -467,15 +469,15 @@ def _digests(toml: TomlFile, document: _Document) -> dict[str, str]:
     for table in ("both", "initiator", "target"):
         scripts = getattr(document, table).scripts
         files += [((table, "scripts", place), script) for place, script in enumerate(scripts)]
-    found = {}
+    digests = {}
     for key, file in files:
         try:
             place = Path(os.path.realpath(toml.path.parent / file))
             if Path(file).is_absolute() or not place.is_relative_to(folder):
                 raise toml.error(key, f"{file} is outside of the workload's folder: copy it into that")
-            found[file] = hashlib.sha256(place.read_bytes()).hexdigest()[:16]
+            digests[file] = hashlib.sha256(place.read_bytes()).hexdigest()[:16]
         except OSError as error:
             raise toml.error(key, f"{file}: {error.strerror}") from None
         except ValueError as error:  # a zero in it
             raise toml.error(key, f"{file!r}: {error}") from None
-    return found
+    return digests

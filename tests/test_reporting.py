@@ -46,7 +46,7 @@ def test_the_time_left_of_cells_that_differ_follows_from_the_work_done_since_the
 def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
     output = io.StringIO()
     lines = Lines(SafeConsole(file=output, width=40))
-    lines.begin(total=3, done=1)
+    lines.begin(total=3, completed=1)
     lines.phase("a: settle")
     lines.rate(100)
     lines.cell_done(2, "i1-t5-r150-p100-v2008", "completed", "1,234 sent/s, 1,230 processed/s")
@@ -60,7 +60,7 @@ def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
 def test_a_line_without_more_to_say_ends_with_the_time_left() -> None:
     output = io.StringIO()
     lines = Lines(SafeConsole(file=output))
-    lines.begin(total=2, done=0, unit="figure")
+    lines.begin(total=2, completed=0, unit="figure")
     lines.cell_done(1, "gain-map", "completed", "")
     lines.cell_done(2, "waits", "left out", "no waits were recorded")
     assert output.getvalue().splitlines() == [
@@ -72,10 +72,10 @@ def test_a_line_without_more_to_say_ends_with_the_time_left() -> None:
 def test_a_bar_that_counts_other_units_afterwards_keeps_the_first_ones_above() -> None:
     output = io.StringIO()
     bar = Bar(SafeConsole(file=output, width=120, force_terminal=True))
-    bar.begin(total=2, done=0, unit="run")
+    bar.begin(total=2, completed=0, unit="run")
     bar.phase("measure")
     bar.cell_done(2, "a", "completed", "")
-    bar.begin(total=14, done=0, unit="figure")
+    bar.begin(total=14, completed=0, unit="figure")
     bar.cell_done(1, "waits", "completed", "")
     bar.end()
     above, below = [line for line in output.getvalue().splitlines() if "━" in line][-2:]
@@ -86,12 +86,12 @@ def test_a_bar_that_counts_other_units_afterwards_keeps_the_first_ones_above() -
 def test_a_bar_that_has_ended_is_not_drawn_again_with_the_next_one() -> None:
     output = io.StringIO()
     bar = Bar(SafeConsole(file=output, width=120, force_terminal=True))
-    bar.begin(total=2, done=0, unit="run")
+    bar.begin(total=2, completed=0, unit="run")
     bar.phase("measure")
     bar.end()
     assert "measure" not in output.getvalue().splitlines()[-1]
     output.truncate(0)
-    bar.begin(total=14, done=0, unit="figure")
+    bar.begin(total=14, completed=0, unit="figure")
     bar.end()
     assert "run" not in output.getvalue() and "figure" in output.getvalue()
 
@@ -99,7 +99,7 @@ def test_a_bar_that_has_ended_is_not_drawn_again_with_the_next_one() -> None:
 def test_the_bar_shows_cell_phase_rate_and_keeps_failures_on_the_screen() -> None:
     output = io.StringIO()
     bar = Bar(SafeConsole(file=output, width=120, force_terminal=True))
-    bar.begin(total=528, done=2)
+    bar.begin(total=528, completed=2)
     bar.phase("i1-t5-r150-p100-v2008: measure")
     bar.rate(1234.5)
     bar.cell_done(3, "i1-t5-r150-p100-v2008", "failed", "[gone]")

@@ -136,8 +136,8 @@ class Config:
             "TRUST_SERVER_CERTIFICATE": str(server.trust_server_certificate),
             "DRIVER": driver,
         }
-        told = {f"HARNESS_READER_{name}": value for name, value in values.items() if value is not None}
-        return told | ({PASSWORD: self.password} if self.password is not None else {})
+        variables = {f"HARNESS_READER_{name}": value for name, value in values.items() if value is not None}
+        return variables | ({PASSWORD: self.password} if self.password is not None else {})
 
 
 def read(path: Path) -> Config:

@@ -130,8 +130,8 @@ class Supervisor:
         _end_group(pid)
         watched.roster.ended(pid, time.monotonic(), crashed=crashed)
         pause_s = max(0.0, watched.roster.not_before_s - time.monotonic())
-        again = f"; started again in {pause_s:.0f} s" if crashed else ""
-        self._tell(f"{death}{again}")
+        restart = f"; started again in {pause_s:.0f} s" if crashed else ""
+        self._tell(f"{death}{restart}")
 
     def _start(self, watched: _Watched) -> None:
         queue = watched.queue

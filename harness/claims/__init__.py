@@ -130,7 +130,7 @@ def evaluate(
         reason = f"the paper's clients send in a closed loop, and those of this run in an {load_model}"
         return [Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key]) for claim in CLAIMS]
     of_paper = papers_cells(tables)
-    found = choices(of_paper)
+    evidences = choices(of_paper)
 
     def of(claim: Claim) -> Judgement:
         if of_paper.cells.empty and len(tables.cells) and claim.key not in gain.OF_TECHNIQUES:
@@ -138,11 +138,11 @@ def evaluate(
             return Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key])
         if shared and claim.key in ON_SEPARATE_MACHINES:
             return Judgement(claim, Verdict.NOT_MEASURED, shared, origins[claim.key])
-        one = judge(claim, found, origins[claim.key])
-        if not is_whole and claim.key in ABOUT_THE_WHOLE and one.verdict is Verdict.FAILS:
-            reason = f"the run is a slice of the matrix, which may lack the cells that decide: {one.explanation}"
-            one = replace(one, verdict=Verdict.NOT_MEASURED, explanation=reason)
-        return one
+        judgement = judge(claim, evidences, origins[claim.key])
+        if not is_whole and claim.key in ABOUT_THE_WHOLE and judgement.verdict is Verdict.FAILS:
+            reason = f"the run is a slice of the matrix, which may lack the cells that decide: {judgement.explanation}"
+            judgement = replace(judgement, verdict=Verdict.NOT_MEASURED, explanation=reason)
+        return judgement
 
     judged: list[Judgement] = []
     progress.begin(len(CLAIMS), 0, unit="claim", every=len(CLAIMS) // LINES)
@@ -152,12 +152,12 @@ def evaluate(
     return judged
 
 
-def judge(claim: Claim, found: Sequence[Evidence], origin: Provenance) -> Judgement:
+def judge(claim: Claim, choices_: Sequence[Evidence], origin: Provenance) -> Judgement:
     """Judge a claim by the first of the choices that measures it."""
     reasons = []
-    for each in found:
+    for evidence in choices_:
         try:
-            return _judged(claim, MEASURES[claim.key](each), origin)
+            return _judged(claim, MEASURES[claim.key](evidence), origin)
         except NotMeasured as reason:
             reasons.append(str(reason))
     return Judgement(claim, Verdict.NOT_MEASURED, reasons[-1], origin)

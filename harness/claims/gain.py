@@ -41,10 +41,10 @@ STEPS = ("dialog_per_message", "reuse", "receive_top_n", "activation_life", "rea
 def largest(evidence: Evidence) -> Measurement:
     """Measure the pair of cells that gains most above 15 threads."""
     pairs = valid_pairs(evidence, INITIATORS)
-    above = pairs[pairs.total_threads > NO_GAIN_UP_TO.value]
-    if above.empty:
+    larger = pairs[pairs.total_threads > NO_GAIN_UP_TO.value]
+    if larger.empty:
         raise NotMeasured(f"no valid pair of cells with more than {NO_GAIN_UP_TO.value:.0f} threads")
-    points = above.groupby(["threads", "payload_bytes"])
+    points = larger.groupby(["threads", "payload_bytes"])
     best = points.log_factor.mean().idxmax()
     threads, payload_bytes = best
     where = f"the largest gain, with {INITIATORS}×{threads} threads and {payload_bytes:,} bytes: "
@@ -57,15 +57,15 @@ def up_to_15(evidence: Evidence) -> Measurement:
     if not (few.total_threads == NO_GAIN_UP_TO.value).any():
         raise NotMeasured(f"no valid pair of cells with {NO_GAIN_UP_TO.value:.0f} threads, where the claim ends")
     number = _of_threads(few, most=True)
-    others = []
+    other_points = []
     for initiators in range(1, INITIATORS):
         with contextlib.suppress(NotMeasured):
             total, log_factor = _extreme(_few_threads(valid_pairs(evidence, initiators)), most=True)
             percent = f"{100 * math.expm1(log_factor):+.0f} %".replace("-", "−")
-            others.append(f"{percent} with {initiators}×{total // initiators}")
+            other_points.append(f"{percent} with {initiators}×{total // initiators}")
     return replace(
         number,
-        basis=f"{number.basis}; not judged, the largest of fewer initiators: {', '.join(others) or 'none'}",
+        basis=f"{number.basis}; not judged, the largest of fewer initiators: {', '.join(other_points) or 'none'}",
     )
 
 
@@ -93,8 +93,8 @@ def valid_pairs(evidence: Evidence, initiators: int | None = None) -> pd.DataFra
 
 def logarithms(gain: pd.DataFrame) -> pd.DataFrame:
     """Return the pairs of cells that have a factor above zero, with its logarithm."""
-    known = gain[gain.factor > 0]
-    return known.assign(log_factor=np.log(known.factor.astype(float)))
+    positive = gain[gain.factor > 0]
+    return positive.assign(log_factor=np.log(positive.factor.astype(float)))
 
 
 def noise_of(gain: pd.DataFrame) -> float | None:
@@ -110,9 +110,9 @@ def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:
     """
     valid = gain[gain.valid & (gain.factor > 0)]
     logs = np.log(valid.factor.astype(float))
-    known = logs.groupby([valid[name] for name in GAIN]).agg(["count", "std"]).reset_index()
-    known["width"] = np.where(known["count"] < BLOCKS_MIN, np.nan, width(known["count"], known["std"]))
-    widths = known.rename(columns={"count": "blocks"}).drop(columns="std")
+    spreads = logs.groupby([valid[name] for name in GAIN]).agg(["count", "std"]).reset_index()
+    spreads["width"] = np.where(spreads["count"] < BLOCKS_MIN, np.nan, width(spreads["count"], spreads["std"]))
+    widths = spreads.rename(columns={"count": "blocks"}).drop(columns="std")
     return gain[GAIN].drop_duplicates().merge(widths, how="left", on=GAIN).fillna({"blocks": 0})
 
 
@@ -123,13 +123,13 @@ def precision_reached(gain: pd.DataFrame, precision: float) -> str:
     sentence = f"{len(widths) - len(short)} of {len(widths)} gains are known within {100 * precision:g} %"
     if short.empty:
         return f"{sentence}."
-    named = []
+    parts = []
     for row in short.to_dict("records"):
         cell = Cell(**{str(name): row[name] for name in GAIN})
         interval = "no interval" if np.isnan(row["width"]) else f"{100 * row['width']:.3g} % wide"
-        named.append(f"{cell.id} ({row['blocks']:.0f} valid blocks, {interval})")
-    more = f"; and {len(named) - IMPRECISE_SHOWN} more" if len(named) > IMPRECISE_SHOWN else ""
-    return f"{sentence}. Not there: {'; '.join(named[:IMPRECISE_SHOWN])}{more}."
+        parts.append(f"{cell.id} ({row['blocks']:.0f} valid blocks, {interval})")
+    more = f"; and {len(parts) - IMPRECISE_SHOWN} more" if len(parts) > IMPRECISE_SHOWN else ""
+    return f"{sentence}. Not there: {'; '.join(parts[:IMPRECISE_SHOWN])}{more}."
 
 
 def _few_threads(gain: pd.DataFrame) -> pd.DataFrame:
@@ -209,9 +209,9 @@ def _shown(logs: pd.Series) -> str:
 
 def _behind(evidence: Evidence, *techniques: str) -> str:
     table = evidence.techniques
-    behind = set(table[fell_behind(table)].technique)
-    named = [technique for technique in techniques if technique in behind]
-    return f"; the target fell behind in {', '.join(named)}" if named else ""
+    fell_behind_ = set(table[fell_behind(table)].technique)
+    lagging = [technique for technique in techniques if technique in fell_behind_]
+    return f"; the target fell behind in {', '.join(lagging)}" if lagging else ""
 
 
 MEASURES: Mapping[str, Callable[[Evidence], Measurement]] = {

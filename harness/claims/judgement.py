@@ -90,7 +90,7 @@ def of_the_paper(rows: pd.DataFrame) -> pd.DataFrame:
 
 def papers_cells(tables: Tables) -> Tables:
     """Return the tables without the rows of cells that the paper did not run; techniques have loads of their own."""
-    parts = {each.name: getattr(tables, each.name) for each in fields(Tables)}
+    parts = {part.name: getattr(tables, part.name) for part in fields(Tables)}
     return Tables(**{name: table if name == "techniques" else of_the_paper(table) for name, table in parts.items()})
 
 
@@ -101,38 +101,38 @@ def choices(tables: Tables) -> list[Evidence]:
     return [valid] if often is None else [often, one_run(valid)]
 
 
-def repeated(found: Evidence) -> Evidence | None:
+def repeated(tables: Evidence) -> Evidence | None:
     """Keep the cells that were completed in three or more blocks. None if there is no such cell.
 
     They need not be valid in all of them. Else a peak that is valid in two of three blocks would leave its place to a
     lower one. A number made of several cells is over those that are valid in three blocks, if any is (`inference`).
     """
-    if found.completed.empty:
+    if tables.completed.empty:
         return None
-    blocks = found.completed.groupby(GAIN).block.nunique()
+    blocks = tables.completed.groupby(GAIN).block.nunique()
     often = blocks[blocks >= BLOCKS_MIN].index
     cells, gain = (
         table[pd.MultiIndex.from_frame(table[GAIN]).isin(often)] if len(table) else table
-        for table in (found.cells, found.gain)
+        for table in (tables.cells, tables.gain)
     )
-    return None if cells.empty and gain.empty else _of_visits(found, cells, gain, found.completed)
+    return None if cells.empty and gain.empty else _of_visits(tables, cells, gain, tables.completed)
 
 
-def one_run(found: Evidence) -> Evidence:
+def one_run(tables: Evidence) -> Evidence:
     """Keep of each cell the first block in which it is valid, as if all were of one."""
     cells, gain = (
         table.sort_values("block").drop_duplicates(member) if len(table) else table
-        for table, member in ((found.cells, ["cell_id"]), (found.gain, GAIN))
+        for table, member in ((tables.cells, ["cell_id"]), (tables.gain, GAIN))
     )
-    kept = _of_visits(found, cells, gain, found.completed)
-    parts = {each.name: getattr(kept, each.name) for each in fields(Tables)}
+    single = _of_visits(tables, cells, gain, tables.completed)
+    parts = {part.name: getattr(single, part.name) for part in fields(Tables)}
     merged = {name: table.assign(block=1) for name, table in parts.items() if "block" in table and name != "techniques"}
-    return replace(kept, **merged)
+    return replace(single, **merged)
 
 
 def _of_visits(tables: Tables, cells: pd.DataFrame, gain: pd.DataFrame, completed: pd.DataFrame) -> Evidence:
     """Keep the rows of the same cells and blocks as `cells`, and those of `gain`."""
-    parts = {each.name: getattr(tables, each.name) for each in fields(Tables)} | {"cells": cells, "gain": gain}
+    parts = {part.name: getattr(tables, part.name) for part in fields(Tables)} | {"cells": cells, "gain": gain}
     if len(tables.cells):
         visits = pd.MultiIndex.from_frame(cells[VISIT])
         for name in parts.keys() - {"cells", "techniques"}:
@@ -195,14 +195,14 @@ def _geometric(table: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
     measured = table.drop(columns=["block", "attempt"], errors="ignore")
     flags = [name for name in measured.select_dtypes(bool) if name not in keys]
     numbers = [name for name in measured.select_dtypes("number") if name not in keys]
-    others = [name for name in measured if name not in (*keys, *flags, *numbers)]
+    averaged = [name for name in measured if name not in (*keys, *flags, *numbers)]
     groups = measured.groupby(keys, as_index=True)
-    merged = groups[others].first().join(groups[flags].all())
+    merged = groups[averaged].first().join(groups[flags].all())
     values = measured[numbers]
-    by = [measured[name] for name in keys]
-    means = np.exp(np.log(values.where(values > 0)).groupby(by).mean())
+    group_columns = [measured[name] for name in keys]
+    means = np.exp(np.log(values.where(values > 0)).groupby(group_columns).mean())
     # Where a block has no positive value there is no geometric mean.
-    means = means.where(~(values <= 0).groupby(by).any(), values.groupby(by).mean())
+    means = means.where(~(values <= 0).groupby(group_columns).any(), values.groupby(group_columns).mean())
     return merged.join(means).reset_index()[list(measured)]
 
 
@@ -255,11 +255,11 @@ def counted(judgements: Sequence[Judgement]) -> str:
     counting = [judged for judged in judgements if judged.provenance in COUNTED]
     number = Counter(judged.verdict for judged in counting)
     verdicts = {Verdict.HOLDS: "hold", Verdict.FAILS: "fail"}
-    found = ", ".join(f"{number[each]} {verdicts.get(each, each)}" for each in Verdict if number[each])
+    counts = ", ".join(f"{number[verdict]} {verdicts.get(verdict, verdict)}" for verdict in Verdict if number[verdict])
     left_out = len(judgements) - len(counting)
     if not left_out:
-        return f"{len(counting)} claims: {found}"
-    return f"{len(counting)} claims are predicted: {found}. {left_out} are fitted or by construction, and do not count"
+        return f"{len(counting)} claims: {counts}"
+    return f"{len(counting)} claims are predicted: {counts}. {left_out} are fitted or by construction, and do not count"
 
 
 _JOINED: Mapping[str, str] = {"%": " %", "times": "×"}
@@ -313,8 +313,8 @@ def amount(value: float, unit: str) -> str:
 
 
 def with_unit(number: str, unit: str) -> str:
-    named = _SINGULAR.get(unit, unit) if number == "1" else unit
-    return f"{number}{_JOINED.get(unit) or f' {named}'}"
+    unit_words = _SINGULAR.get(unit, unit) if number == "1" else unit
+    return f"{number}{_JOINED.get(unit) or f' {unit_words}'}"
 
 
 def figure(value: float, unit: str, decimals: int | None = None) -> str:

@@ -95,8 +95,8 @@ def place(by_block: pd.Series, basis: str) -> Measurement:
 
 
 def _mean_of_blocks(by_block: pd.Series, basis: str, single: tuple[float, float] | None) -> Measurement:
-    found = interval_of_mean(by_block)
-    return Measurement(found.mean, basis, found.blocks, found.low, found.high, single)
+    interval = interval_of_mean(by_block)
+    return Measurement(interval.mean, basis, interval.blocks, interval.low, interval.high, single)
 
 
 def _members(values: pd.Series) -> tuple[pd.DataFrame, list[str]]:

@@ -23,12 +23,12 @@ def initiator_is_bottleneck(evidence: Evidence) -> Measurement:
     # A cell with a target that fell behind is not valid, and is what the claim is about. All cells count:
     # "always" allows no choice.
     completed = evidence.completed
-    behind = int(fell_behind(completed).sum())
+    lagging = int(fell_behind(completed).sum())
     # Cells in which nothing was sent say nothing of a bottleneck.
-    cells = behind + int((is_valid(completed) & (completed.processed_per_s > 0)).sum())
+    cells = lagging + int((is_valid(completed) & (completed.processed_per_s > 0)).sum())
     if not cells:
         raise NotMeasured("nothing was sent in any cell")
-    kept_up = cells - behind
+    kept_up = cells - lagging
     return Measurement(
         100 * kept_up / cells,
         f"the target kept up in {kept_up:,} of {counted(cells, 'cell')} that are valid or in which it fell behind",
@@ -52,12 +52,12 @@ def initiator_transactions(evidence: Evidence) -> Measurement:
     Where the instances count no transactions, as embedded ones, their log writes stand in: each transaction waits for
     one, its own or a shared one. Both sides' are about the same messages.
     """
-    counted, what, basis = evidence.counters, "transactions that wrote", "transactions that wrote"
+    counted, transactions, basis = evidence.counters, "transactions that wrote", "transactions that wrote"
     if len(counted):
         counted = counted[counted.counter.str.startswith(WRITE_TRANSACTIONS)].dropna(subset=["change_per_s"])
     if counted.empty:
         number = _logs(evidence).rename(columns={"writes": "number"})
-        what, basis = "log writes", "log writes, which transactions share,"
+        transactions, basis = "log writes", "log writes, which transactions share,"
     else:
         number = counted.rename(columns={"change_per_s": "number"})
     chosen = number[(number.initiators == 1) & (number.dialog_ratio == TRICK_DIALOG_RATIO)]
@@ -66,11 +66,11 @@ def initiator_transactions(evidence: Evidence) -> Measurement:
     numbers = chosen.groupby([*VISIT, side]).number.sum().unstack()
     load = f"the trick and {GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
     if not {"initiator", "target"} <= set(numbers.columns):
-        raise NotMeasured(f"{what} of both sides were not observed with one initiator, {load}")
+        raise NotMeasured(f"{transactions} of both sides were not observed with one initiator, {load}")
     ratios = (numbers.initiator / numbers.target.where(numbers.target > 0)).dropna()
     ratios = ratios[ratios > 0]
     if ratios.empty:
-        raise NotMeasured(f"no cell has {what} of both the initiator and the target")
+        raise NotMeasured(f"no cell has {transactions} of both the initiator and the target")
     return geometric_mean(np.log(ratios), "cells", f"{basis} with 1 initiator, {load}: ")
 
 

@@ -82,10 +82,10 @@ def fastest(evidence: Evidence, cells: pd.DataFrame) -> tuple[pd.Series, Point]:
         rate=("processed_per_s", "mean"), low=("processed_per_s", "min"), versions=("server_version", "nunique")
     )
     completed = evidence.completed.groupby(POINT).server_version.nunique()
-    whole = points[(points.versions == completed.reindex(points.index)) & (points.low > 0)]
-    if whole.empty:
+    complete = points[(points.versions == completed.reindex(points.index)) & (points.low > 0)]
+    if complete.empty:
         raise NotMeasured(f"none of {len(points)} points is valid in all versions and processed messages")
-    best = whole.rate.idxmax()
+    best = complete.rate.idxmax()
     return logs_of(cells[(cells[POINT] == best).all(axis=1)], ["server_version"]), Point(*map(int, best))
 
 

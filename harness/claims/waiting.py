@@ -41,9 +41,9 @@ def all_waiting(evidence: Evidence, role: str) -> pd.Series:
     """Return milliseconds of all waiting per cell and block, computed from the longest waits and their share: the table
     of waits holds no others."""
     chosen, recorded = _recorded(evidence, role)
-    kept = chosen.groupby(VISIT)[["wait_time_ms", "share_percent"]].sum()
-    whole = 100 * kept.wait_time_ms / kept.share_percent.where(kept.share_percent > 0)
-    return whole.reindex(recorded).fillna(0.0)
+    sums = chosen.groupby(VISIT)[["wait_time_ms", "share_percent"]].sum()
+    all_ms = 100 * sums.wait_time_ms / sums.share_percent.where(sums.share_percent > 0)
+    return all_ms.reindex(recorded).fillna(0.0)
 
 
 def _recorded(evidence: Evidence, role: str) -> tuple[pd.DataFrame, pd.MultiIndex]:
@@ -53,8 +53,8 @@ def _recorded(evidence: Evidence, role: str) -> tuple[pd.DataFrame, pd.MultiInde
     waits = evidence.waits[evidence.waits.initiators == INITIATORS]
     chosen = waits[waits.role == role]
     if chosen.empty:
-        who = "the target" if role == "target" else "initiators"
-        raise NotMeasured(f"no waits of {who} were recorded with {INITIATORS} initiators")
+        role_words = "the target" if role == "target" else "initiators"
+        raise NotMeasured(f"no waits of {role_words} were recorded with {INITIATORS} initiators")
     return chosen, pd.MultiIndex.from_frame(waits[VISIT].drop_duplicates().sort_values(VISIT))
 
 
@@ -65,23 +65,23 @@ def longest(evidence: Evidence, role: str, ratio: int) -> Measurement:
     loaded = cells[(cells.dialog_ratio == ratio) & (cells.total_threads >= GAIN_NOTICEABLE_FROM.value)]
     waits = by_wait_type(evidence, role)
     waits = waits[waits.index.isin(loaded.cell_id, level="cell_id")]
-    whole = all_waiting(evidence, role)[waits.index]
-    if not whole.sum():
+    total_ms = all_waiting(evidence, role)[waits.index]
+    if not total_ms.sum():
         raise NotMeasured(
             f"no waits were recorded with {INITIATORS} initiators, dialog ratio {ratio} and "
             f"{GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
         )
-    others = waits.drop(columns=stated, errors="ignore")
-    others = others if others.shape[1] else pd.DataFrame({"any other": 0}, index=waits.index)
-    runner_up = others.sum().idxmax()
-    both = pd.DataFrame({stated: waits.get(stated, 0), runner_up: others[runner_up]}, index=waits.index)
-    shares = (100 * both.sum() / whole.sum()).sort_values(ascending=False)
-    shown = ", ".join(f"{wait_type} {share:.0f} %" for wait_type, share in shares.items() if share > 0)
+    other_waits = waits.drop(columns=stated, errors="ignore")
+    other_waits = other_waits if other_waits.shape[1] else pd.DataFrame({"any other": 0}, index=waits.index)
+    runner_up = other_waits.sum().idxmax()
+    pair = pd.DataFrame({stated: waits.get(stated, 0), runner_up: other_waits[runner_up]}, index=waits.index)
+    shares = (100 * pair.sum() / total_ms.sum()).sort_values(ascending=False)
+    shares_text = ", ".join(f"{wait_type} {share:.0f} %" for wait_type, share in shares.items() if share > 0)
     return quotient_of_sums(
-        both[stated] - both[runner_up],
-        whole,
+        pair[stated] - pair[runner_up],
+        total_ms,
         f"shares of all waiting in {_cells(waits)} with {INITIATORS}×{GAIN_NOTICEABLE_FROM.value // INITIATORS:.0f} "
-        f"or more threads: {shown}",
+        f"or more threads: {shares_text}",
     ).scaled(100)
 
 
@@ -91,13 +91,13 @@ def initiators_wait_more(evidence: Evidence) -> Measurement:
         by_wait_type(evidence, role).reindex(columns=[PAGE_LATCHES, LOG], fill_value=0).sum(axis=1)
         for role in ("initiator", "target")
     )
-    each = initiators / INITIATORS
-    if not (each + target).sum():
+    of_one = initiators / INITIATORS
+    if not (of_one + target).sum():
         raise NotMeasured(f"no instance waited for {PAGE_LATCHES} or {LOG}")
     return quotient_of_sums(
-        each,
-        each + target,
-        f"{each.sum() / 1000:,.0f} s per initiator, {target.sum() / 1000:,.0f} s at the target, in {_cells(each)} "
+        of_one,
+        of_one + target,
+        f"{of_one.sum() / 1000:,.0f} s per initiator, {target.sum() / 1000:,.0f} s at the target, in {_cells(of_one)} "
         f"with {INITIATORS} initiators",
     ).scaled(100)
 
@@ -114,11 +114,11 @@ def contention_above_15(evidence: Evidence) -> Measurement:
     by_block = pd.DataFrame({"above": _per_message(latched[~few]), "below": _per_message(latched[few])}).dropna()
     if by_block.empty:
         raise NotMeasured("no block has cells on both sides")
-    above, below = by_block.above, by_block.below
-    shares = (above / (above + below)).where(above + below > 0, 0.0)
+    larger, smaller = by_block.above, by_block.below
+    shares = (larger / (larger + smaller)).where(larger + smaller > 0, 0.0)
     return place(
         100 * shares,
-        f"{above.mean():,.1f} ms a message above {NO_GAIN_UP_TO.value:.0f} threads, {below.mean():,.1f} ms at "
+        f"{larger.mean():,.1f} ms a message above {NO_GAIN_UP_TO.value:.0f} threads, {smaller.mean():,.1f} ms at "
         f"{NO_GAIN_UP_TO.value:.0f} and fewer, in {latched.cell_id.nunique()} cells with {INITIATORS} initiators",
     )
 
@@ -130,16 +130,16 @@ def trick_removes(evidence: Evidence) -> Measurement:
         latched[latched.total_threads > NO_GAIN_UP_TO.value].set_index(pair)[["waited_ms", "messages"]]
         for latched in (_latched(evidence, ratio) for ratio in (BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO))
     )
-    both = base.index.intersection(trick.index)
-    base, trick = base.loc[both], trick.loc[both]
-    if both.empty:
+    common = base.index.intersection(trick.index)
+    base, trick = base.loc[common], trick.loc[common]
+    if common.empty:
         raise NotMeasured(f"no pair of cells of both dialog ratios above {NO_GAIN_UP_TO.value:.0f} threads")
     if not base.waited_ms.sum():
         raise NotMeasured(f"no initiator waited for {PAGE_LATCHES} without the trick: there is nothing to remove")
     left = (_per_message(trick) / _per_message(base).where(lambda waited: waited > 0)).dropna()
     return place(
         100 * left,
-        f"of the waiting for {PAGE_LATCHES} per message is left, in {len(both.droplevel('block').unique())} pairs of "
+        f"of the waiting for {PAGE_LATCHES} per message is left, in {len(common.droplevel('block').unique())} pairs of "
         f"cells above {NO_GAIN_UP_TO.value:.0f} threads",
     )
 
@@ -164,8 +164,8 @@ def _latched(evidence: Evidence, ratio: int) -> pd.DataFrame:
 
 
 def contention_on_sysdesend(evidence: Evidence) -> Measurement:
-    seen = _seen(evidence)
-    return _share_of(seen[seen.instance != "target"], LATCHED_TABLE, "at initiators")
+    sampled = _seen(evidence)
+    return _share_of(sampled[sampled.instance != "target"], LATCHED_TABLE, "at initiators")
 
 
 def sysdercv_no_bottleneck(evidence: Evidence) -> Measurement:
@@ -188,10 +188,10 @@ def _seen(evidence: Evidence) -> pd.DataFrame:
     return chosen
 
 
-def _share_of(seen: pd.DataFrame, table: str, where: str) -> Measurement:
+def _share_of(sampled: pd.DataFrame, table: str, where: str) -> Measurement:
     """Measure how many percent of the waiting tasks that were seen waited for a page of `table`."""
-    of_table = seen.times_seen.where(seen.object_name == table, 0).groupby([seen.cell_id, seen.block]).sum()
-    of_all = seen.groupby(VISIT).times_seen.sum()
+    of_table = sampled.times_seen.where(sampled.object_name == table, 0).groupby([sampled.cell_id, sampled.block]).sum()
+    of_all = sampled.groupby(VISIT).times_seen.sum()
     if not of_all.sum():
         raise NotMeasured(f"no task was seen waiting for a page latch {where}, in {_cells(of_all)}")
     return quotient_of_sums(

@@ -28,8 +28,8 @@ def _option(name: str, metavar: str, help_text: str, **more: Any) -> Callable[[F
     return click.option(name, metavar=metavar, help=help_text, **more)
 
 
-def _no_quick(context: click.Context, parameter: click.Parameter, given: bool) -> None:
-    if given:
+def _no_quick(context: click.Context, parameter: click.Parameter, is_given: bool) -> None:
+    if is_given:
         raise click.UsageError("--quick is now --matrix quick", context)
 
 
@@ -163,10 +163,10 @@ def console() -> SafeConsole:
     """Standard output, wide enough for a table of sentences also where it is no terminal."""
     from harness.reporting import SafeConsole
 
-    found = SafeConsole()
-    if not found.is_terminal:
-        found.width = max(found.width, 140)
-    return found
+    safe_console = SafeConsole()
+    if not safe_console.is_terminal:
+        safe_console.width = max(safe_console.width, 140)
+    return safe_console
 
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
@@ -175,8 +175,8 @@ def print_rows(rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Column, Table
 
     longest = max(len(word) for row in rows for word in row[0].split())
-    others = [Column(name, overflow="fold") for name in rows[0][1:]]
-    table = Table(Column(rows[0][0], min_width=longest), *others)
+    columns = [Column(name, overflow="fold") for name in rows[0][1:]]
+    table = Table(Column(rows[0][0], min_width=longest), *columns)
     for row in rows[1:]:
         table.add_row(*row)
     console().print(table)

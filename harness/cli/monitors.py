@@ -109,8 +109,8 @@ def _instances(
     if bool(addresses) == (lab_file is not None):
         raise Failure(_NO_SERVER if not addresses else "--server and --lab-file: leave out one of the two", USAGE)
     if not addresses and (user is not None or trust):
-        option, what = ("--user", "names the logins") if user else ("-C", "says which certificates are trusted")
-        raise Failure(f"{option}: the lab file {what}", USAGE)
+        option, purpose = ("--user", "names the logins") if user else ("-C", "says which certificates are trusted")
+        raise Failure(f"{option}: the lab file {purpose}", USAGE)
     drivers.check_manager()
     chosen = opening.select_lab({"lab_file": lab_file, "driver": driver})
     if chosen.topology.lab_file is not None:

@@ -225,7 +225,7 @@ def support_bundle(results: str) -> None:
     "--fail-over",
     type=Percent(),
     metavar="PERCENT",
-    help="Exit with code 1 if b is slower by more than this, in all cells together or in one, and the interval "
+    help="Exit with code 1 if b is slower than a by more than this, in all cells together or in one, and the interval "
     "excludes no difference. Needs three blocks of both runs.",
 )
 @click.option(
@@ -250,7 +250,7 @@ def compare(a: str, b: str, output: Path | None, fail_over: float | None, despit
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            found = harness.Run(a).compare(
+            comparison = harness.Run(a).compare(
                 b,
                 output,
                 threshold=fail_over or harness.Run.THRESHOLD,
@@ -259,12 +259,13 @@ def compare(a: str, b: str, output: Path | None, fail_over: float | None, despit
                 console=console(),
                 progress=reporter,
             )
-        for path in found.files:
+        for path in comparison.files:
             say(f"written: {path}")
-    if fail_over is not None and found.slowdowns:
-        shown = "; ".join(found.slowdowns[:SLOWDOWNS_SHOWN])
-        more = len(found.slowdowns) - SLOWDOWNS_SHOWN
+    if fail_over is not None and comparison.slowdowns:
+        listed = "; ".join(comparison.slowdowns[:SLOWDOWNS_SHOWN])
+        more = len(comparison.slowdowns) - SLOWDOWNS_SHOWN
         raise Failure(
-            f"b is slower than a by more than {100 * fail_over:g} %: {shown}{f'; and {more} more' if more > 0 else ''}",
+            f"b is slower than a by more than {100 * fail_over:g} %: {listed}"
+            f"{f'; and {more} more' if more > 0 else ''}",
             CELLS_FAILED,
         )

@@ -91,12 +91,12 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     require_all_completed(computed)
 
 
-def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **others: Any) -> None:
+def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **other_options: Any) -> None:
     from harness import reporting
     from harness.simulation.faults import fault_run
 
-    if given := [f"--{name}" for name, value in others.items() if value]:
-        raise Failure(f"{given[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
+    if misplaced := [f"--{name}" for name, value in other_options.items() if value]:
+        raise Failure(f"{misplaced[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
     with one_line_errors(), reporting.on_console() as reporter:
         summary = fault_run.simulate_faults(seeds, seed, reporter, hardware=hardware)
     if summary.failed:
@@ -173,7 +173,7 @@ def calibrate(  # noqa: PLR0917
         from harness.simulation import calibration, parameters
 
         model = parameters.read(hardware)
-        wanted = calibration.numbers_of(like, model) if like else calibration.PAPER
+        numbers = calibration.numbers_of(like, model) if like else calibration.PAPER
         moved = names or calibration.charged(model) if sensitivity else model.free
         if not moved:
             raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")
@@ -184,10 +184,10 @@ def calibrate(  # noqa: PLR0917
         say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
         with calibration.Bench(model, seed=seed) as bench, reporting.on_console() as reporter:
             if sensitivity:
-                shown, rows = _sensitivity(bench, model, moved, reporter)
+                table, rows = _sensitivity(bench, model, moved, reporter)
             else:
-                shown = rows = _fit(bench.measure, model, wanted, text, write, reporter)
-        print_rows(shown)
+                table = rows = _fit(bench.measure, model, numbers, text, write, reporter)
+        print_rows(table)
         if csv:
             with csv.open("w", encoding="utf-8", newline="") as file:
                 csv_module.writer(file, lineterminator="\n").writerows(rows)
@@ -205,7 +205,7 @@ def _require_writable(path: Path) -> None:
 def _fit(  # noqa: PLR0917
     measure: Measure,
     model: Parameters,
-    wanted: ReferenceNumbers,
+    numbers: ReferenceNumbers,
     text: str,
     write: Path | None,
     reporter: Reporter,
@@ -218,18 +218,18 @@ def _fit(  # noqa: PLR0917
     most = calibration.evaluations_max(model)
     reporter.note(f"at most {most} evaluations: a fit that converges ends sooner than the time left says")
     reporter.begin(most, 0, unit="evaluation")
-    fitted = calibration.fit(measure, model, wanted, on_evaluation=on_evaluation)
+    fitted = calibration.fit(measure, model, numbers, on_evaluation=on_evaluation)
     reporter.note(f"fitted: {_free_values(fitted)}")
     reporter.phase("the other numbers")
     if write:
         values = {name: fitted.value(name) for name in fitted.free}
         write.write_text(parameters.with_values_in(text, values), encoding="utf-8")
-    found = calibration.numbers_at(measure, fitted, wanted.all)
-    rows = [["number", "part", wanted.source, "the model", "unit"]]
-    for number, value in zip(wanted.all, found, strict=True):
-        part = "fitted" if number in wanted.fitted else "predicted"
-        known = "" if number.known is None else f"{number.known:,.4g}"
-        rows.append([number.name, part, known, f"{value:,.4g}", number.unit])
+    fitted_numbers = calibration.numbers_at(measure, fitted, numbers.all)
+    rows = [["number", "part", numbers.source, "the model", "unit"]]
+    for number, value in zip(numbers.all, fitted_numbers, strict=True):
+        part = "fitted" if number in numbers.fitted else "predicted"
+        known_text = "" if number.known is None else f"{number.known:,.4g}"
+        rows.append([number.name, part, known_text, f"{value:,.4g}", number.unit])
     return rows
 
 
@@ -245,13 +245,13 @@ def _sensitivity(
 
     labels = sensitivity.labels(names)
 
-    def on_measured(done: int) -> None:
-        reporter.cell_done(done, labels[done - 1], "completed", "")
-        if done == len(labels):
+    def on_measured(measured_count: int) -> None:
+        reporter.cell_done(measured_count, labels[measured_count - 1], "completed", "")
+        if measured_count == len(labels):
             reporter.note("all steps are measured and are now reduced")
 
     reporter.begin(len(labels), 0, unit="step")
     judge = partial(sensitivity.judged, bench, on_measured=on_measured)
     base, moved = sensitivity.sensitivity(judge, model, names)
-    shown = [["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)]
-    return shown, [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]
+    rows_shown = [["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)]
+    return rows_shown, [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]

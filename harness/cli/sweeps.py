@@ -182,8 +182,8 @@ def ui(
 
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)
-        wanted = initiators or chosen.topology.initiators_usual
-        axes = selected_cells.axes({"initiators": wanted, "server_version": server_version}, chosen.topology)
+        initiators_wanted = initiators or chosen.topology.initiators_usual
+        axes = selected_cells.axes({"initiators": initiators_wanted, "server_version": server_version}, chosen.topology)
         say(chosen.first_line)
         _require_free_port(port, "--port")
         from harness.load import ui as load_ui

@@ -68,12 +68,16 @@ def check(name: str) -> None:
     from harness.lab import scripts
 
     with one_line_errors():
-        found = workload_file.read(name)
-        say(f"workload {found}: {found.about}")
-        if bodies := found.bodies:
-            say(f"bodies: {found.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
-        say(f"clients call {found.client}")
-        of_sides = {"both": found.both_scripts, "initiators": found.initiator_scripts, "target": found.target_scripts}
+        checked = workload_file.read(name)
+        say(f"workload {checked}: {checked.about}")
+        if bodies := checked.bodies:
+            say(f"bodies: {checked.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
+        say(f"clients call {checked.client}")
+        of_sides = {
+            "both": checked.both_scripts,
+            "initiators": checked.initiator_scripts,
+            "target": checked.target_scripts,
+        }
         for side, paths in of_sides.items():
             for path in paths:
                 say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")

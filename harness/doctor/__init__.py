@@ -48,27 +48,27 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
         clocks = in_parallel(machine.measure_clock, opened)
-        found = [*configuration(lab, sides), *machine.check_placement(lab), *machine.check_governor(lab)]
+        findings = [*configuration(lab, sides), *machine.check_placement(lab), *machine.check_governor(lab)]
         reporter.cell_done(1, f"facts of {counted(len(lab.instances), 'instance')}", "completed", "")
         for number, measured in enumerate(zip(sides, opened, clocks, strict=True), 2):
             of_side = f"commits of {measured[0].instance.name}"
             reporter.phase(of_side)
-            found += commits.check(*measured, kind=lab.kind)
+            findings += commits.check(*measured, kind=lab.kind)
             reporter.cell_done(number, of_side, "completed", "")
     for side, clock in zip(sides, clocks, strict=True):
-        found += machine.check_clock(side, clock)
-        found += machine.check_processors(side, lab.placement)
+        findings += machine.check_clock(side, clock)
+        findings += machine.check_processors(side, lab.placement)
     for side, need in zip(sides, _needs(lab, cells, settings), strict=True):
-        found += instance_settings.check_admin_connection(side)
-        found += commits.check_flushing(side)
+        findings += instance_settings.check_admin_connection(side)
+        findings += commits.check_flushing(side)
         if need is not None:
-            found += machine.check_space(side, need, has_data_files=lab.kind.can.has_data_files)
+            findings += machine.check_space(side, need, has_data_files=lab.kind.can.has_data_files)
             if lab.kind.can.has_data_files:
-                found += machine.check_memory(side, need)
+                findings += machine.check_memory(side, need)
     reporter.phase("a message to the target and back")
-    found += _probed(lab, sides, found)
+    findings += _probed(lab, sides, findings)
     reporter.cell_done(2 + len(lab.instances), "a message to the target and back", "completed", "")
-    return worst_first(found)
+    return worst_first(findings)
 
 
 def file_sizes(
@@ -84,35 +84,36 @@ def file_sizes(
 
 def _needs(lab: Lab, cells: Sequence[Cell], settings: Settings) -> list[machine.Need | None]:
     """Return what the largest of these cells needs on each instance of the lab."""
-    here = [cell for cell in cells if cell.server_version == lab.version]
+    of_version = [cell for cell in cells if cell.server_version == lab.version]
     return [
-        machine.largest(here, settings, is_target=number == 0, number=number) for number in range(len(lab.instances))
+        machine.largest(of_version, settings, is_target=number == 0, number=number)
+        for number in range(len(lab.instances))
     ]
 
 
 def configuration(lab: Lab, sides: Sequence[Facts]) -> list[Finding]:
     """Check the facts of the target, the first of `sides`, and of the initiators."""
     target, *initiators = sides
-    found: list[Finding] = [*instance_settings.check_lab(lab, sides)]
+    findings: list[Finding] = [*instance_settings.check_lab(lab, sides)]
     for side in sides:
-        found += side.unanswered()
-        found += _alone(lab, side, is_target=side is target)
+        findings += side.unanswered()
+        findings += _alone(lab, side, is_target=side is target)
     for side in initiators:
-        found += services.check_agreement(target, side)
-        found += transport.check_encryption(side, target)
-        for one, other in ((side, target), (target, side)):
-            found += transport.check_route(one, other)
-            found += transport.check_admission(one, other)
+        findings += services.check_agreement(target, side)
+        findings += transport.check_encryption(side, target)
+        for near, other in ((side, target), (target, side)):
+            findings += transport.check_route(near, other)
+            findings += transport.check_admission(near, other)
             if lab.security.dialog:
-                found += dialog_security.check_copy(one, other)
-                found += dialog_security.check_right_to_send(one, other, is_target=one is target)
+                findings += dialog_security.check_copy(near, other)
+                findings += dialog_security.check_right_to_send(near, other, is_target=near is target)
         if lab.security.dialog:
-            found += dialog_security.check_binding(side, target)
-    return found
+            findings += dialog_security.check_binding(side, target)
+    return findings
 
 
 def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
-    found = [
+    findings = [
         *instance_settings.check_edition(side, lab.version),
         *instance_settings.check_settings(side),
         *instance_settings.check_instance(side),
@@ -129,13 +130,13 @@ def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
         *dialog_security.check_master_keys(side, lab.security),
     ]
     if lab.security.dialog:
-        return [*found, *dialog_security.check_certificate(side)]
-    return [*found, *dialog_security.check_unsecured(side, is_target=is_target)]
+        return [*findings, *dialog_security.check_certificate(side)]
+    return [*findings, *dialog_security.check_unsecured(side, is_target=is_target)]
 
 
-def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding]) -> list[Finding]:
+def _probed(lab: Lab, sides: Sequence[Facts], findings: Sequence[Finding]) -> list[Finding]:
     """Probe the links between sides without an error."""
-    faulty = {finding.instance for finding in found if finding.severity == "error"}
+    faulty = {finding.instance for finding in findings if finding.severity == "error"}
     target, *initiators = sides
     sound = [] if faulty & {target.name, "lab"} else [side for side in initiators if side.name not in faulty]
     skipped = [

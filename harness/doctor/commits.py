@@ -121,24 +121,25 @@ def check_flushing(side: Facts) -> Iterator[Finding]:
     if storage is None:
         yield from _not_shown(side, flag)
         return
-    found = storage.flushing
-    if found is None:
+    flushing = storage.flushing
+    if flushing is None:
         return
-    settings = {"writethrough": found.writethrough, "alternatewritethrough": found.alternatewritethrough}
+    settings = {"writethrough": flushing.writethrough, "alternatewritethrough": flushing.alternatewritethrough}
     first, second = (1 if value is None else value for value in settings.values())
     words = [f"{name} {'1 by default' if value is None else value}" for name, value in settings.items()]
-    told = ", ".join((*words, flag, f"{found.filesystem} {found.mount_options}"))
-    since = _FORCED_UNIT_ACCESS_SINCE.get(found.filesystem)
-    is_supported = since is not None and storage.kernel_version >= since
+    storage_text = ", ".join((*words, flag, f"{flushing.filesystem} {flushing.mount_options}"))
+    kernel = _FORCED_UNIT_ACCESS_SINCE.get(flushing.filesystem)
+    is_supported = kernel is not None and storage.kernel_version >= kernel
     if (first, second, is_flag_on) == _FLUSHED:
-        text = f"a commit waits until its log is flushed to the device with fdatasync ({told})"
+        text = f"a commit waits until its log is flushed to the device with fdatasync ({storage_text})"
         remedy = f"if the device supports forced unit access, {_remedy(*_FORCED_UNIT_ACCESS)}" if is_supported else ""
         yield side.information(CHECK, text, remedy)
     elif (first, second, is_flag_on) == _FORCED_UNIT_ACCESS and is_supported:
-        text = f"a commit waits until its log is on the device, by forced unit access if that supports it ({told})"
+        how = f"by forced unit access if that supports it ({storage_text})"
+        text = f"a commit waits until its log is on the device, {how}"
         yield side.information(CHECK, text)
     else:
-        text = f"the log is not flushed as Microsoft advises ({told})"
+        text = f"the log is not flushed as Microsoft advises ({storage_text})"
         if not first:
             text += ": a commit may return before its log is on the device"
         yield side.warning(CHECK, text, _remedy(*_FLUSHED))

@@ -73,18 +73,22 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
 
 def _copy(side: Facts, other: Facts) -> Row | None:
     """Return this side's copy of the certificate that secures the other side's dialogs."""
-    shown = own_certificate(other)
-    copies = [row for row in side.rows("dialog_certificates") if shown and row["thumbprint"] == shown["thumbprint"]]
+    certificate = own_certificate(other)
+    copies = [
+        row
+        for row in side.rows("dialog_certificates")
+        if certificate and row["thumbprint"] == certificate["thumbprint"]
+    ]
     return copies[0] if copies else None
 
 
 def check_copy(side: Facts, other: Facts) -> Iterator[Finding]:
     """Check the copy of the other side's certificate, which verifies its messages and encrypts for it."""
-    shown = own_certificate(other)
-    if shown is None or not side.knows("dialog_certificates") or _copy(side, other) is not None:
+    certificate = own_certificate(other)
+    if certificate is None or not side.knows("dialog_certificates") or _copy(side, other) is not None:
         return
-    text = f"there is no copy of the certificate {shown['certificate_name']} of {other.name}"
-    text += other_of_that_name(side.rows("dialog_certificates"), shown)
+    text = f"there is no copy of the certificate {certificate['certificate_name']} of {other.name}"
+    text += other_of_that_name(side.rows("dialog_certificates"), certificate)
     remedy = f"run sql/link/import_dialog_certificate.sql with the certificate of {other.name}"
     yield side.absent(_DEFINITIONS, "certificate copy", text, remedy)
 

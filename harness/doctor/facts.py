@@ -73,19 +73,19 @@ class Facts:
 
     def row(self, question: str) -> Row | None:
         """Return the only row, None if there is none."""
-        found = self.rows(question)
-        return found[0] if found else None
+        rows = self.rows(question)
+        return rows[0] if rows else None
 
     def knows(self, *questions: str) -> bool:
         return all(question in self.answers for question in questions)
 
-    def sees(self, what: str) -> bool:
+    def sees(self, view: str) -> bool:
         """Return whether the login may see what a view shows, so that a missing row means a missing object.
 
         `what` is a column of rights.sql.
         """
         rights = self.row("rights")
-        return rights is None or bool(rights[what])
+        return rights is None or bool(rights[view])
 
     @property
     def broker_instance(self) -> str:

@@ -81,13 +81,13 @@ def check_edition(side: Facts, version: str) -> Iterator[Finding]:
         f"{row['edition']}, {row['product_version']}, {row['scheduler_count']} of {row['cpu_count']} logical processors"
         f" in use, {memory_gb:.1f} GB of memory",
     )
-    wanted = MAJOR_VERSIONS.get(version)
-    if wanted is not None and side.major_version != wanted:
-        found = {number: name for name, number in MAJOR_VERSIONS.items()}.get(
+    major = MAJOR_VERSIONS.get(version)
+    if major is not None and side.major_version != major:
+        version_name = {number: name for name, number in MAJOR_VERSIONS.items()}.get(
             side.major_version, row["product_version"]
         )
-        remedy = f"set version to {found} in lab.toml, or use an instance of {version}"
-        yield side.error("version", f"this is SQL Server {found}, but the lab is set to {version}", remedy)
+        remedy = f"set version to {version_name} in lab.toml, or use an instance of {version}"
+        yield side.error("version", f"this is SQL Server {version_name}, but the lab is set to {version}", remedy)
     if _is_client(side):
         text = (
             f"{row['edition']} is a Service Broker client only, and its limits on processors and memory distort results"
@@ -188,9 +188,9 @@ def check_instance(side: Facts) -> Iterator[Finding]:
     files, edition = side.row("tempdb_files"), side.row("edition")
     if files is None or edition is None:
         return
-    found, processors = files["data_files"], edition["scheduler_count"]
-    if found < min(processors, _TEMPDB_FILES_MAX):
-        text = f"tempdb has {found} data file{'s' if found != 1 else ''} for {processors} processors"
+    data_files, processors = files["data_files"], edition["scheduler_count"]
+    if data_files < min(processors, _TEMPDB_FILES_MAX):
+        text = f"tempdb has {data_files} data file{'s' if data_files != 1 else ''} for {processors} processors"
         text += "; the paper has one for each core"
         yield side.warning("tempdb", text, "ALTER DATABASE tempdb ADD FILE (...), all of one size; then restart")
 

@@ -61,9 +61,9 @@ def largest(cells: Sequence[Cell], settings: Settings, *, is_target: bool, numbe
 
 
 def _need(cell: Cell, settings: Settings, is_target: bool) -> Need:
-    known = min(cell.initiators, max(PEAK_THROUGHPUT))
+    measured = min(cell.initiators, max(PEAK_THROUGHPUT))
     # More initiators than the paper's are taken to send as much each.
-    of_initiator = PEAK_THROUGHPUT[known].value / known
+    of_initiator = PEAK_THROUGHPUT[measured].value / measured
     per_s = of_initiator * (cell.initiators if is_target else 1)
     messages = per_s * (settings.settle + settings.measure)
     body = cell.payload_bytes
@@ -80,24 +80,22 @@ def check_space(side: Facts, need: Need, *, has_data_files: bool) -> Iterator[Fi
     wants = {"ROWS": need.data, "LOG": need.log}
     estimates = []
     for kind, files in parts.items():
-        what = "log" if kind == "LOG" else "data"
+        part = "log" if kind == "LOG" else "data"
         free = _free_inside(side, files, kind)
         room = _room_to_grow(side, files)
-        estimates.append(f"{what} {_size(wants[kind])} (free {_known(free)}, on disk {_known(room)})")
+        estimates.append(f"{part} {_size(wants[kind])} (free {_known(free)}, on disk {_known(room)})")
         if room is None or (free is None and has_data_files):
             continue
         total = room + (free or 0) if has_data_files else room
-        remedy = f"enlarge the {what} file of {side.instance.database} or its disk, or sweep smaller cells (--cells)"
+        remedy = f"enlarge the {part} file of {side.instance.database} or its disk, or sweep smaller cells (--cells)"
         if total < wants[kind]:
-            text = (
-                f"{need.cell.id} needs about {_size(wants[kind])} of {what} at the paper's rate, {_size(total)} is free"
-            )
+            text = f"{need.cell.id} needs {_size(wants[kind])} of {part} at the paper's rate, {_size(total)} is free"
             yield side.error("space", text, remedy)
         elif total < BOUND * wants[kind]:
-            text = f"{need.cell.id} may need {_size(BOUND * wants[kind])} of {what}, {_size(total)} is free"
+            text = f"{need.cell.id} may need {_size(BOUND * wants[kind])} of {part}, {_size(total)} is free"
             yield side.warning("space", text, remedy)
         elif has_data_files and (free or 0) < wants[kind]:
-            text = f"the {what} file has {_size(free or 0)} free and {need.cell.id} may need {_size(wants[kind])}"
+            text = f"the {part} file has {_size(free or 0)} free and {need.cell.id} may need {_size(wants[kind])}"
             if side.instance.is_existing:
                 remedy = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
                 yield side.warning("space", f"{text}: it would grow in the measured window", remedy)
@@ -122,12 +120,12 @@ def _growth(side: Facts, need: Need) -> Growth | None:
     if side.instance.is_existing:
         return None
     sizes_mb, more, rooms = [], 0, []
-    for kind, wanted in (("ROWS", need.data), ("LOG", need.log)):
+    for kind, size in (("ROWS", need.data), ("LOG", need.log)):
         files = [row for row in side.rows("files") if row["file_type"] == kind]
         free, room = _free_inside(side, files, kind), _room_to_grow(side, files)
         if free is None or room is None or any(row["size_bytes"] is None for row in files):
             return None
-        lacks = max(0, wanted - free)
+        lacks = max(0, size - free)
         sizes_mb.append(math.ceil((sum(int(row["size_bytes"]) for row in files) + lacks) / _MEGABYTE))
         more += lacks
         rooms.append(room)
@@ -141,25 +139,25 @@ def file_sizes(
 
     Empty if that takes more than half of the space that is free, of all instances together if they share a disk.
     """
-    found = {
+    sizes = {
         side.name: growth
         for side, need in zip(sides, needs, strict=True)
         if need is not None and (growth := _growth(side, need)) is not None
     }
-    if not found:
+    if not sizes:
         return {}
-    together = sum(each.more for each in found.values())
-    if any(2 * (together if on_one_disk else each.more) > each.room for each in found.values()):
-        room = min(each.room for each in found.values())
+    together = sum(size.more for size in sizes.values())
+    if any(2 * (together if on_one_disk else each.more) > each.room for each in sizes.values()):
+        room = min(each.room for each in sizes.values())
         text = f"files are not enlarged: the largest cells may need {_size(together)} more, and {_size(room)} is free"
         tell(f"{text}; a cell in which a file grows counts as disturbed")
         return {}
     parts = [
         f"{name} data {_size(each.sizes.data * _MEGABYTE)}, log {_size(each.sizes.log * _MEGABYTE)} ({each.cell.id})"
-        for name, each in found.items()
+        for name, each in sizes.items()
     ]
     tell(f"files are enlarged for the largest cells: {'; '.join(parts)}")
-    return {name: each.sizes for name, each in found.items()}
+    return {name: each.sizes for name, each in sizes.items()}
 
 
 def check_memory(side: Facts, need: Need) -> Iterator[Finding]:
@@ -231,14 +229,14 @@ class ClockDifference:
 
 def measure_clock(connection: pyodbc.Connection) -> ClockDifference:
     """Measure several times and return the median. It is assumed that a query reads the clock halfway through."""
-    found: list[tuple[int, int]] = []
+    answers: list[tuple[int, int]] = []
     for _ in range(CLOCK_SAMPLES):
         before_ns, began_ns = time.time_ns(), time.monotonic_ns()
         there_ns = int(scripts.rows(connection, "doctor/clock.sql", {})[0]["utc_ns"])
         half_ns = (time.monotonic_ns() - began_ns) // 2
-        found.append((there_ns - before_ns - half_ns, half_ns))
-    middle = statistics.median_low(difference for difference, _ in found)
-    return ClockDifference(*next(pair for pair in found if pair[0] == middle))
+        answers.append((there_ns - before_ns - half_ns, half_ns))
+    middle = statistics.median_low(difference for difference, _ in answers)
+    return ClockDifference(*next(pair for pair in answers if pair[0] == middle))
 
 
 def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
@@ -263,12 +261,12 @@ def check_placement(lab: Lab) -> Iterator[Finding]:
     """Check that no instance takes processors or a disk from another."""
     if PROCESSORS not in lab.placement.shared:
         yield Finding("information", "lab", PROCESSORS, str(lab.placement).partition(": ")[2])
-    for what, why in lab.placement.shared.items():
+    for shared_part, why in lab.placement.shared.items():
         text = f"{why}: {NOT_MEASURED}"
         if not lab.kind.can.is_measurement:  # as it is meant to be, and told with every number of it
-            yield Finding("information", "lab", what, text)
+            yield Finding("information", "lab", shared_part, text)
         else:
-            yield Finding("warning", "lab", what, text, _REMEDIES[what])
+            yield Finding("warning", "lab", shared_part, text, _REMEDIES[shared_part])
     if lab.placement.proxied:
         text = "clients reach the containers through Docker's proxy, which takes processor time and adds to latencies"
         remedy = "run Docker's engine on this machine, as root, and let this host reach the addresses of its networks"
@@ -299,15 +297,15 @@ def check_processors(side: Facts, where: Placement) -> Iterator[Finding]:
     Nothing says so of a cpuset. Source:
     https://learn.microsoft.com/sql/linux/sql-server-linux-docker-container-configure
     """
-    own, row = where.processors.get(side.name, ""), side.row("edition")
-    if not own or row is None:
+    cpus, row = where.processors.get(side.name, ""), side.row("edition")
+    if not cpus or row is None:
         return
-    number, counted, schedulers = len(placement.parse(own)), row["cpu_count"], row["scheduler_count"]
-    text = f"has {units.counted(number, 'processor')} ({own}), counts {counted} and schedules on {schedulers}"
+    number, counted, schedulers = len(placement.parse(cpus)), row["cpu_count"], row["scheduler_count"]
+    text = f"has {units.counted(number, 'processor')} ({cpus}), counts {counted} and schedules on {schedulers}"
     if counted != number:
         text += f": its processor time is in percent of {counted}"
     if schedulers == number:
         yield side.information(PROCESSORS, text)
         return
-    affinity = own.replace("-", " TO ").replace(",", ", ")
+    affinity = cpus.replace("-", " TO ").replace(",", ", ")
     yield side.warning(PROCESSORS, text, f"ALTER SERVER CONFIGURATION SET PROCESS AFFINITY CPU = {affinity};")

@@ -68,11 +68,11 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
     instances = [side.instance for side in sides]
     course = _Course(0.0, attempts={side.local_name: _Attempt() for side in initiators})
     with connections(instances) as opened:
-        others = [initiators, *([target] for _ in initiators)]
-        found: list[Finding] = []
+        far_sides = [initiators, *([target] for _ in initiators)]
+        findings: list[Finding] = []
         try:
-            in_parallel(_clear, sides, others, opened)
-            in_parallel(lambda *row: _install(lab, *row), sides, others, opened)
+            in_parallel(_clear, sides, far_sides, opened)
+            in_parallel(lambda *row: _install(lab, *row), sides, far_sides, opened)
             course.deadline = time.monotonic() + (TIMEOUT_S if timeout_s is None else timeout_s)
             answering = threading.Thread(target=_answer, args=(target, opened[0], course), daemon=True)
             answering.start()
@@ -89,54 +89,58 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
                 answering.join()
             _note_answers_status(target, opened[0], course)
             for side, connection in zip(initiators, opened[1:], strict=True):
-                found.append(_finding(side, course.attempts[side.local_name]))
-                found += _handles(side, target, connection)
+                findings.append(_finding(side, course.attempts[side.local_name]))
+                findings += _handles(side, target, connection)
         finally:
-            found += [one for some in in_parallel(_cleared, sides, others, opened) for one in some]
+            findings += [finding for some in in_parallel(_cleared, sides, far_sides, opened) for finding in some]
     lab.check()
-    return found
+    return findings
 
 
 # -- temporary objects of the probe ------------------------------------------------------------------------------------
 
 
-def _clear(side: Facts, others: Sequence[Facts], connection: pyodbc.Connection) -> None:
+def _clear(side: Facts, far_sides: Sequence[Facts], connection: pyodbc.Connection) -> None:
     database = {"Database": side.instance.database}
     scripts.run(connection, "doctor/probe_drop.sql", database)
-    for other in others:
+    for other in far_sides:
         scripts.run(connection, "doctor/probe_unlink.sql", database | {"RemoteName": other.local_name})
 
 
-def _cleared(side: Facts, others: Sequence[Facts], connection: pyodbc.Connection) -> list[Finding]:
+def _cleared(side: Facts, far_sides: Sequence[Facts], connection: pyodbc.Connection) -> list[Finding]:
     try:
-        _clear(side, others, connection)
+        _clear(side, far_sides, connection)
     except MachineFailure as reason:
         try:  # The connection itself may have broken.
-            again = side.instance.connect()
-            _clear(side, others, again)
-            again.close()
+            new_connection = side.instance.connect()
+            _clear(side, far_sides, new_connection)
+            new_connection.close()
         except MachineFailure:
             text = f"the service {SERVICE} could not be removed: {reason}"
             return [side.warning("probe", text, "run sql/doctor/probe_drop.sql and probe_unlink.sql there")]
     return []
 
 
-def _install(lab: Lab, side: Facts, others: Sequence[Facts], connection: pyodbc.Connection) -> None:
+def _install(lab: Lab, side: Facts, far_sides: Sequence[Facts], connection: pyodbc.Connection) -> None:
     variables = {"Database": side.instance.database}
     scripts.run(connection, "doctor/probe_service.sql", variables)
     for grantee in {str(row["grantee_name"]) for row in side.rows("service_grants")}:
         if may_send(side, grantee):
             scripts.run(connection, "doctor/probe_grant.sql", variables | {"Grantee": grantee})
-    for other in others:
+    for other in far_sides:
         for route in used_routes(side, other)[:1]:
-            named = {"RouteName": f"Probe_{other.local_name}", "ServiceName": SERVICE}
-            there = {"BrokerInstance": other.broker_instance, "BrokerAddress": str(route["address"])}
-            scripts.run(connection, "link/route.sql", variables | named | there)
+            names = {"RouteName": f"Probe_{other.local_name}", "ServiceName": SERVICE}
+            far_variables = {"BrokerInstance": other.broker_instance, "BrokerAddress": str(route["address"])}
+            scripts.run(connection, "link/route.sql", variables | names | far_variables)
     binding = side.row("bindings")
     if binding is not None and side.instance is not lab.target:
         anonymous = "ON" if binding["is_anonymous_on"] else "OFF"
-        named = {"RemoteName": others[0].local_name, "BindingUser": str(binding["user_name"]), "Anonymous": anonymous}
-        scripts.run(connection, "doctor/probe_binding.sql", variables | named)
+        names = {
+            "RemoteName": far_sides[0].local_name,
+            "BindingUser": str(binding["user_name"]),
+            "Anonymous": anonymous,
+        }
+        scripts.run(connection, "doctor/probe_binding.sql", variables | names)
 
 
 # -- the message -------------------------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Cou
     """Send from one initiator and wait for the answer."""
     attempt, database = course.attempts[side.local_name], {"Database": side.instance.database}
     sending = {"LocalName": side.local_name, "BrokerInstance": target.broker_instance, "Encryption": encryption}
-    began = since = time.monotonic()
+    began = last_at = time.monotonic()
     scripts.run(connection, "doctor/probe_send.sql", database | sending)
     while course.goes_on():
         row = _received(connection, "doctor/probe_receive.sql", side.instance)
@@ -158,9 +162,9 @@ def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Cou
             return
         status = _status(side, connection)
         if status != attempt.status:
-            attempt.status, since = status, time.monotonic()
+            attempt.status, last_at = status, time.monotonic()
         attempt.lasted_s = time.monotonic() - began
-        if status and time.monotonic() - since > GIVE_UP_S:
+        if status and time.monotonic() - last_at > GIVE_UP_S:
             return
 
 
@@ -186,8 +190,8 @@ def _status(side: Facts, connection: pyodbc.Connection) -> str:
 
 def _description(text: str) -> str:
     """Return the description in an Error message, any other text unchanged."""
-    found = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
-    return html.unescape(found[1]) if found else text
+    match = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
+    return html.unescape(match[1]) if match else text
 
 
 def _note_answers_status(target: Facts, connection: pyodbc.Connection, course: _Course) -> None:

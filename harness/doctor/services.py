@@ -15,19 +15,19 @@ def check_broker(side: Facts) -> Iterator[Finding]:
     """Check the brokers of the database and of msdb, and that no two databases have the same one."""
     brokers = side.rows("brokers")
     by_name = {str(row["database_name"]).lower(): row for row in brokers}
-    own = by_name.get(side.instance.database.lower())
-    if own is not None and not own["is_broker_enabled"]:
-        text = f"the broker of {own['database_name']} is disabled: it neither sends nor receives"
-        remedy = f"ALTER DATABASE {quoted(own['database_name'])} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+    database = by_name.get(side.instance.database.lower())
+    if database is not None and not database["is_broker_enabled"]:
+        text = f"the broker of {database['database_name']} is disabled: it neither sends nor receives"
+        remedy = f"ALTER DATABASE {quoted(database['database_name'])} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
         yield side.error("broker", text, remedy)
     msdb = by_name.get("msdb")
     if msdb is not None and not msdb["is_broker_enabled"]:
         text = "the broker of msdb is disabled: messages from the network are not delivered"
         yield side.error("broker", text, "ALTER DATABASE [msdb] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;")
-    for one, other in combinations(brokers, 2):
-        if own in (one, other) and one["service_broker_guid"] == other["service_broker_guid"]:
-            text = f"{one['database_name']} and {other['database_name']} have the same service_broker_guid"
-            copy = one if other is own else other
+    for first, other in combinations(brokers, 2):
+        if database in (first, other) and first["service_broker_guid"] == other["service_broker_guid"]:
+            text = f"{first['database_name']} and {other['database_name']} have the same service_broker_guid"
+            copy = first if other is database else other
             remedy = f"ALTER DATABASE {quoted(copy['database_name'])} SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
             yield side.error("broker", f"{text}: each receives messages for the other", remedy)
 
@@ -54,7 +54,7 @@ def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> It
         yield side.error("service", f"there is no service {side.instance.service}", f"run sql/{folder}/service.sql")
         return
     queue = f"{row['queue_schema_name']}.{row['queue_name']}"
-    disabled = [what for what in ("receive", "enqueue") if not row[f"is_{what}_enabled"]]
+    disabled = [direction for direction in ("receive", "enqueue") if not row[f"is_{direction}_enabled"]]
     if disabled:
         text = f"the queue {queue} is disabled for {' and '.join(disabled)}, as after five rollbacks in a row"
         yield side.error("queue", text, f"see dbo.messageErrors for the cause; ALTER QUEUE {queue} WITH STATUS = ON;")
@@ -111,19 +111,19 @@ def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
 
 def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
     """Check that both sides define contract and message type alike. Messages are validated where they arrive."""
-    here, there = _usage(initiator), _usage(target)
-    if not here or not there:
+    near, far = _usage(initiator), _usage(target)
+    if not near or not far:
         return
-    for name in sorted(here.keys() ^ there.keys()):
+    for name in sorted(near.keys() ^ far.keys()):
         contract = initiator.instance.names.contract
         text = f"{name} is in the contract {contract} on one side only (target or {initiator.name})"
         yield initiator.error("message type", text, "drop service and contract there and link again")
-    for name in sorted(here.keys() & there.keys()):
-        (validation, *use), (validation_there, *use_there) = here[name], there[name]
+    for name in sorted(near.keys() & far.keys()):
+        (validation, *use), (validation_there, *use_there) = near[name], far[name]
         if validation != validation_there:
             text = f"{name} is validated as {validation} here and as {validation_there} on the target"
-            wanted = "NONE" if validation_there == "BINARY" else validation_there
-            remedy = f"ALTER MESSAGE TYPE {quoted(name)} VALIDATION = {wanted};"
+            validation_needed = "NONE" if validation_there == "BINARY" else validation_there
+            remedy = f"ALTER MESSAGE TYPE {quoted(name)} VALIDATION = {validation_needed};"
             yield initiator.error("message type", text, remedy)
         if use != use_there:
             text = f"{name} may be sent by other sides than on the target"

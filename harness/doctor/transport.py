@@ -15,9 +15,9 @@ DEFINITIONS = "sees_server_definitions"
 def used_routes(side: Facts, other: Facts) -> Sequence[Row]:
     """Return the routes to the other side's service that Service Broker uses, by the manual's order of matching."""
     live = [row for row in side.rows("routes") if not row["is_expired"]]
-    named = [row for row in live if row["remote_service_name"] == other.instance.service]
-    exact = [row for row in named if str(row["broker_instance"] or "").upper() == other.broker_instance]
-    return exact or [row for row in named if row["broker_instance"] is None]
+    by_name = [row for row in live if row["remote_service_name"] == other.instance.service]
+    exact = [row for row in by_name if str(row["broker_instance"] or "").upper() == other.broker_instance]
+    return exact or [row for row in by_name if row["broker_instance"] is None]
 
 
 def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
@@ -26,8 +26,8 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
         return
     relink = f"run sql/link/route.sql with BrokerInstance={other.broker_instance}"
     routes = used_routes(side, other)
-    named = [row for row in side.rows("routes") if row["remote_service_name"] == other.instance.service]
-    of_other = [row for row in named if str(row["broker_instance"] or "").upper() in ("", other.broker_instance)]
+    by_name = [row for row in side.rows("routes") if row["remote_service_name"] == other.instance.service]
+    of_other = [row for row in by_name if str(row["broker_instance"] or "").upper() in ("", other.broker_instance)]
     if not routes:
         if of_other:
             text = f"the route {of_other[0]['route_name']} to {other.name} has expired"
@@ -36,8 +36,8 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
             )
         else:
             text = f"there is no route to the service of {other.name}, broker instance {other.broker_instance}"
-            found = [str(row["route_name"]) for row in named]
-            unknown = [name for name in found if not name.startswith(("Test_Initiator", "Test_Target"))]
+            route_names = [str(row["route_name"]) for row in by_name]
+            unknown = [name for name in route_names if not name.startswith(("Test_Initiator", "Test_Target"))]
             text += f" (to another instance: {', '.join(unknown)})" if unknown else ""
             remedy = f"{relink} BrokerAddress={other.instance.broker_address}"
         yield side.error("route", text, remedy)
@@ -65,18 +65,18 @@ def check_arriving(side: Facts) -> Iterator[Finding]:
     if not side.knows("arriving_routes"):
         return
     live = [row for row in side.rows("arriving_routes") if not row["is_expired"]]
-    own, service = (None, side.broker_instance), side.instance.service
-    named = [
+    identity, service = (None, side.broker_instance), side.instance.service
+    by_name = [
         row
         for row in live
         if row["remote_service_name"] == service
-        and (row["broker_instance"] and str(row["broker_instance"]).upper()) in own
+        and (row["broker_instance"] and str(row["broker_instance"]).upper()) in identity
     ]
-    for row in named:
+    for row in by_name:
         if str(row["address"]).upper() != "LOCAL":
             text = f"the route {row['route_name']} of msdb forwards messages for {service} to {row['address']}"
             yield side.error("arriving route", text, f"USE msdb; DROP ROUTE {quoted(row['route_name'])};")
-    if named:
+    if by_name:
         return
     configuration = [row for row in live if row["remote_service_name"] == BROKER_CONFIGURATION]
     if configuration:
@@ -123,17 +123,17 @@ def check_endpoint(side: Facts, security: Security) -> Iterator[Finding]:
         remedy = f"DROP ENDPOINT {quoted(name)}; run sql/link/endpoint.sql and grant_connect.sql"
         yield side.error("endpoint", text, remedy)
     if ("NONE" not in algorithms(row)) != security.endpoint_encryption:
-        wanted = "encryption" if security.endpoint_encryption else "none"
-        text = f"the endpoint {name} has encryption {row['encryption']}, but the lab is set to {wanted}"
+        expected = "encryption" if security.endpoint_encryption else "none"
+        text = f"the endpoint {name} has encryption {row['encryption']}, but the lab is set to {expected}"
         yield side.warning("endpoint", text, "link again, or set --endpoint-encryption to what the endpoint has")
 
 
 def check_encryption(side: Facts, other: Facts) -> Iterator[Finding]:
     """Check that two endpoints accept a common encryption."""
-    here, there = side.row("endpoint"), other.row("endpoint")
-    if here is None or there is None or algorithms(here) & algorithms(there):
+    near, far = side.row("endpoint"), other.row("endpoint")
+    if near is None or far is None or algorithms(near) & algorithms(far):
         return
-    text = f"the endpoint requires encryption {here['encryption']}, that of {other.name} {there['encryption']}"
+    text = f"the endpoint requires encryption {near['encryption']}, that of {other.name} {far['encryption']}"
     remedy = "give both the same ENCRYPTION: ALTER ENDPOINT ... FOR SERVICE_BROKER (ENCRYPTION = ...)"
     yield side.error("endpoint", f"{text}: they refuse each other", remedy)
 
@@ -143,9 +143,9 @@ def own_certificate(side: Facts) -> Row | None:
     endpoint = side.row("endpoint")
     if endpoint is None:
         return None
-    wanted = endpoint["certificate_id"]
-    found = [row for row in side.rows("endpoint_certificates") if row["certificate_id"] == wanted]
-    return found[0] if found else None
+    certificate_id = endpoint["certificate_id"]
+    certificates = [row for row in side.rows("endpoint_certificates") if row["certificate_id"] == certificate_id]
+    return certificates[0] if certificates else None
 
 
 def check_certificate(side: Facts) -> Iterator[Finding]:
@@ -168,32 +168,32 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
         yield side.error("endpoint certificate", f"{text}: the server cannot open it", remedy)
 
 
-def validity(side: Facts, row: Row, check: str, what: str) -> Iterator[Finding]:
+def validity(side: Facts, row: Row, check: str, label: str) -> Iterator[Finding]:
     """Check a certificate's dates."""
     name = row["certificate_name"]
     if not row["is_started"]:
-        text = f"{what} {name} is not valid before {row['start_date']} UTC"
+        text = f"{label} {name} is not valid before {row['start_date']} UTC"
         yield side.error(check, text, "create it again with START_DATE in the past, and check the clock")
     elif row["is_expired"]:
-        yield side.error(check, f"{what} {name} expired on {row['expiry_date']} UTC", "create it again, link again")
+        yield side.error(check, f"{label} {name} expired on {row['expiry_date']} UTC", "create it again, link again")
 
 
-def other_of_that_name(certificates: Sequence[Row], shown: Row) -> str:
+def other_of_that_name(certificates: Sequence[Row], certificate: Row) -> str:
     """Say that there is a certificate of the name of `shown`, whose copy is missing; empty if there is none."""
-    same = any(row["certificate_name"] == shown["certificate_name"] for row in certificates)
+    same = any(row["certificate_name"] == certificate["certificate_name"] for row in certificates)
     return " (the certificate of that name is a different one)" if same else ""
 
 
 def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
     """Check that the other side's endpoint may connect: its certificate's copy, the copy's owner and his right."""
-    endpoint, shown = side.row("endpoint"), own_certificate(other)
-    if endpoint is None or shown is None or not side.knows("endpoint_certificates"):
+    endpoint, certificate = side.row("endpoint"), own_certificate(other)
+    if endpoint is None or certificate is None or not side.knows("endpoint_certificates"):
         return
-    known = side.rows("endpoint_certificates")
-    copies = [row for row in known if row["thumbprint"] == shown["thumbprint"]]
+    certificates = side.rows("endpoint_certificates")
+    copies = [row for row in certificates if row["thumbprint"] == certificate["thumbprint"]]
     if not copies:
-        text = f"master has no copy of the certificate {shown['certificate_name']} of {other.name}'s endpoint"
-        text += other_of_that_name(known, shown)
+        text = f"master has no copy of the certificate {certificate['certificate_name']} of {other.name}'s endpoint"
+        text += other_of_that_name(certificates, certificate)
         remedy = f"run sql/link/import_endpoint_certificate.sql with the certificate of {other.name}"
         yield side.absent(DEFINITIONS, "endpoint certificate", text, remedy)
         return

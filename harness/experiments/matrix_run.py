@@ -114,10 +114,10 @@ def _note_readers(settings: Settings, reporter: Reporter) -> None:
 def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], reporter: Reporter) -> Tally:
     """Runs the cells on the chosen lab; the manifest says when all have had their turn."""
     cells = [visit.cell for visit in visits]
-    with under_way(results) as kept:
+    with under_way(results) as run_journal:
         testbed = LabTestbed(selection.settings, selection.topology, results, cells, reporter)
-        wanted = Precision(selection.settings.precision, visits, kept)
-        tally = Sweep(testbed, kept, reporter, results).run(visits, wanted.is_needed)
+        stop_rule = Precision(selection.settings.precision, visits, run_journal)
+        tally = Sweep(testbed, run_journal, reporter, results).run(visits, stop_rule.is_needed)
         run_folder.finish(results)
     return tally
 
@@ -165,11 +165,11 @@ def settling_s(settings: Settings, settled_s: float | None = None) -> float:
 def estimate_s(settings: Settings, visits: Sequence[Visit], settled_s: float | None = None) -> float:
     """How long the visits take; `settled_s` as for `settling_s`."""
     costs = settings.kind.costs
-    each = settings.measure + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
+    cell_s = settings.measure + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
     built = groups(visits)
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
     return (
-        len(visits) * each
+        len(visits) * cell_s
         + sum(group.dialogs for group in built) / costs.dialogs_per_s
         + len(built) * costs.group_s
         + len(versions) * costs.version_s

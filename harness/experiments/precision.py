@@ -85,8 +85,8 @@ class Precision:
         from harness.claims.judgement import PAIR
 
         widths = interval_widths(_gains(entry for entry in self._journal.entries if entry.block < block))
-        known = widths[widths.width < precision].groupby(PAIR).size()
-        return {pair for pair, gains in known.items() if gains == self._gains[pair]}
+        counts = widths[widths.width < precision].groupby(PAIR).size()
+        return {pair for pair, gains in counts.items() if gains == self._gains[pair]}
 
 
 def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
@@ -97,10 +97,10 @@ def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
     from harness.records import State
 
     completed, rows = {}, []
-    for each in entries:
-        if each.outcome == "completed":
+    for attempt in entries:
+        if attempt.outcome == "completed":
             with contextlib.suppress(ValueError):  # a line that somebody wrote: no cell is called so
-                completed[Cell.parse(each.cell), each.block] = each
+                completed[Cell.parse(attempt.cell), attempt.block] = attempt
     for (cell, block), entry in completed.items():
         base = completed.get((replace(cell, dialog_ratio=BASE_DIALOG_RATIO), block))
         if cell.dialog_ratio != BASE_DIALOG_RATIO and base is not None:

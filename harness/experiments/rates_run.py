@@ -72,9 +72,9 @@ def run(
     results, seed, to_run = prepared.results, prepared.settings.seed, steps(prepared.cell, prepared.settings.repeats)
     reporter.note(f"cell: {prepared.cell.id}; {loads}; results in {results}")
 
-    def run_all(kept: Journal) -> Tally:
-        testbed = StepsTestbed(prepared.runner(), kept, results, arrivals, seed)
-        return Sweep(testbed, kept, reporter, results, unit="step").run(to_run)
+    def run_all(run_journal: Journal) -> Tally:
+        testbed = StepsTestbed(prepared.runner(), run_journal, results, arrivals, seed)
+        return Sweep(testbed, run_journal, reporter, results, unit="step").run(to_run)
 
     def row(step: Step, recorded: RecordedAttempt) -> dict[str, Any]:
         load = load_of(step, journal.read(results / journal.NAME), arrivals, seed)
@@ -98,8 +98,8 @@ def _on_servers(
 ) -> Prepared:
     if options.get("hardware") is not None:
         raise SettingsError(f"--hardware has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
-    others = {name: value for name, value in options.items() if name != "hardware"}
-    selection = on_servers(others, resume=resume, verb=VERB, times=lab_kinds.times(VERB))
+    server_options = {name: value for name, value in options.items() if name != "hardware"}
+    selection = on_servers(server_options, resume=resume, verb=VERB, times=lab_kinds.times(VERB))
     reporter.note(selection.first_line)
     topology = selection.topology
     cell = cell_of(_cell_id(cell_id, selection.settings, resume), {}, topology)

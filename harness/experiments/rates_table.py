@@ -56,7 +56,7 @@ def write(results: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 def row(step: Step, recorded: RecordedAttempt, load_model: str) -> dict[str, Any]:
     """Make the row of a completed step, without the columns that all rows share."""
     cell, is_open = step.cell, step.percent is not None
-    kept, measures = recorded.cell, recorded.measures()
+    attempt_row, measures = recorded.cell, recorded.measures()
     return {
         "cell_id": cell.id,
         "server_version": cell.server_version,
@@ -67,8 +67,8 @@ def row(step: Step, recorded: RecordedAttempt, load_model: str) -> dict[str, Any
         "block": step.block,
         "percent": step.percent,
         "load_model": load_model,
-        "asked_per_s": kept["rate_per_s"] * cell.initiators if is_open else None,
+        "asked_per_s": attempt_row["rate_per_s"] * cell.initiators if is_open else None,
         **measures.columns(),
-        **{name: kept[name] if is_open else None for name in ("due_calls", "late_calls", "missed_calls")},
-        "was_made": measures.calls >= (1 - SHORTFALL_MAX) * kept["due_calls"],
+        **{name: attempt_row[name] if is_open else None for name in ("due_calls", "late_calls", "missed_calls")},
+        "was_made": measures.calls >= (1 - SHORTFALL_MAX) * attempt_row["due_calls"],
     }

@@ -70,12 +70,12 @@ def evaluate(
     reporter: Reporter,
 ) -> None:
     """Write the table of the completed steps, draw the figure, and report their paths; do nothing without any."""
-    made = run_folder.read_manifest(results)
+    manifest = run_folder.read_manifest(results)
     attempts = {(entry.cell, entry.block): entry.attempt for entry in journal.completed(results / journal.NAME)}
     rows = [
         {
-            "run_id": made["run_id"],
-            "lab": made["lab"],
+            "run_id": manifest["run_id"],
+            "lab": manifest["lab"],
             **row(step, RecordedAttempt(step.folder(results), step.visit, attempts[step.id, step.block])),
         }
         for step in steps

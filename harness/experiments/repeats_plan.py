@@ -16,7 +16,7 @@ from harness.reporting import duration
 from harness.units import counted
 
 REPEATS = (1, 3, 5, 10)
-EXPLANATION = "A gain of this size is told from none in 80 % of sweeps, at the level of 5 %."
+EXPLANATION = "A gain of this size is distinguished from none in 80 % of sweeps, at the level of 5 %."
 # Of rates, from run to run: the upper end of what Henning et al. 2025 (arXiv 2504.11826) found in 2,366 runs.
 ASSUMED_COEFFICIENT_OF_VARIATION = 0.037
 

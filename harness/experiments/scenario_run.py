@@ -69,8 +69,8 @@ def run(
     runs = f"{counted(len(to_run), 'run')} of {counted(len(scenario.techniques), 'technique')}"
     reporter.note(f"{runs}; results in {results}")
 
-    def run_all(kept: Journal) -> Tally:
-        return Sweep(prepared.testbed(), kept, reporter, results, unit="run").run(to_run)
+    def run_all(run_journal: Journal) -> Tally:
+        return Sweep(prepared.testbed(), run_journal, reporter, results, unit="run").run(to_run)
 
     def evaluate() -> None:
         row = partial(techniques_table.row, scenario)
@@ -86,16 +86,16 @@ def run(
 def _alike(add_to: Path | None) -> RequireAlike:
     host = run_folder.read_manifest(add_to) if add_to else None
 
-    def require(own: Mapping[str, Any]) -> None:
+    def require(manifest: Mapping[str, Any]) -> None:
         if host is None:
             return
-        if host["lab"] != own["lab"]:
-            raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, but this run is on the {own['lab']} lab")
-        there, here = (_values(run.get("model", {})) for run in (host, own))
-        if different := [name for name in {**there, **here} if there.get(name) != here.get(name)]:
+        if host["lab"] != manifest["lab"]:
+            raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, but this run is on the {manifest['lab']} lab")
+        far, own_ = (_values(run.get("model", {})) for run in (host, manifest))
+        if different := [name for name in {**far, **own_} if far.get(name) != own_.get(name)]:
             first = different[0]
             raise OtherLab(
-                f"{add_to} is a run on another model: {first} is {there.get(first)} there and {here.get(first)} here"
+                f"{add_to} is a run on another model: {first} is {far.get(first)} there and {own_.get(first)} here"
                 f"{f', and {more} more differ' if (more := len(different) - 1) else ''} (--hardware)"
             )
 
@@ -137,9 +137,11 @@ def _on_servers(
     selection = on_servers(with_workload, resume=resume, verb=VERB, times=times)
     reporter.note(selection.first_line)
     require_alike({"lab": selection.settings.lab})
-    wanted, there = scenario.load.initiators, selection.topology.initiators_max
-    if wanted > there:
-        raise ScenarioError(f"the scenario needs {wanted} initiators, but the lab has {there}: lower [load] initiators")
+    needed, initiators_max = scenario.load.initiators, selection.topology.initiators_max
+    if needed > initiators_max:
+        raise ScenarioError(
+            f"the scenario needs {needed} initiators, but the lab has {initiators_max}: lower [load] initiators"
+        )
     to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=selection.settings.repeats)
     results = open_results(selection.settings, to_run, resume, scenario=_as_manifest(scenario, resume))
 

@@ -31,12 +31,12 @@ class UnknownName(UsageFailure):
     """An axis value that no cell can have; the message names the valid ones."""
 
 
-def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
+def axes(texts: Mapping[str, Any], topology: Topology) -> Cell:
     """The cell of axis values given as texts, with defaults for the others; raises UnknownName."""
     values: dict[str, Any] = {"server_version": topology.sweep_versions[-1], **_DEFAULTS}
     if bodies := topology.workload.bodies:
         values["payload_bytes"] = bodies.mean_bytes or max(bodies.least_bytes, _DEFAULTS["payload_bytes"])
-    values |= {name: text for name, text in given.items() if text is not None}
+    values |= {name: text for name, text in texts.items() if text is not None}
     try:
         values |= {name: axis_value(name, values[name], topology.initiators_max) for name in _DEFAULTS}
     except ValueError as error:
@@ -69,10 +69,10 @@ def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INIT
                 raise UnknownName(f"{cell_id}: {name.replace('_', ' ')}: {valid[0]:,} to {valid[-1]:,} are valid")
         if cell.server_version in versions:
             return cell
-    found = select(all_cells(versions, initiators_max=initiators_max), [cell_id])
-    if len(found) > 1:
-        raise UnknownName(f"{cell_id!r} matches {len(found)} cells, {found[0].id} to {found[-1].id}: name one")
-    return found[0]
+    matches = select(all_cells(versions, initiators_max=initiators_max), [cell_id])
+    if len(matches) > 1:
+        raise UnknownName(f"{cell_id!r} matches {len(matches)} cells, {matches[0].id} to {matches[-1].id}: name one")
+    return matches[0]
 
 
 def cells_of(settings: RunSettings, initiators_max: int = INITIATORS_MAX) -> list[Cell]:

@@ -52,15 +52,15 @@ def simulate(
         results.absolute(),
         WorldSize.of(cells_of(settings)),
     )
-    with under_way(results) as kept:
-        outcome = _run(experiment, visits, settings, open_world, kept, reporter)
+    with under_way(results) as run_journal:
+        outcome = _run(experiment, visits, settings, open_world, run_journal, reporter)
         run_folder.finish(results)
     return outcome
 
 
-def _of_matrix(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_matrix(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings that the chosen matrix brings."""
-    matrix = given.get("matrix")
+    matrix = options.get("matrix")
     return matrix.settings(lab_kinds.SIMULATED.name) if matrix else {}
 
 
@@ -86,12 +86,12 @@ def _run(  # noqa: PLR0917
     results = experiment.results
     outcome = Outcome(results, len(visits), 0, 0)
     spark_job.Mailbox(results).take(run_journal.append)  # entries that a killed run did not collect
-    done = run_journal.completed()
+    completed = run_journal.completed()
     virtual_s = settings.settle + settings.measure
     turns = [
         Turn(visit, run_journal.attempts(visit.id, visit.block) + 1, cell_work_s(visit.cell, virtual_s))
         for visit in visits
-        if (visit.id, visit.block) not in done
+        if (visit.id, visit.block) not in completed
     ]
     outcome.completed = len(visits) - len(turns)
 
@@ -108,13 +108,13 @@ def _run(  # noqa: PLR0917
         if entry.outcome == "failed" and shutil.disk_usage(results).free < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(results))  # all further cells would fail
 
-    wanted = precision.Precision(settings.precision, visits, run_journal)
+    stop_rule = precision.Precision(settings.precision, visits, run_journal)
     left = TimeLeftByWork({label(turn.visit.id, turn.visit.block): turn.work_s for turn in turns})
     reporter.begin(len(visits), outcome.completed, left)
     try:
         for pass_ in _passes(turns, settings):
             reporter.phase("building and warming worlds")
-            needed = [turn for turn in pass_ if wanted.is_needed(turn.visit)]
+            needed = [turn for turn in pass_ if stop_rule.is_needed(turn.visit)]
             outcome.total -= len(pass_) - len(needed)
             if needed:
                 spark_job.run(experiment, needed, master=settings.master, open_world=open_world, on_entry=ended)

@@ -186,46 +186,46 @@ _Step = tuple[dict[str, Any], Workload]
 
 def _techniques(toml: TomlFile, document: _Document, workload: Workload) -> list[Technique]:
     before = _changed(toml, ({}, workload), document.start, ("start",))
-    found: list[Technique] = []
+    techniques: list[Technique] = []
 
     def add(differences: Mapping[str, Any], kind: Kind, place: int, compared_with: str | None) -> _Step:
         at: Key = (_SECTIONS[kind], place)
         key = differences.get("technique", "?")
-        if key in [technique.key for technique in found]:
+        if key in [technique.key for technique in techniques]:
             raise toml.error((*at, "technique"), f"two steps are named {key!r}: rename one")
-        use, own = _changed(toml, before, differences, at)
+        use, workload_ = _changed(toml, before, differences, at)
         for section in _OF_THE_LAB:
-            if getattr(own, section) != getattr(workload, section):
+            if getattr(workload_, section) != getattr(workload, section):
                 raise toml.error((*at, section), "belongs to the lab: all steps must have the same")
-        own.require_payload(document.load.payload_bytes)
-        arrangement = Arrangement(**dict(toml.validate(LabUse, use, at)), workload=own)
-        named = {"key": key, "title": differences.get("title", key), "paper": differences.get("paper", "")}
+        workload_.require_payload(document.load.payload_bytes)
+        arrangement = Arrangement(**dict(toml.validate(LabUse, use, at)), workload=workload_)
+        words = {"key": key, "title": differences.get("title", key), "paper": differences.get("paper", "")}
         more = {"kind": kind, "arrangement": arrangement, "compared_with": compared_with}
-        found.append(toml.validate(Technique, named | more, at))
-        return use, own
+        techniques.append(toml.validate(Technique, words | more, at))
+        return use, workload_
 
     for place, step in enumerate(document.ladder):
-        before = add(step, "ladder", place, found[-1].key if found else None)
-    baseline = found[-1].key if found else None
-    others: dict[Kind, list[dict[str, Any]]] = {"warning": document.warnings, "variant": document.variants}
-    for kind, steps in others.items():
+        before = add(step, "ladder", place, techniques[-1].key if techniques else None)
+    baseline = techniques[-1].key if techniques else None
+    sections: dict[Kind, list[dict[str, Any]]] = {"warning": document.warnings, "variant": document.variants}
+    for kind, steps in sections.items():
         for place, step in enumerate(steps):
             is_baseline = not set(step) - set(_NAMES)
             add(step, kind, place, None if is_baseline else baseline)
-            baseline = found[-1].key if is_baseline else baseline
-    if not found:
+            baseline = techniques[-1].key if is_baseline else baseline
+    if not techniques:
         raise toml.error(("ladder",), "a scenario has steps: write one in a table [[ladder]]")
-    return found
+    return techniques
 
 
 def _changed(toml: TomlFile, before: _Step, differences: Mapping[str, Any], at: Key) -> _Step:
     """The step that differs so from the one before."""
     use, workload = before
-    named = {key: value for key, value in differences.items() if key not in _NAMES}
-    use = use | {key: named.pop(key) for key in _USE if key in named}
-    if "workload" in named:
-        workload = _workload(toml, named.pop("workload"), at)
-    return use, workload_file.changed(workload, named, toml, at)
+    settings = {key: value for key, value in differences.items() if key not in _NAMES}
+    use = use | {key: settings.pop(key) for key in _USE if key in settings}
+    if "workload" in settings:
+        workload = _workload(toml, settings.pop("workload"), at)
+    return use, workload_file.changed(workload, settings, toml, at)
 
 
 def _workload(toml: TomlFile, name: object, at: Key) -> Workload:

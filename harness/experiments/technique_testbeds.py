@@ -141,8 +141,8 @@ class SimulatedTestbed:
         self._made_for: tuple[Pool | None, int] | None = None
 
     def make_ready(self, cell: Turn, phases: Phases) -> None:
-        wanted = (pool_of(cell), cell.block)
-        if self._lab is not None and self._made_for == wanted:
+        key = (pool_of(cell), cell.block)
+        if self._lab is not None and self._made_for == key:
             return
         self.tear_down()
         with phases.phase("dialogs"):
@@ -151,7 +151,7 @@ class SimulatedTestbed:
                     self._lab = self._world(cell)
             except (LabError, ScriptError) as error:
                 raise NotReady(str(error)) from None
-        self._made_for = wanted
+        self._made_for = key
 
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
         """Run on a fork of the world, so that the result depends on the seed and the step, but on no earlier step."""

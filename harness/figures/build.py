@@ -86,18 +86,18 @@ def _draw_shared(run: Run, work: Shared, progress: Reporter) -> list[Path]:
     """Draw all figures of a run, together with a second process; return their files in the order of the figures."""
     figures = drawings(run)
     progress.begin(len(figures), 0, unit="figure")
-    done: dict[str, Drawn] = {}
+    drawn_before: dict[str, Drawn] = {}
 
     def note(drawn: Mapping[str, Drawn]) -> None:
         for name, figure in drawn.items():
-            done[name] = figure
-            progress.cell_done(len(done), name, "completed" if figure.files else "left out", figure.reason)
+            drawn_before[name] = figure
+            progress.cell_done(len(drawn_before), name, "completed" if figure.files else "left out", figure.reason)
 
     for name, drawn in write_claimed(run, figures, work.folder, figures):
-        note({name: drawn} | sharing.told(work.folder, done))
+        note({name: drawn} | sharing.told(work.folder, drawn_before))
     work.wait()
-    note(sharing.told(work.folder, done))
-    return [Path(path) for name in figures for path in done[name].files]
+    note(sharing.told(work.folder, drawn_before))
+    return [Path(path) for name in figures for path in drawn_before[name].files]
 
 
 def _draw_techniques(results: Path, progress: Reporter) -> list[Path]:
@@ -106,8 +106,8 @@ def _draw_techniques(results: Path, progress: Reporter) -> list[Path]:
     run = Run(folder=results, manifest=manifest_file.read(results), cells=table)
     foot = footer(run, counted=f"{counted(len(table), 'run')} of {counted(table.technique.nunique(), 'technique')}")
     head = functools.partial(origin, run.lab, run.load)
-    shown = table.assign(payload_is_mean=run.payload_is_mean)
-    drawings = {"techniques": functools.partial(technique_bars.draw, shown)}
+    rows = table.assign(payload_is_mean=run.payload_is_mean)
+    drawings = {"techniques": functools.partial(technique_bars.draw, rows)}
     return write(drawings, results / "figures", head, foot, progress)
 
 
@@ -223,24 +223,26 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
     width, height = figure.get_size_inches()
     room = width - 2 * MARGIN_IN
     below_title = wrap(figure.subtitle, " ", SUBTITLE_POINTS, room)
-    above = wrap(head, " ", SUBTITLE_POINTS, room)
-    below = [line for text in foot for line in wrap(text, " · " if " · " in text else " ", FOOTER_POINTS, room)]
+    head_lines = wrap(head, " ", SUBTITLE_POINTS, room)
+    foot_lines = [line for text in foot for line in wrap(text, " · " if " · " in text else " ", FOOTER_POINTS, room)]
     title = wrap(figure.title, " ", TITLE_POINTS * BOLD, room)
-    at_title = MARGIN_IN + LINE_IN * len(above) + 0.04
+    at_title = MARGIN_IN + LINE_IN * len(head_lines) + 0.04
     under_title = at_title + 0.06 + 0.24 * len(title)
     top = under_title + LINE_IN * len(below_title) + 0.12
-    bottom = MARGIN_IN + LINE_IN * 0.93 * len(below) + 0.08
-    whole = height + top + bottom
-    figure.set_size_inches(width, whole)
+    bottom = MARGIN_IN + LINE_IN * 0.93 * len(foot_lines) + 0.08
+    total_height = height + top + bottom
+    figure.set_size_inches(width, total_height)
     engine = figure.get_layout_engine()
     assert engine is not None
-    engine.set(rect=(0.005, bottom / whole, 0.985, height / whole))  # type: ignore[call-arg]
+    engine.set(rect=(0.005, bottom / total_height, 0.985, height / total_height))  # type: ignore[call-arg]
     left = MARGIN_IN / width
     small: dict[str, Any] = {"color": muted_colour(), "linespacing": 1.3}
-    figure.text(left, 1 - MARGIN_IN / whole, "\n".join(above), va="top", fontsize=SUBTITLE_POINTS, **small)
-    figure.text(left, 1 - at_title / whole, "\n".join(title), va="top", fontsize=TITLE_POINTS, fontweight="bold")
-    figure.text(left, 1 - under_title / whole, "\n".join(below_title), va="top", fontsize=SUBTITLE_POINTS, **small)
-    figure.text(left, MARGIN_IN / whole, "\n".join(below), va="bottom", fontsize=FOOTER_POINTS, **small)
+    figure.text(left, 1 - MARGIN_IN / total_height, "\n".join(head_lines), va="top", fontsize=SUBTITLE_POINTS, **small)
+    figure.text(left, 1 - at_title / total_height, "\n".join(title), va="top", fontsize=TITLE_POINTS, fontweight="bold")
+    figure.text(
+        left, 1 - under_title / total_height, "\n".join(below_title), va="top", fontsize=SUBTITLE_POINTS, **small
+    )
+    figure.text(left, MARGIN_IN / total_height, "\n".join(foot_lines), va="bottom", fontsize=FOOTER_POINTS, **small)
     engine.execute(figure)
     if name_lines(figure):
         engine.execute(figure)  # the names need room too
@@ -258,7 +260,7 @@ def _make_visible(figure: Sheet) -> None:
 
 
 def _visible_ticks(name: Callable[[Any], list[str]], places: Any) -> list[str]:
-    return [visible_lines(one) for one in name(places)]
+    return [visible_lines(label) for label in name(places)]
 
 
 def wrap(text: str, separator: str, points: float, width_in: float) -> list[str]:

@@ -41,7 +41,10 @@ def forbidding(a: Run, b: Run) -> list[str]:
     decisive = [name for name in settings[0] if name in settings[1] and name not in CHOICES]
     notes += _differ("The settings", *({name: setting[name] for name in decisive} for setting in settings))
     if a.is_model and b.is_model:
-        models = [{name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b)]
+        models = [
+            {name: parameter["value"] for name, parameter in (run.manifest.get("model") or {}).items()}
+            for run in (a, b)
+        ]
         notes += _differ("The models", *models)
     return [*notes, *_targets_differ(a, b, SERVER_HARDWARE)]
 
@@ -64,8 +67,8 @@ def remarkable(a: Run, b: Run) -> list[str]:
 
 
 def _entries(run: Run, group: str, names: Sequence[str] | None = None) -> dict[str, Any]:
-    found = run.manifest.get(group) or {}
-    return {name: found[name] for name in names or found if name in found}
+    entries = run.manifest.get(group) or {}
+    return {name: entries[name] for name in names or entries if name in entries}
 
 
 def _placements(*runs: Run) -> list[dict[str, Any]]:
@@ -78,12 +81,12 @@ def _placements(*runs: Run) -> list[dict[str, Any]]:
             f"{version} {what}": value
             for version in versions
             for what, value in {
-                "shared": ", ".join(sorted(one[version]["shared"])) or "nothing",
-                "proxy": "used" if one[version].get("proxied") else "not used",
-                **one[version]["processors"],
+                "shared": ", ".join(sorted(placement[version]["shared"])) or "nothing",
+                "proxy": "used" if placement[version].get("proxied") else "not used",
+                **placement[version]["processors"],
             }.items()
         }
-        for one in recorded
+        for placement in recorded
     ]
 
 

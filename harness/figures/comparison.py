@@ -81,9 +81,9 @@ def compare(
     table = by_cell(*sides, threshold)
     if table.empty:
         raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
-    whole = groups(*sides, threshold)
-    if must_tell and not (whole and whole[0].ratios[RATE].is_known):
-        none = f"no cell counts in {BLOCKS_MIN} blocks of both runs, so no slowdown can be told from none"
+    all_groups = groups(*sides, threshold)
+    if must_tell and not (all_groups and all_groups[0].ratios[RATE].is_known):
+        none = f"no cell counts in {BLOCKS_MIN} blocks of both runs, so no slowdown can be distinguished from none"
         raise ResultsError(f"{none}: {_what_to_repeat(runs, sides)}")
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
@@ -94,10 +94,14 @@ def compare(
         raise NotWritable(f"{folder} cannot be written: {error.strerror}") from None
     notes = [*version_note(*runs), *forbidden, *remarkable(*runs), *left_out(*runs, table)]
     _print(
-        console, runs, table, whole, notes if whole else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"]
+        console,
+        runs,
+        table,
+        all_groups,
+        notes if all_groups else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"],
     )
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress or Reporter())
-    return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, whole), cells, _as_table(whole))
+    return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, all_groups), cells, _as_table(all_groups))
 
 
 def _what_to_repeat(runs: tuple[Run, Run], sides: tuple[pd.DataFrame, pd.DataFrame]) -> str:
@@ -110,21 +114,25 @@ def _what_to_repeat(runs: tuple[Run, Run], sides: tuple[pd.DataFrame, pd.DataFra
 
 def _uncounted(runs: tuple[Run, Run]) -> str:
     """Say which measurements do not count, and how to measure again."""
-    found, states = [], set()
+    sentences, states = [], set()
     for name, run in zip("ab", runs, strict=True):
         for state, cells in run.cells[~run.cells.valid].groupby("state"):
-            named = list(dict.fromkeys(cells.cell_id))
-            shown = ", ".join(named[:_CELLS_NAMED]) + (", ..." if len(named) > _CELLS_NAMED else "")
-            found.append(f"{len(cells)} of {len(run.cells)} measurements of {name} were {state} ({shown})")
+            ids = list(dict.fromkeys(cells.cell_id))
+            ids_shown = ", ".join(ids[:_CELLS_NAMED]) + (", ..." if len(ids) > _CELLS_NAMED else "")
+            sentences.append(f"{len(cells)} of {len(run.cells)} measurements of {name} were {state} ({ids_shown})")
             states.add(State(state))
-    again = " and ".join(words for state, words in _AGAIN.items() if state in states)
-    return f"{'; '.join(found)}: measure again {again}" if found else "their rates are 0: see whether anything was sent"
+    repeat_words = " and ".join(words for state, words in _AGAIN.items() if state in states)
+    return (
+        f"{'; '.join(sentences)}: measure again {repeat_words}"
+        if sentences
+        else "their rates are 0: see whether anything was sent"
+    )
 
 
-def _as_table(whole: Sequence[Group]) -> pd.DataFrame:
+def _as_table(all_groups: Sequence[Group]) -> pd.DataFrame:
     rows = [
         (group.name, group.cells, rate.blocks, rate.ratio, rate.low, rate.high, str(group.verdict))
-        for group in whole
+        for group in all_groups
         for rate in [group.ratios[RATE]]
     ]
     return pd.DataFrame(rows, columns=["group", "cells", "blocks", "ratio", "ratio_low", "ratio_high", "verdict"])
@@ -155,8 +163,8 @@ def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
     for name, cells in zip("ab", pair(a.cells, b.cells), strict=True):
         missing = sorted(set(cells.cell_id) - set(table.cell_id))
         if missing:
-            shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-            notes.append(f"left out: {counted(len(missing), 'cell')} that only {name} completed ({shown})")
+            ids_shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+            notes.append(f"left out: {counted(len(missing), 'cell')} that only {name} completed ({ids_shown})")
     return notes
 
 
@@ -196,7 +204,7 @@ def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:
 
 
 def _print(
-    console: SafeConsole, runs: tuple[Run, Run], table: pd.DataFrame, whole: Sequence[Group], notes: Sequence[str]
+    console: SafeConsole, runs: tuple[Run, Run], table: pd.DataFrame, all_groups: Sequence[Group], notes: Sequence[str]
 ) -> None:
     for name, run in zip("ab", runs, strict=True):
         lab = f"{run.lab} lab{', a model' if run.is_model else ''}"
@@ -206,19 +214,19 @@ def _print(
         console.print(f"{name}: {run.run_id} ({lab}, {run.load}, {size})")
     for note in notes:
         console.print(f"! {note}")
-    if whole:
-        console.print("", _verdicts(whole), sep="\n")
-        console.print("", _quantities(whole), sep="\n")
+    if all_groups:
+        console.print("", _verdicts(all_groups), sep="\n")
+        console.print("", _quantities(all_groups), sep="\n")
     console.print("", _cells(table), sep="\n")
 
 
-def _verdicts(whole: Sequence[Group]) -> Table:
+def _verdicts(all_groups: Sequence[Group]) -> Table:
     """Make a table of processed rates: of all cells that count, and by number of initiators and dialog ratio."""
     headings = ("cells", "n", "blocks", "b/a", "95 % interval", "verdict", "single cells")
-    shown = _table("Messages processed per second, b divided by a", headings)
-    for group in whole:
+    table = _table("Messages processed per second, b divided by a", headings)
+    for group in all_groups:
         rate = group.ratios[RATE]
-        shown.add_row(
+        table.add_row(
             group.name,
             str(group.cells),
             str(rate.blocks),
@@ -227,10 +235,10 @@ def _verdicts(whole: Sequence[Group]) -> Table:
             str(group.verdict),
             f"{group.lowest:.2f} to {group.highest:.2f}",
         )
-    return shown
+    return table
 
 
-def _quantities(whole: Sequence[Group]) -> Table:
+def _quantities(all_groups: Sequence[Group]) -> Table:
     """Make a table of the other quantities' ratios."""
     columns = {
         "sent_per_s": "sent/s",
@@ -241,14 +249,14 @@ def _quantities(whole: Sequence[Group]) -> Table:
         "end_to_end_us_p95": "p95",
         "end_to_end_us_p99": "p99",
     }
-    columns = {name: heading for name, heading in columns.items() if any(name in group.ratios for group in whole)}
-    shown = _table("Rates and latencies, b divided by a", ("cells", *columns.values()))
-    shown.caption = "drained/s: all messages divided by the time until the last was processed"
-    shown.caption_justify = "left"
-    for group in whole:
-        known = (group.ratios.get(name) for name in columns)
-        shown.add_row(group.name, *("-" if each is None else _ratio(each.ratio) for each in known))
-    return shown
+    columns = {name: heading for name, heading in columns.items() if any(name in group.ratios for group in all_groups)}
+    table = _table("Rates and latencies, b divided by a", ("cells", *columns.values()))
+    table.caption = "drained/s: all messages divided by the time until the last was processed"
+    table.caption_justify = "left"
+    for group in all_groups:
+        ratios = (group.ratios.get(name) for name in columns)
+        table.add_row(group.name, *("-" if estimate is None else _ratio(estimate.ratio) for estimate in ratios))
+    return table
 
 
 def _cells(table: pd.DataFrame) -> Table:
@@ -260,15 +268,15 @@ def _cells(table: pd.DataFrame) -> Table:
         half = ROWS_PRINTED // 2
         title = f"The {half} lowest and {half} highest ratios of {len(ranked)} cells; all are in ratios.csv"
         rows = pd.concat([ranked.head(half), ranked.tail(half)])
-    shown = _table(title, ("cell", "a", "b", "b/a", "95 % interval", "verdict"))
+    listing = _table(title, ("cell", "a", "b", "b/a", "95 % interval", "verdict"))
     captions = [
         "an interval is that of its cell alone; verdicts are corrected for the number of cells (Benjamini and Hochberg)"
     ]
     if not rows.counts.all():
         captions.append("* the cell of a or b is not valid and does not count")
-    shown.caption, shown.caption_justify = "; ".join(captions), "left"
+    listing.caption, listing.caption_justify = "; ".join(captions), "left"
     for row in rows.itertuples():
-        shown.add_row(
+        listing.add_row(
             str(row.cell_id),
             _count(row.processed_per_s_a),
             _count(row.processed_per_s_b),
@@ -276,16 +284,16 @@ def _cells(table: pd.DataFrame) -> Table:
             _interval(row.processed_per_s_ratio_low, row.processed_per_s_ratio_high, min(row.blocks_a, row.blocks_b)),
             row.verdict,
         )
-    return shown
+    return listing
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
     """Return a table in which words and numbers stay whole in 80 columns: headings and verdicts take more lines."""
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    shown.add_column(headings[0], no_wrap=True)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(headings[0], no_wrap=True)
     for heading in headings[1:]:
-        shown.add_column(heading, justify="right")
-    return shown
+        table.add_column(heading, justify="right")
+    return table
 
 
 def _count(value: Any) -> str:

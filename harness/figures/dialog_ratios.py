@@ -24,9 +24,9 @@ def by_ratio(gain: pd.DataFrame) -> Sheet:
         raise Missing("no pair of cells of different dialog ratios is valid")
     loads = valid.groupby(["initiators", "threads"]).dialog_ratio.nunique()
     initiators, threads = max(loads[loads == loads.max()].index, key=lambda load: (load[0] * load[1], load))
-    shown = gain[(gain.initiators == initiators) & (gain.threads == threads)]
-    points = gain_points(shown, ["dialog_ratio", "payload_bytes"])
-    noise = noise_of(shown)
+    gain_shown = gain[(gain.initiators == initiators) & (gain.threads == threads)]
+    points = gain_points(gain_shown, ["dialog_ratio", "payload_bytes"])
+    noise = noise_of(gain_shown)
     fig = Sheet(8.4, 5.0)
     ax = fig.subplots()
     gain_lines(fig, ax, points, "dialog_ratio")
@@ -43,7 +43,7 @@ def by_ratio(gain: pd.DataFrame) -> Sheet:
     fig.entitle(
         f"Gain by dialog ratio over using every dialog, {clients(initiators, threads)}",
         f"From a ratio of {SYSDESEND_ROWS_PER_PAGE} on, each used dialog has a page of its own. "
-        f"{points_note(shown, points)}",
-        shown,
+        f"{points_note(gain_shown, points)}",
+        gain_shown,
     )
     return fig

@@ -57,15 +57,15 @@ def gain_points(gain: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return a row per point with its gain: the geometric mean over versions and blocks, with the blocks' interval.
 
     Only valid pairs count. A point without any has the geometric mean of those that do not count, no interval, and
-    false in `counts`. `differs` says whether the gain is told from none, corrected for the number of points.
+    false in `counts`. `differs` says whether the gain is distinguished from none, corrected for the number of points.
     """
     logs = logarithms(gain)
     counted = intervals(logs[logs.valid], by, ["server_version"], "log_factor").assign(counts=True)
     all_points = intervals(logs, by, ["server_version"], "log_factor").assign(counts=False, differs=False)
     all_points[["low", "high", "p_value"]] = np.nan
     # The first row of a point is kept, which is the one that counts.
-    both = pd.concat([table for table in (counted, all_points) if len(table)] or [counted])
-    points = both.drop_duplicates(by).sort_values(by).reset_index(drop=True)
+    bands = pd.concat([table for table in (counted, all_points) if len(table)] or [counted])
+    points = bands.drop_duplicates(by).sort_values(by).reset_index(drop=True)
     percents = {name: 100 * (points[column] - 1) for name, column in PERCENTS.items()}
     return points.assign(**percents, payload_is_mean=payload_is_mean(gain))
 
@@ -134,8 +134,8 @@ def gain_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str) -> None:
 def gain_limits(points: pd.DataFrame, noise: float | None) -> tuple[float, float]:
     """Return the limits of a y axis that holds zero, the points, their intervals and the noise band."""
     band = [100 * (bound - 1) for bound in noise_band(noise)] if noise is not None else []
-    shown = [0.0, *band, *points[list(PERCENTS)].to_numpy().ravel()]
-    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    limits = [0.0, *band, *points[list(PERCENTS)].to_numpy().ravel()]
+    low, high = float(np.nanmin(limits)), float(np.nanmax(limits))
     room = max(SMALLEST_SPAN_PERCENT - (high - low), 0) / 2
     margin = 0.09 * (high - low + 2 * room)
     return low - room - margin, high + room + margin
@@ -169,47 +169,49 @@ def _paper_ranges(ax: Axes) -> None:
 
 
 def _largest(points: pd.DataFrame) -> str:
-    """Name the largest gain that is told from none."""
+    """Name the largest gain that is distinguished from none."""
     counted = points[points.counts]
     if counted.empty:
         return "No pair of cells is valid, so there is no gain that counts."
-    told = counted[counted.differs & (counted.ratio > 1)]
-    if told.empty:
-        return f"At none of {units.counted(len(counted), 'point')} is a gain told from none."
-    best = told.loc[told.ratio.idxmax()]
+    different = counted[counted.differs & (counted.ratio > 1)]
+    if different.empty:
+        return f"At none of {units.counted(len(counted), 'point')} is a gain distinguished from none."
+    best = different.loc[different.ratio.idxmax()]
     return (
-        f"Largest gain told from none: {percent(best.percent)} ({percent(best.percent_low)} to "
+        f"Largest gain distinguished from none: {percent(best.percent)} ({percent(best.percent_low)} to "
         f"{percent(best.percent_high)}) at {best.total_threads:.0f} threads in all with "
-        f"{payload_words(int(best.payload_bytes), points)}; a gain is told from none at {len(told)} of {len(counted)} "
-        "points."
+        f"{payload_words(int(best.payload_bytes), points)}; distinguished from none at {len(different)} "
+        f"of {len(counted)} points."
     )
 
 
 def points_note(gain: pd.DataFrame, points: pd.DataFrame, *, on_map: bool = False) -> str:
     """Say what points and bars show: of what they are means, which have no interval, and which do not count."""
-    shown, bars, invalid = "Points", "; bars: 95 % intervals of the blocks", "Hollow"
+    point_words, bars, invalid = "Points", "; bars: 95 % intervals of the blocks", "Hollow"
     if on_map:
-        shown, bars, invalid = "Numbers", "", "In brackets"
+        point_words, bars, invalid = "Numbers", "", "In brackets"
     versions = sorted(gain.server_version.unique())
     means = f"geometric means{f' of versions {listed(versions)}' if len(versions) > 1 else ''}"
-    known = points[points.low.notna()]
+    with_interval = points[points.low.notna()]
     lacking = points[points.counts & points.low.isna()]
     parts = []
-    if len(known):
-        blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
-        parts.append(f"{shown}: {means} over {' to '.join(map(str, blocks))} blocks{bars}.")
+    if len(with_interval):
+        blocks = sorted({int(with_interval.blocks.min()), int(with_interval.blocks.max())})
+        parts.append(f"{point_words}: {means} over {' to '.join(map(str, blocks))} blocks{bars}.")
         if len(lacking):
             parts.append(f"{units.counted(len(lacking), 'point')} with fewer than {BLOCKS_MIN} blocks: no interval.")
     elif len(lacking):
         words = no_interval(int(lacking.blocks.max()))
-        parts.append(f"{words[:1].upper()}{words[1:]}{f'; {shown.lower()}: {means}' if len(versions) > 1 else ''}.")
+        parts.append(
+            f"{words[:1].upper()}{words[1:]}{f'; {point_words.lower()}: {means}' if len(versions) > 1 else ''}."
+        )
     if not points.counts.all():
         parts.append(f"{invalid}: {int((~points.counts).sum())} that do not count, because a cell is not valid.")
     return " ".join(parts)
 
 
 def over_matrix(gain: pd.DataFrame) -> Sheet:
-    """Draw the gain of the 150 trick for every pair of cells; grey where it is not told from none."""
+    """Draw the gain of the 150 trick for every pair of cells; grey where it is not distinguished from none."""
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
     points = gain_points(gain, ["initiators", "payload_bytes", "threads"])
@@ -228,8 +230,8 @@ def over_matrix(gain: pd.DataFrame) -> Sheet:
     paper = "" if of_the_paper(gain).empty else " The paper saw up to +315 %, none at 15 threads in all or fewer."
     fig.entitle(
         f"Gain of using {which_dialogs(int(gain.dialog_ratio.iloc[0]))}, in percent, over the matrix",
-        f"Coloured where a gain or a loss is told from none, corrected for {len(counted)} comparisons: gains {gains}, "
-        f"losses {losses}. {points_note(gain, points, on_map=True)}{missing}{paper}",
+        f"Coloured where a gain or a loss is distinguished from none, corrected for {len(counted)} comparisons: "
+        f"gains {gains}, losses {losses}. {points_note(gain, points, on_map=True)}{missing}{paper}",
         gain,
     )
     return fig
@@ -240,13 +242,13 @@ def comparison_scale(ratios: pd.Series) -> Normalize:
     return CenteredNorm(0, max(float(np.log(ratios).abs().max()), math.log(SMALLEST_FACTOR)))
 
 
-def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Normalize) -> None:
+def matrix_panel(ax: Axes, points: pd.DataFrame, all_points: pd.DataFrame, scale: Normalize) -> None:
     """Draw payload by threads, each square with its change in percent; `whole` determines rows and columns.
 
     A square has the colour of its log ratio, is grey where it is not told from 1 (`differs`), and has its number in
     brackets where it does not count (`counts`).
     """
-    threads, payloads = sorted(whole.threads.unique()), sorted(whole.payload_bytes.unique())
+    threads, payloads = sorted(all_points.threads.unique()), sorted(all_points.payload_bytes.unique())
     colours = mpl.colormaps[mpl.rcParams["image.cmap"]]
     ax.patch.set(hatch="////", facecolor="#f1f1f3", edgecolor="#cfcfd4")
     for square in points.itertuples():
@@ -261,7 +263,7 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Nor
     ax.set_xlim(0, len(threads))
     ax.set_ylim(0, len(payloads))
     ax.set_xticks(np.arange(len(threads)) + 0.5, [str(value) for value in threads])
-    ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value), whole) for value in payloads])
+    ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value), all_points) for value in payloads])
     ax.grid(visible=False)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -273,9 +275,9 @@ def colour_bar(fig: Sheet, panels: np.ndarray, scale: Normalize, label: str) -> 
     assert scale.vmax is not None
     half = float(scale.vmax)
     percents = next(numbers for factor, numbers in SCALE_PERCENTS if half <= math.log(factor))
-    shown = {math.log1p(number / 100): number for number in percents if abs(math.log1p(number / 100)) <= half}
-    bar.ax.yaxis.set_major_locator(FixedLocator(list(shown)))
-    bar.ax.yaxis.set_major_formatter(FixedFormatter([signed(number) for number in shown.values()]))
+    ticks = {math.log1p(number / 100): number for number in percents if abs(math.log1p(number / 100)) <= half}
+    bar.ax.yaxis.set_major_locator(FixedLocator(list(ticks)))
+    bar.ax.yaxis.set_major_formatter(FixedFormatter([signed(number) for number in ticks.values()]))
     bar.minorticks_off()
     bar.set_label(label)
     bar.outline.set_visible(False)

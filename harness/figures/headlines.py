@@ -112,7 +112,7 @@ def _peak_of(dialog_ratio: int, row: Headline) -> Number:
 
 def highest_rate(run: Run) -> str:
     """Say where the run's highest rate was reached."""
-    best = _first(judgement.choices(run), lambda found: fastest(found, found.cells))
+    best = _first(judgement.choices(run), lambda evidence: fastest(evidence, evidence.cells))
     if best is None:
         if run.cells.valid.any():
             return "No point of the matrix is valid in all versions, so there is no peak."
@@ -139,9 +139,9 @@ def gain_sentence(run: Run) -> str:
 
 def version_sentences(run: Run) -> list[str]:
     """Compare each version with the first, over the cells that are valid with both."""
-    first, *others = run.versions
+    first, *other_versions = run.versions
     sentences = []
-    for version in others:
+    for version in other_versions:
         ratios = _first(judgement.choices(run), functools.partial(_ratios, first, version))
         if ratios is None:
             sentences.append(f"{version} and {first} have no valid cell in common.")
@@ -154,20 +154,20 @@ def version_sentences(run: Run) -> list[str]:
     return sentences
 
 
-def _first(choices: Sequence[Evidence], of: Callable[[Evidence], Found]) -> Found | None:
+def _first(choices: Sequence[Evidence], value_of: Callable[[Evidence], Found]) -> Found | None:
     """Return what the first of the choices gives; None if none has what it needs."""
     for choice in choices:
         try:
-            return of(choice)
+            return value_of(choice)
         except NotMeasured:
             continue
     return None
 
 
 def _peak(choices: Sequence[Evidence], initiators: int, dialog_ratio: int) -> Number:
-    def highest(found: Evidence) -> tuple[pd.Series, Point, pd.DataFrame]:
-        cells = _cells(found, initiators, dialog_ratio)
-        return *fastest(found, cells), cells
+    def highest(evidence: Evidence) -> tuple[pd.Series, Point, pd.DataFrame]:
+        cells = _cells(evidence, initiators, dialog_ratio)
+        return *fastest(evidence, cells), cells
 
     best = _first(choices, highest)
     if best is None:
@@ -176,17 +176,17 @@ def _peak(choices: Sequence[Evidence], initiators: int, dialog_ratio: int) -> Nu
     return _number(geometric_mean(logs, "versions"), "messages/s", _where(point.threads, point.payload_bytes, cells))
 
 
-def _cells(found: Evidence, initiators: int, dialog_ratio: int | None = None) -> pd.DataFrame:
-    cells = found.cells[found.cells.initiators == initiators]
+def _cells(evidence: Evidence, initiators: int, dialog_ratio: int | None = None) -> pd.DataFrame:
+    cells = evidence.cells[evidence.cells.initiators == initiators]
     return cells if dialog_ratio is None else cells[cells.dialog_ratio == dialog_ratio]
 
 
 def _percentiles(choices: Sequence[Evidence], initiators: int, prefix: str) -> Number:
     """Return p50, p95 and p99 at the highest rate, the mean over versions and blocks."""
 
-    def at_the_peak(found: Evidence) -> tuple[pd.DataFrame, Point]:
-        cells = _cells(found, initiators)
-        _, point = fastest(found, cells)
+    def at_the_peak(evidence: Evidence) -> tuple[pd.DataFrame, Point]:
+        cells = _cells(evidence, initiators)
+        _, point = fastest(evidence, cells)
         return cells[(cells[list(Point._fields)] == point).all(axis=1)], point
 
     best = _first(choices, at_the_peak)
@@ -204,14 +204,14 @@ def milliseconds(microseconds: float) -> str:
     return NONE if pd.isna(microseconds) else short(microseconds / 1000)
 
 
-def _largest_gain(initiators: int, found: Evidence) -> Number:
-    """Return the largest gain of a point, if any gained. Where there are intervals, it must be told from none."""
-    pairs = valid_pairs(found, initiators)
+def _largest_gain(initiators: int, evidence: Evidence) -> Number:
+    """Return the largest gain of a point, if any gained; where there are intervals, one distinguished from none."""
+    pairs = valid_pairs(evidence, initiators)
     points = intervals(pairs, ["threads", "payload_bytes"], ["server_version"], "log_factor")
     if points.low.notna().any():
         points = points[points.differs & (points.ratio > 1)]
         if points.empty:
-            return Number("none", sure="no gain can be told from none")
+            return Number("none", sure="no gain can be distinguished from none")
     best = points.loc[points.ratio.idxmax()]
     if best.ratio <= 1:
         return Number("none", sure=no_interval(int(best.blocks)))
@@ -219,8 +219,8 @@ def _largest_gain(initiators: int, found: Evidence) -> Number:
     return _gain(chosen, _where(int(best.threads), int(best.payload_bytes), chosen))
 
 
-def _mean_gain(initiators: int, found: Evidence) -> Number:
-    return _gain(valid_pairs(found, initiators))
+def _mean_gain(initiators: int, evidence: Evidence) -> Number:
+    return _gain(valid_pairs(evidence, initiators))
 
 
 def _gain(pairs: pd.DataFrame, where: str = "") -> Number:
@@ -228,8 +228,8 @@ def _gain(pairs: pd.DataFrame, where: str = "") -> Number:
     return _number(geometric_mean(logs, "pairs of cells").scaled(100, -100), "%", where)
 
 
-def _gain_sentence(found: Evidence) -> str:
-    pairs = valid_pairs(found)
+def _gain_sentence(evidence: Evidence) -> str:
+    pairs = valid_pairs(evidence)
     parts = []
     for chosen, words in (
         (pairs, f"every 150th dialog over {_pairs(pairs)}"),
@@ -242,8 +242,8 @@ def _gain_sentence(found: Evidence) -> str:
     return f"Mean gain of {'; with '.join(parts)}. Means are geometric."
 
 
-def _ratios(first: str, other: str, found: Evidence) -> pd.Series:
-    logs = logs_of(found.cells, [*CELL_BUT_VERSION, "server_version"]).unstack("server_version")
+def _ratios(first: str, other: str, evidence: Evidence) -> pd.Series:
+    logs = logs_of(evidence.cells, [*CELL_BUT_VERSION, "server_version"]).unstack("server_version")
     if not {first, other} <= set(logs.columns) or (ratios := (logs[other] - logs[first]).dropna()).empty:
         raise NotMeasured("no cell is valid with both")
     return ratios

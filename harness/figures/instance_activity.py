@@ -173,21 +173,21 @@ def scheduler_sentences(counters: pd.DataFrame, spinlocks: pd.DataFrame, cells: 
     means = sampled.pivot_table(index=["cell_id", "instance"], columns="counter", values="mean").reset_index()
     spun = spinlocks if spinlocks.empty else spinlocks[spinlocks.cell_id.isin(counted)]
     sentences = []
-    for role, who in EACH.items():
+    for role, role_words in EACH.items():
         if len(rows := _of_role(means, role)):
             most = rows.loc[rows[RUNNABLE].idxmax()]
             online = int(most[ONLINE])
             runnable = f"up to {short(most[RUNNABLE])} runnable tasks" if most[RUNNABLE] else "no runnable task"
             sentences.append(
-                f"{who}, {online} scheduler{'s' * (online != 1)}: {runnable} waited for a processor, "
+                f"{role_words}, {online} scheduler{'s' * (online != 1)}: {runnable} waited for a processor, "
                 f"with {short(most[ACTIVE])} active workers (means of a cell's samples)."
             )
         if len(rows := _of_role(spun, role)):
             most_spun = rows.groupby("spinlock")[["spins_per_s", "backoffs_per_s"]].max().nlargest(3, "spins_per_s")
-            named = [
+            worst = [
                 f"{row.Index} {row.spins_per_s:,.0f} ({row.backoffs_per_s:,.0f})" for row in most_spun.itertuples()
             ]
-            sentences.append(f"{who}, most spins (backoffs) a second of a spinlock: {', '.join(named)}.")
+            sentences.append(f"{role_words}, most spins (backoffs) a second of a spinlock: {', '.join(worst)}.")
     return sentences
 
 
@@ -208,7 +208,7 @@ def logs(merged: Tables, repeats: Tables) -> Sheet:
     logs = logs[logs.initiators == initiators]
     of_blocks = repeats.file_io[repeats.file_io.cell_id.isin(logs.cell_id)]
     blocks = log_writes(of_blocks, ["block"]).merge(repeats.cells[[*VISIT, "valid"]], on=VISIT)
-    shown = file_io[file_io.cell_id.isin(logs.cell_id)]
+    files = file_io[file_io.cell_id.isin(logs.cell_id)]
     roles = [role for role in LOGS if (logs.role == role).any()]
     fig = Sheet(10.4, 0.9 + 2.9 * len(roles))
     panels = fig.subplots(len(roles), 2, sharex=True, squeeze=False)
@@ -229,7 +229,7 @@ def logs(merged: Tables, repeats: Tables) -> Sheet:
         thousands(row[0].yaxis)
     fig.entitle(
         f"Log writes and their stalls, {count(initiators)}, {used_dialogs(ratio)}",
-        f"{' '.join(log_sentences(shown, cells))} {versions_note(logs)} "
+        f"{' '.join(log_sentences(files, cells))} {versions_note(logs)} "
         f"{intervals_note(pd.concat(drawn))} {invalid_note(logs.drop_duplicates('cell_id'))}",
         logs,
     )

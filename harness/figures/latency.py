@@ -112,6 +112,6 @@ def _percentiles(cells: pd.DataFrame, repeats: pd.DataFrame, words: Mapping[str,
     for ax in panels[-1]:
         ax.set_xlabel("client threads per initiator (log scale)")
     drawn = pd.concat(points.values())
-    shown = drawn[["mean", "low", "high"]] * 0.001
-    log_value_axis(panels[0][0], float(shown.min(axis=None)), float(shown.max(axis=None)))
+    values_ms = drawn[["mean", "low", "high"]] * 0.001
+    log_value_axis(panels[0][0], float(values_ms.min(axis=None)), float(values_ms.max(axis=None)))
     return fig, intervals_note(drawn)

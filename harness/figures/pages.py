@@ -42,8 +42,8 @@ CELL = ["server_version", "initiators", "threads", "payload_bytes", "dialog_rati
 
 def spread(page_spread: pd.DataFrame) -> Sheet:
     """Draw the number of pages by the number of used dialogs of an initiator; one panel per version."""
-    shown = shown_ratios([] if page_spread.empty else page_spread.dialog_ratio)
-    sentences = spread_sentences(page_spread[page_spread.dialog_ratio.isin(shown)] if shown else page_spread)
+    ratios = shown_ratios([] if page_spread.empty else page_spread.dialog_ratio)
+    sentences = spread_sentences(page_spread[page_spread.dialog_ratio.isin(ratios)] if ratios else page_spread)
     versions = sorted(page_spread.server_version.unique())
     fig = Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
     panels = fig.subplots(1, len(versions), sharex=True, sharey=True, squeeze=False)[0]
@@ -51,8 +51,8 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
     for ax, version in zip(panels, versions, strict=True):
         rows = page_spread[page_spread.server_version == version]
         ax.plot([1, most], [1, most], color="#d9d9de", linewidth=7, solid_capstyle="round", zorder=0)
-        own = "a page of its own for every dialog"
-        note(ax, own, (most * 0.42, most * 0.5), colour=muted_colour(), ha="right", va="bottom")
+        page_words = "a page of its own for every dialog"
+        note(ax, page_words, (most * 0.42, most * 0.5), colour=muted_colour(), ha="right", va="bottom")
         for ratio in sorted(rows.dialog_ratio.unique(), reverse=True):
             # One row per number of used dialogs, in ascending order.
             points = over_versions(rows[rows.dialog_ratio == ratio], ["used_dialogs"], "pages")
@@ -109,8 +109,8 @@ def spread_sentences(page_spread: pd.DataFrame) -> list[str]:
 
 def sequence_sentence(page_spread: pd.DataFrame) -> str:
     """Say by version whether handles ascend in the order in which dialogs were begun; empty if unknown."""
-    known = page_spread.dropna(subset=["handles_sequential"])
-    always = known.groupby("server_version").handles_sequential.agg(lambda values: bool(values.astype(bool).all()))
+    with_order = page_spread.dropna(subset=["handles_sequential"])
+    always = with_order.groupby("server_version").handles_sequential.agg(lambda values: bool(values.astype(bool).all()))
     parts = []
     for ascends, words in ((True, "ascend"), (False, "do not ascend")):
         versions = [str(version) for version, value in always.items() if value is ascends]
@@ -120,10 +120,10 @@ def sequence_sentence(page_spread: pd.DataFrame) -> str:
 
 
 def _sequence_words(rows: pd.DataFrame) -> str:
-    known = rows.handles_sequential.dropna().astype(bool)
-    if known.empty:
+    are_sequential = rows.handles_sequential.dropna().astype(bool)
+    if are_sequential.empty:
         return "order of handles unknown"
-    return f"handles{'' if known.all() else ' not'} in the order of BEGIN DIALOG"
+    return f"handles{'' if are_sequential.all() else ' not'} in the order of BEGIN DIALOG"
 
 
 def _range(values: pd.Series) -> str:
@@ -135,29 +135,29 @@ def latches(latch_share: pd.DataFrame) -> Sheet:
     """Draw the tasks that wait at a time, stacked by object, by threads; a row per role, a column per dialog ratio."""
     table = waiting(latch_share)
     initiators = int(table.initiators.max())
-    shown = table[table.initiators == initiators]
-    roles = [role for role in ROLES if shown.times_seen[shown.role == role].sum() > 0]
+    rows = table[table.initiators == initiators]
+    roles = [role for role in ROLES if rows.times_seen[rows.role == role].sum() > 0]
     if not roles:
         raise Missing(f"with {count(initiators)}, no task was seen waiting for a page latch")
-    ratios = sorted(shown_ratios(shown.dialog_ratio))
-    threads = sorted(shown.threads.unique())
+    ratios = sorted(shown_ratios(rows.dialog_ratio))
+    threads = sorted(rows.threads.unique())
     fig = Sheet(2.0 + 4.3 * len(ratios), 0.9 + 2.75 * len(roles))
     panels = fig.subplots(len(roles), len(ratios), sharex=True, sharey="row", squeeze=False)
     for row, role in zip(panels, roles, strict=True):
         for ax, ratio in zip(row, ratios, strict=True):
-            stacks = _means(shown[(shown.role == role) & (shown.dialog_ratio == ratio)], threads)
+            stacks = _means(rows[(rows.role == role) & (rows.dialog_ratio == ratio)], threads)
             _stack(ax, stacks, named=role == "initiator")
             ax.set_title(f"{ROLES[role]}, {used_dialogs(ratio)}")
         row[0].set_ylabel("tasks waiting for a page latch\n(mean of all samples)")
         row[0].set_ylim(0, max(ax.get_ylim()[1] for ax in row) * 1.3)
-        if role == "initiator" and not of_the_paper(shown).empty:
+        if role == "initiator" and not of_the_paper(rows).empty:
             _paper(row, ratios, threads, initiators)
     for ax in panels[-1]:
         ax.set_xticks(range(len(threads)), [str(number) for number in threads])
         ax.set_xlabel("client threads per initiator")
     drawn = dict(pair for ax in panels.flat for pair in zip(*ax.get_legend_handles_labels()[::-1], strict=True))
     legend_below(panels[-1][-1], {name: drawn[name] for name in OBJECTS if name in drawn})
-    fig.entitle(f"Whose pages tasks waited for: page latches by object, {count(initiators)}", _finding(shown), shown)
+    fig.entitle(f"Whose pages tasks waited for: page latches by object, {count(initiators)}", _finding(rows), rows)
     return fig
 
 
@@ -191,28 +191,28 @@ def latch_sentences(latch_share: pd.DataFrame, index_waits: pd.DataFrame) -> lis
     instances' own totals put the same object first."""
     table = waiting(latch_share)
     sentences = []
-    for role, who in ROLES.items():
+    for role, role_words in ROLES.items():
         for ratio in sorted(table.dialog_ratio.unique()):
             rows = table[(table.role == role) & (table.dialog_ratio == ratio)]
-            samples, seen = _samples(rows), int(rows.times_seen.sum())
+            samples, times = _samples(rows), int(rows.times_seen.sum())
             if not samples:
                 continue
             dialogs = used_dialogs(ratio)
-            if not seen:
-                sentences.append(f"{who}, {dialogs}: no task waited in {samples:,.0f} samples.")
+            if not times:
+                sentences.append(f"{role_words}, {dialogs}: no task waited in {samples:,.0f} samples.")
                 continue
-            shares = 100 * rows.groupby("kind").times_seen.sum() / seen
-            exclusive = 100 * rows.times_seen[rows.wait_type == "PAGELATCH_EX"].sum() / seen
+            shares = 100 * rows.groupby("kind").times_seen.sum() / times
+            exclusive = 100 * rows.times_seen[rows.wait_type == "PAGELATCH_EX"].sum() / times
             parts = [f"{name} {shares.get(name, 0):.0f} %" for name in OBJECTS[:1]]
             parts += [f"{name} {shares[name]:.0f} %" for name in OBJECTS[1:] if shares.get(name, 0) >= 0.5]
             sentences.append(
-                f"{who}, {dialogs}: {short(seen / samples)} tasks wait at a time, {', '.join(parts)} "
+                f"{role_words}, {dialogs}: {short(times / samples)} tasks wait at a time, {', '.join(parts)} "
                 f"(PAGELATCH_EX {exclusive:.0f} %)."
             )
     return [*sentences, *_by_totals(table, index_waits)]
 
 
-def _by_totals(seen: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
+def _by_totals(samples: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
     """Compare the object whose pages tasks were most often seen waiting for with the one that has the longest waits in
     the instances' own totals, by role and dialog ratio.
 
@@ -222,8 +222,10 @@ def _by_totals(seen: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
         return []
     compared, sentences = 0, []
     totals = index_waits.assign(role=np.where(index_waits.instance == "target", "target", "initiator"))
-    named = seen[~seen.object_name.isin([UNRESOLVED]) & ~seen.object_name.str.startswith("allocation", na=True)]
-    for (role, ratio), rows in named.groupby(["role", "dialog_ratio"]):
+    tables = samples[
+        ~samples.object_name.isin([UNRESOLVED]) & ~samples.object_name.str.startswith("allocation", na=True)
+    ]
+    for (role, ratio), rows in tables.groupby(["role", "dialog_ratio"]):
         counted = totals[(totals.role == role) & (totals.dialog_ratio == ratio) & totals.cell_id.isin(rows.cell_id)]
         times = rows.groupby("object_name").times_seen.sum()
         waited = counted.groupby("object_name").page_latch_wait_ms.sum()
@@ -245,17 +247,17 @@ def _by_totals(seen: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _finding(shown: pd.DataFrame) -> str:
+def _finding(table: pd.DataFrame) -> str:
     parts = []
-    for ratio, rows in shown[shown.role == "initiator"].groupby("dialog_ratio"):
-        seen = rows.times_seen.sum()
-        share = 100 * rows.times_seen[rows.kind == LATCHED_TABLE].sum() / seen if seen else 0
+    for ratio, rows in table[table.role == "initiator"].groupby("dialog_ratio"):
+        times = rows.times_seen.sum()
+        share = 100 * rows.times_seen[rows.kind == LATCHED_TABLE].sum() / times if times else 0
         dialogs = used_dialogs(ratio)
         parts.append(
-            f"{dialogs}, {short(seen / _samples(rows))} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}"
+            f"{dialogs}, {short(times / _samples(rows))} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}"
         )
     waiting = f"Waiting at an initiator: {'; '.join(parts)} (percentages above the bars). " if parts else ""
-    return f"{waiting}From {_samples(shown):,.0f} samples of an instance's waiting tasks in the measured windows."
+    return f"{waiting}From {_samples(table):,.0f} samples of an instance's waiting tasks in the measured windows."
 
 
 def _samples(rows: pd.DataFrame) -> float:
@@ -265,9 +267,9 @@ def _samples(rows: pd.DataFrame) -> float:
 
 def _means(rows: pd.DataFrame, threads: list[int]) -> pd.DataFrame:
     """Return tasks waiting at a time in one instance: a row per number of threads, a column per kind of object."""
-    seen = rows.pivot_table(index="threads", columns="kind", values="times_seen", aggfunc="sum")
+    times = rows.pivot_table(index="threads", columns="kind", values="times_seen", aggfunc="sum")
     samples = pd.Series({number: _samples(rows[rows.threads == number]) for number in threads})
-    return seen.reindex(threads, columns=list(OBJECTS)).fillna(0).div(samples.where(samples > 0), axis=0).fillna(0)
+    return times.reindex(threads, columns=list(OBJECTS)).fillna(0).div(samples.where(samples > 0), axis=0).fillna(0)
 
 
 def _stack(ax: Axes, stacks: pd.DataFrame, *, named: bool) -> None:

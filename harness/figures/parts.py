@@ -71,10 +71,10 @@ class Sheet(Figure):
         self.versions: list[str] = []
         self.line_ends: list[LineEnd] = []
 
-    def entitle(self, title: str, subtitle: str, shown: pd.DataFrame) -> None:
+    def entitle(self, title: str, subtitle: str, points: pd.DataFrame) -> None:
         """Set title, subtitle and, from the rows that are drawn, the versions to name above them."""
         self.title, self.subtitle = title, " ".join(subtitle.split())
-        self.versions = sorted(shown.server_version.unique())
+        self.versions = sorted(points.server_version.unique())
 
 
 def used_dialogs(dialog_ratio: float) -> str:
@@ -170,8 +170,8 @@ def percent(value: float) -> str:
 
 def signed(value: float) -> str:
     """Write a signed whole number; zero has no sign."""
-    whole = round(value)
-    return f"+{whole:,}" if whole > 0 else f"{whole:,}".replace("-", "−")
+    rounded = round(value)
+    return f"+{rounded:,}" if rounded > 0 else f"{rounded:,}".replace("-", "−")
 
 
 def short(value: float) -> str:
@@ -215,22 +215,22 @@ def with_intervals(points: pd.DataFrame, repeats: pd.DataFrame, by: Sequence[str
     """
     positive = repeats[repeats.valid & (repeats[value] > 0)]
     logs = positive.assign(log=np.log(positive[value].astype(float)))
-    found = intervals(logs, by, ["server_version"], "log")[[*by, "ratio", "low", "high", "blocks"]]
-    merged = points.merge(found, how="left", on=list(by))
+    estimates = intervals(logs, by, ["server_version"], "log")[[*by, "ratio", "low", "high", "blocks"]]
+    merged = points.merge(estimates, how="left", on=list(by))
     return merged.assign(mean=merged.ratio.where(merged.low.notna(), merged["mean"]))
 
 
 def intervals_note(points: pd.DataFrame) -> str:
     """Say what blocks make of the points of `with_intervals`, and what the bars are; empty if no point is valid."""
     valid = points.dropna(subset=["blocks"])
-    known = valid[valid.low.notna()]
+    with_interval = valid[valid.low.notna()]
     if valid.empty:
         return ""
-    if known.empty:
+    if with_interval.empty:
         most = int(valid.blocks.max())
         return f"{no_interval_sentence(most)}{_OF_BLOCKS * (most > 1)}"
-    blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
-    lacking = len(valid) - len(known)
+    blocks = sorted({int(with_interval.blocks.min()), int(with_interval.blocks.max())})
+    lacking = len(valid) - len(with_interval)
     few = f" {counted(lacking, 'point')} with fewer than {BLOCKS_MIN} blocks: no bar." if lacking else ""
     return f"Bars: 95 % intervals over {' to '.join(map(str, blocks))} blocks.{_OF_BLOCKS}{few}"
 
@@ -331,12 +331,12 @@ class _ThreadNumbers(Formatter):
         wide = NUMBER_WIDTH_POINTS * max(len(self._name(self._downwards[0])) / 2, 1)
         points_per_pixel = 72 / self._ax.get_figure(root=True).dpi  # type: ignore[union-attr]
         places = self._ax.transData.transform([(tick, 0) for tick in self._downwards])[:, 0] * points_per_pixel
-        named, last = set(), math.inf  # `last` is the place of the last number
+        labelled, last = set(), math.inf  # `last` is the place of the last number
         for tick, place in zip(self._downwards, places.tolist(), strict=True):
             if last - place >= wide:
                 last = place
-                named.add(tick)
-        return [self._name(tick) if tick in named else "" for tick in map(round, values)]
+                labelled.add(tick)
+        return [self._name(tick) if tick in labelled else "" for tick in map(round, values)]
 
 
 def log_value_axis(ax: Axes, lowest: float, highest: float) -> None:
@@ -356,22 +356,22 @@ def log_value_axis(ax: Axes, lowest: float, highest: float) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
 
 
-def legend_below(ax: Axes, named: Mapping[str, Any] | None = None, *, columns: int = LEGEND_COLUMNS_MAX) -> None:
+def legend_below(ax: Axes, handles: Mapping[str, Any] | None = None, *, columns: int = LEGEND_COLUMNS_MAX) -> None:
     """Draw the legend below a panel and its label, where it cannot cover data: `named`, or what has a label.
 
     A legend that is wider than its panel pushes the panel away from the one before it: give it fewer columns.
     """
-    named = named or dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    handles = handles or dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     figure = ax.get_figure(root=True)
     assert figure is not None
-    under = BELOW_LABEL_IN if ax.get_xlabel() else BELOW_PANEL_IN
+    room_in = BELOW_LABEL_IN if ax.get_xlabel() else BELOW_PANEL_IN
     ax.legend(
-        list(named.values()),
-        list(named),
+        list(handles.values()),
+        list(handles),
         loc="upper right",
         bbox_to_anchor=(1, 0),
-        bbox_transform=ax.transAxes + ScaledTranslation(0, -under, figure.dpi_scale_trans),
-        ncols=min(len(named), columns),
+        bbox_transform=ax.transAxes + ScaledTranslation(0, -room_in, figure.dpi_scale_trans),
+        ncols=min(len(handles), columns),
         borderaxespad=0,
     )
 

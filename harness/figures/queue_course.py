@@ -89,8 +89,10 @@ class Course:
         rows = self.samples[(self.samples.instance == instance) & (self.samples.metric == metric)]
         if queue is not None:
             rows = rows[rows.queue == queue]
-        whole = self.is_whole(instance)
-        return rows.groupby("second").value.sum().reindex(whole.index).fillna(whole.map({True: 0.0, False: np.nan}))
+        is_whole = self.is_whole(instance)
+        return (
+            rows.groupby("second").value.sum().reindex(is_whole.index).fillna(is_whole.map({True: 0.0, False: np.nan}))
+        )
 
 
 @dataclass(frozen=True)
@@ -138,13 +140,13 @@ def _only_cell(results: Path, cell_id: str) -> str:
     ids = sorted({path.name.rsplit("-b", 1)[0] for path in (results / "raw" / "cells").glob("*.parquet")})
     if not ids:
         raise ResultsError(f"{results} has no raw records of cells: name a run that has kept its folder raw/")
-    found = matching(ids, cell_id)
-    if not found:
+    matches = matching(ids, cell_id)
+    if not matches:
         hint = nearest_ids(ids, cell_id) or f"; its first is {ids[0]}"
         raise ResultsError(f"{results} has no cell {cell_id!r}{hint}")
-    if len(found) > 1:
-        raise ResultsError(f"{cell_id!r} matches {len(found)} cells, {found[0]} to {found[-1]}: name one")
-    return found[0]
+    if len(matches) > 1:
+        raise ResultsError(f"{cell_id!r} matches {len(matches)} cells, {matches[0]} to {matches[-1]}: name one")
+    return matches[0]
 
 
 def draw(course: Course) -> Sheet:
@@ -153,13 +155,13 @@ def draw(course: Course) -> Sheet:
     heights = [2.6, LANE_IN * max(len(lanes), 1), 1.2]
     fig = Sheet(9.8, sum(heights) + PANEL_IN * len(heights))
     depths, monitors, readers = fig.subplots(3, 1, sharex=True, height_ratios=heights)
-    seen = _depths(depths, course)
+    depth = _depths(depths, course)
     _monitors(monitors, lanes, course)
     _readers(readers, course)
     moments = [0.0, cell.load_s + cell.drain_s, *course.samples.second]
     readers.set_xlim(min(moments), max(moments))
     for ax in (depths, monitors, readers):
-        phases(ax, cell, named=ax is depths)
+        phases(ax, cell, are_named=ax is depths)
     failed = len(course.failures)
     failures = (
         f" The observers failed {failed} time{'s' * (failed > 1)}: {course.failures[0].rstrip('.')}." if failed else ""
@@ -167,7 +169,7 @@ def draw(course: Course) -> Sheet:
     fig.entitle(
         f"Queues, queue monitors and readers of {cell.cell_id}, block {cell.block}",
         f"{clients(cell.initiators, cell.threads).capitalize()}, "
-        f"{payload_words(int(cell.payload_bytes), course.cells)}, {used_dialogs(cell.dialog_ratio)}. {seen} Drained "
+        f"{payload_words(int(cell.payload_bytes), course.cells)}, {used_dialogs(cell.dialog_ratio)}. {depth} Drained "
         f"{cell.drain_s:.1f} s after the last call.{not_valid(cell)} The instances were sampled about once a second; "
         f"a state or a number of readers is that of the nearest sample.{failures}",
         course.cells,
@@ -204,12 +206,12 @@ def _line(place: int) -> dict[str, Any]:
 
 def _lanes(course: Course) -> list[Lane]:
     """Return the queue monitors that were seen, those of the target first."""
-    seen = course.samples[course.samples.metric == "queue_monitor"]
+    monitor_samples = course.samples[course.samples.metric == "queue_monitor"]
     lanes = []
-    for (instance, queue), rows in seen.groupby(["instance", "queue"], sort=False):
-        whole = course.is_whole(str(instance))
-        states = rows.groupby("second").state.last().reindex(whole.index)
-        lanes.append(Lane(str(instance), str(queue), states.mask(states.isna() & whole, NO_MONITOR)))
+    for (instance, queue), rows in monitor_samples.groupby(["instance", "queue"], sort=False):
+        is_whole = course.is_whole(str(instance))
+        states = rows.groupby("second").state.last().reindex(is_whole.index)
+        lanes.append(Lane(str(instance), str(queue), states.mask(states.isna() & is_whole, NO_MONITOR)))
     return sorted(lanes, key=lambda lane: lane.instance != TARGET)
 
 
@@ -224,7 +226,7 @@ def _monitors(ax: Axes, lanes: Sequence[Lane], course: Course) -> None:
         why = "the observers failed, see above" if course.failures else "no queue of this lab has activation"
         _not_seen(ax, f"No state was seen: {why}.")
         return
-    shown = set()
+    states_drawn = set()
     for place, lane in enumerate(lanes):
         moments = lane.states.index.to_numpy()
         edges = [moments[0], *(moments[1:] + moments[:-1]) / 2, moments[-1]]
@@ -234,10 +236,10 @@ def _monitors(ax: Axes, lanes: Sequence[Lane], course: Course) -> None:
                 parts = list(same)
                 strip = (parts[0][1], parts[-1][2] - parts[0][1])
                 ax.broken_barh([strip], (place - LANE_PART / 2, LANE_PART), **_look(state))
-                shown.add(state)
-    known = [*STATE_COLOURS, *sorted(shown - set(STATE_COLOURS))]
-    named = {state: Patch(**_look(state)) for state in known if state in shown}
-    legend_below(ax, named, columns=len(named))
+                states_drawn.add(state)
+    state_names = [*STATE_COLOURS, *sorted(states_drawn - set(STATE_COLOURS))]
+    patches = {state: Patch(**_look(state)) for state in state_names if state in states_drawn}
+    legend_below(ax, patches, columns=len(patches))
 
 
 def _shortened(queue: str) -> str:
@@ -255,12 +257,12 @@ def _readers(ax: Axes, course: Course) -> None:
         "started by activation": (course.values(TARGET, "activated_tasks"), 0),
         "sessions that wait in RECEIVE": (course.values(TARGET, "queue_monitor", course.target_queue), 2),
     }
-    known = {words: of for words, of in counted.items() if of[0].notna().any()}
-    for words, (numbers, place) in known.items():
+    curves = {words: series for words, series in counted.items() if series[0].notna().any()}
+    for words, (numbers, place) in curves.items():
         ax.plot(numbers.index, numbers, label=words, drawstyle="steps-mid", **_line(place))
-    _count_axis(ax, max((numbers.max() for numbers, _ in known.values()), default=0), "sessions")
+    _count_axis(ax, max((numbers.max() for numbers, _ in curves.values()), default=0), "sessions")
     ax.set_xlabel("seconds since the clients started")
-    if known:
+    if curves:
         legend_below(ax)
     else:
         _not_seen(ax, "No reader was counted: the observers failed, see above.")

@@ -47,15 +47,15 @@ def over_blocks(table: pd.DataFrame) -> pd.DataFrame:
 def _over_blocks(rows: pd.DataFrame) -> dict[str, float]:
     """Average the blocks of one step."""
     names = ["percent", "asked_per_s", "sent_per_s", "processed_per_s", "late_calls", "missed_calls"]
-    found = {**rows[names].mean(), "was_made": rows.was_made.all(), "blocks": len(rows)}
+    point = {**rows[names].mean(), "was_made": rows.was_made.all(), "blocks": len(rows)}
     for column in LINES:
         values = rows[column].dropna()
         if len(values):
             interval = interval_of_ratio(np.log(values))  # of the latency to one microsecond
-            found |= {column: interval.ratio, f"{column}_low": interval.low, f"{column}_high": interval.high}
+            point |= {column: interval.ratio, f"{column}_low": interval.low, f"{column}_high": interval.high}
         else:
-            found |= dict.fromkeys((column, f"{column}_low", f"{column}_high"))
-    return found
+            point |= dict.fromkeys((column, f"{column}_low", f"{column}_high"))
+    return point
 
 
 def repeats_words(blocks: int) -> str:
@@ -76,16 +76,24 @@ def draw(table: pd.DataFrame) -> Sheet:
     for place, (column, words) in enumerate(LINES.items()):
         entry = cycle_entry(place)
         ax.plot(steps.sent_per_s, steps[column] / 1000, label=words, **{**entry, "marker": ""})
-        known = means[means[f"{column}_low"].notna()]
-        below, above = known[column] - known[f"{column}_low"], known[f"{column}_high"] - known[column]
+        with_interval = means[means[f"{column}_low"].notna()]
+        lower_bars, upper_bars = (
+            with_interval[column] - with_interval[f"{column}_low"],
+            with_interval[f"{column}_high"] - with_interval[column],
+        )
         whiskers = {"fmt": "none", "ecolor": entry["color"], "elinewidth": 0.9}
-        ax.errorbar(known.sent_per_s, known[column] / 1000, yerr=[below / 1000, above / 1000], **whiskers)
+        ax.errorbar(
+            with_interval.sent_per_s,
+            with_interval[column] / 1000,
+            yerr=[lower_bars / 1000, upper_bars / 1000],
+            **whiskers,
+        )
         for was_made, rows in steps.groupby("was_made"):
             face = entry["color"] if was_made else "white"
             ax.scatter(rows.sent_per_s, rows[column] / 1000, color=entry["color"], facecolor=face, s=26, zorder=3)
         ax.scatter(closed_loop.sent_per_s, closed_loop[column] / 1000, marker="x", color=entry["color"], s=44, zorder=4)
-    shown = means[[f"{column}{end}" for column in LINES for end in ("", "_low", "_high")]].stack() / 1000
-    log_value_axis(ax, float(shown.min()), float(shown.max()))
+    values_ms = means[[f"{column}{end}" for column in LINES for end in ("", "_low", "_high")]].stack() / 1000
+    log_value_axis(ax, float(values_ms.min()), float(values_ms.max()))
     for rate_per_s in closed_loop.sent_per_s:
         ax.axvline(rate_per_s, color=muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
         note(ax, "closed loop ", (rate_per_s, 0.01), ("data", "axes fraction"), muted_colour(), ha="right", va="bottom")
@@ -101,11 +109,11 @@ def draw(table: pd.DataFrame) -> Sheet:
 
 def _finding(table: pd.DataFrame, steps: pd.DataFrame, blocks: int) -> str:
     load = table.iloc[0]
-    made = steps[steps.was_made & steps.latency_us_p99.notna()]
-    found = ""
-    if len(made) > 1:
-        first, last = made.iloc[0], made.iloc[-1]
-        found = (
+    made_steps = steps[steps.was_made & steps.latency_us_p99.notna()]
+    sentence = ""
+    if len(made_steps) > 1:
+        first, last = made_steps.iloc[0], made_steps.iloc[-1]
+        sentence = (
             f"99th percentile: {first.latency_us_p99 / 1000:,.3g} ms at {first.percent:.0f} % of the closed loop's "
             f"rate, {last.latency_us_p99 / 1000:,.3g} ms at {last.percent:.0f} %. "
         )
@@ -113,6 +121,6 @@ def _finding(table: pd.DataFrame, steps: pd.DataFrame, blocks: int) -> str:
         "" if steps.was_made.all() else "Hollow: the clients did not make the rate, as sends started late or never. "
     )
     return (
-        f"{clients(load.initiators, load.threads).capitalize()}. {found}{repeats_words(blocks)} {hollow}"
+        f"{clients(load.initiators, load.threads).capitalize()}. {sentence}{repeats_words(blocks)} {hollow}"
         f"Crosses: the closed loop, where latency counts from the call."
     )

@@ -80,8 +80,8 @@ def mean_of_versions(cells: pd.DataFrame) -> pd.DataFrame:
 def common(a: pd.DataFrame, b: pd.DataFrame, *, same_version: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of both tables, cells or gains, that the other table has too, in whatever block."""
     keys = [axis for axis in (AXES if same_version else POINT) if axis in a]
-    both = a[keys].merge(b[keys], on=keys, how="inner").drop_duplicates()
-    return a.merge(both, on=keys, how="inner"), b.merge(both, on=keys, how="inner")
+    common_cells = a[keys].merge(b[keys], on=keys, how="inner").drop_duplicates()
+    return a.merge(common_cells, on=keys, how="inner"), b.merge(common_cells, on=keys, how="inner")
 
 
 def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> pd.DataFrame:
@@ -108,7 +108,11 @@ def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> pd.DataFrame:
             | {f"server_version_{side}": run.server_version.iloc[0] for side, run in zip("ab", of_cell, strict=True)}
             | of_cell[0][[*POINT, "total_threads"]].iloc[0].to_dict()
             | {f"blocks_{side}": run.block.nunique() for side, run in zip("ab", valid, strict=True)}
-            | {name: value for each in QUANTITIES for name, value in _ratio(valid if counts else of_cell, each).items()}
+            | {
+                name: value
+                for quantity in QUANTITIES
+                for name, value in _ratio(valid if counts else of_cell, quantity).items()
+            }
             | {f"{RATE}_ratio_low": interval.low, f"{RATE}_ratio_high": interval.high, "counts": counts}
         )
     table = pd.DataFrame(rows).assign(
@@ -145,12 +149,12 @@ def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> list[Group]:
     if not shared:
         return []
     a, b = (run[run.cell_id.isin(shared)] for run in (a, b))
-    whole = _group("all", a, b, threshold)
+    all_cells = _group("all", a, b, threshold)
     parts = [
         _group(f"i{initiators}, ratio {ratio}", of_a, b[b.cell_id.isin(of_a.cell_id)], threshold)
         for (initiators, ratio), of_a in a.groupby(["initiators", "dialog_ratio"])
     ]
-    return [whole, *parts]
+    return [all_cells, *parts]
 
 
 def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> Group:
@@ -159,19 +163,19 @@ def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> Gro
     repeated = blocks.index[blocks >= BLOCKS_MIN]
     if len(repeated):
         a, b = (run[run.cell_id.isin(repeated)] for run in (a, b))
-    ratios = {quantity: found for quantity in QUANTITIES if (found := _over_cells(a, b, quantity))}
+    ratios = {quantity: ratio for quantity in QUANTITIES if (ratio := _over_cells(a, b, quantity))}
     single = np.exp(_log_means(b) - _log_means(a))
-    (each,) = verdicts([ratios[RATE]], threshold, families=FAMILIES)
-    return Group(name, len(single), ratios, each, float(single.min()), float(single.max()))
+    (verdict,) = verdicts([ratios[RATE]], threshold, families=FAMILIES)
+    return Group(name, len(single), ratios, verdict, float(single.min()), float(single.max()))
 
 
 def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str) -> Interval | None:
     """Return b divided by a over the cells that always have the quantity; None if there is none."""
     lacking = pd.concat([run.cell_id[~(run[quantity] > 0)] for run in (a, b)])
-    known = [run[~run.cell_id.isin(lacking)] for run in (a, b)]
-    if known[0].empty:
+    sides = [run[~run.cell_id.isin(lacking)] for run in (a, b)]
+    if sides[0].empty:
         return None
-    logs = [run.assign(log=np.log(run[quantity].astype(float))) for run in known]
+    logs = [run.assign(log=np.log(run[quantity].astype(float))) for run in sides]
     return interval_between(*(block_means(run, ["cell_id"], "log").to_numpy() for run in logs))
 
 
@@ -179,15 +183,15 @@ def _log_means(cells: pd.DataFrame) -> pd.Series:
     return np.log(cells.set_index("cell_id")[RATE].astype(float)).groupby(level=0).mean()
 
 
-def slowdowns(table: pd.DataFrame, whole: Sequence[Group]) -> list[str]:
+def slowdowns(table: pd.DataFrame, all_groups: Sequence[Group]) -> list[str]:
     """List what is slower in b: all cells together, then the single cells, the slowest first."""
-    found = [
+    sentences = [
         f"all {group.cells} cells together ({ratio_words(group.ratios[RATE])})"
-        for group in whole[:1]
+        for group in all_groups[:1]
         if group.verdict.difference is Difference.SLOWER
     ]
     slower = table[table.verdict == Difference.SLOWER].sort_values(f"{RATE}_ratio")
-    return found + [
+    return sentences + [
         f"{row.cell_id} ({row.processed_per_s_ratio:.2f}, {row.processed_per_s_ratio_low:.2f} to "
         f"{row.processed_per_s_ratio_high:.2f})"
         for row in slower.itertuples()

@@ -143,16 +143,16 @@ class Run(Tables):
         """Whether the run was to have all cells of the paper's matrix, in each of its versions."""
         settings, cells = self.manifest.get("settings") or {}, self.cells.drop_duplicates("cell_id")
         planned = int(self.manifest.get("cells") or 0) // int(settings.get("repeats") or 1) or len(cells)
-        others = len(cells) - len(of_the_paper(cells))
-        return planned - others >= PERMUTATIONS_A_VERSION * len(settings.get("server_versions") or self.versions)
+        other_cells = len(cells) - len(of_the_paper(cells))
+        return planned - other_cells >= PERMUTATIONS_A_VERSION * len(settings.get("server_versions") or self.versions)
 
     @property
     def shared(self) -> str:
         """What the instances share: `the instances share processors and a disk`; empty if nothing, or unknown."""
         placed = (self.manifest.get("placement") or {}).values()
-        kinds = {kind for one in placed for kind in one.get("shared") or {}}
-        found = [words for kind, words in SHARED_WORDS.items() if kind in kinds]
-        return f"the instances share {listed(found)}" if found else ""
+        kinds = {kind for placement in placed for kind in placement.get("shared") or {}}
+        words_shown = [words for kind, words in SHARED_WORDS.items() if kind in kinds]
+        return f"the instances share {listed(words_shown)}" if words_shown else ""
 
     @property
     def versions(self) -> list[str]:
@@ -282,8 +282,8 @@ def _counted(cells: pd.DataFrame) -> str:
     ids = units.counted(number, "cell")
     if cells.block.nunique() == 1:
         return ids
-    each = cells.groupby("cell_id").block.nunique()
-    return f"{ids} in {'up to ' if each.min() < each.max() else ''}{each.max()} blocks"
+    blocks = cells.groupby("cell_id").block.nunique()
+    return f"{ids} in {'up to ' if blocks.min() < blocks.max() else ''}{blocks.max()} blocks"
 
 
 def clocks(manifest: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     `figures` are the files that were drawn, `judged` the judgements of the paper's claims.
     """
     # Of a run without a cell of the paper its claims say nothing, unless techniques were added to it.
-    shown = judged if run.has_papers_cells or any(each.measured for each in judged) else []
+    judgements = judged if run.has_papers_cells or any(judgement.measured for judgement in judged) else []
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_visible)
     page = environment.get_template(REPORT).render(
@@ -64,13 +64,13 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         warnings=_warnings(run),
         workload="" if run.workload == PAPER else " ".join(filter(None, (f"Workload {run.workload}.", run.about))),
         has_trick=TRICK_DIALOG_RATIO in set(run.cells.dialog_ratio),
-        paper=f"{TITLE}, {PUBLISHED}" if run.has_papers_cells or shown else "",
+        paper=f"{TITLE}, {PUBLISHED}" if run.has_papers_cells or judgements else "",
         answer=trick_answer.answer(run) if trick_answer.is_asked(run) else "",
         evidence=trick_answer.evidence(run) if trick_answer.is_asked(run) else [],
         findings=findings(run),
         headlines=headlines(run),
         headline_columns=_headline_columns(run),
-        judged=shown,
+        judged=judgements,
         verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
         invalid=invalid_cells(run.cells),

@@ -20,25 +20,25 @@ def rows(run: Run) -> list[list[str]]:
 def _cells(run: Run) -> list[list[str]]:
     counting = run.cells[run.cells.valid & (run.cells.processed_per_s > 0)]
     logs = counting.assign(log_rate=np.log(counting.processed_per_s.astype(float)))
-    found = intervals(logs, ["cell_id"], ["cell_id"], "log_rate").set_index("cell_id")
+    estimates = intervals(logs, ["cell_id"], ["cell_id"], "log_rate").set_index("cell_id")
     table = [["cell", "processed/s", "95 % interval", "call p50, ms", "p95, ms", "state"]]
     axes = ["server_version", "initiators", "payload_bytes", "threads", "dialog_ratio"]
     for row in over_blocks(run).cells.sort_values(axes).itertuples():
         rate, sure = row.processed_per_s, "–"
-        if row.cell_id in found.index:
-            known = found.loc[row.cell_id]
-            rate, sure = known.ratio, no_interval(int(known.blocks))
-            if known.low > 0:
-                sure = f"{known.low:,.0f} to {known.high:,.0f}"
+        if row.cell_id in estimates.index:
+            estimate = estimates.loc[row.cell_id]
+            rate, sure = estimate.ratio, no_interval(int(estimate.blocks))
+            if estimate.low > 0:
+                sure = f"{estimate.low:,.0f} to {estimate.high:,.0f}"
         latencies = [milliseconds(value) for value in (row.latency_us_p50, row.latency_us_p95)]
         table.append([str(row.cell_id), f"{rate:,.0f}", sure, *latencies, str(row.state)])
     return table
 
 
 def _headlines(run: Run) -> list[list[str]]:
-    shown = peak_columns(run) | gain_columns(run)
-    return [["initiators", *shown]] + [
-        [row.initiators, *(_text(number(row)) for number in shown.values())] for row in headlines(run)
+    columns = peak_columns(run) | gain_columns(run)
+    return [["initiators", *columns]] + [
+        [row.initiators, *(_text(number(row)) for number in columns.values())] for row in headlines(run)
     ]
 
 

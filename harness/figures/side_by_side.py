@@ -62,8 +62,8 @@ def throughput(cells: Pair, repeats: Pair, names: tuple[str, str], initiators: i
     fig = Sheet(10.4, 1.0 + 3.7 * len(ratios))
     panels = fig.subplots(len(ratios), 2, sharex=True, sharey=True, squeeze=False)
     points = [
-        with_intervals(over_versions(run, _POINT, "processed_per_s"), again, _POINT, "processed_per_s")
-        for run, again in zip(cells, repeats, strict=True)
+        with_intervals(over_versions(run, _POINT, "processed_per_s"), repeat, _POINT, "processed_per_s")
+        for run, repeat in zip(cells, repeats, strict=True)
     ]
     highest = float(pd.concat(points)[["mean", "high"]].max(axis=None))
     for row, ratio in zip(panels, ratios, strict=True):
@@ -116,11 +116,11 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
 
     Of several versions a square is the geometric mean.
     """
-    known = table[table.processed_per_s_ratio > 0]
-    if known.empty:
+    rated = table[table.processed_per_s_ratio > 0]
+    if rated.empty:
         raise Missing("no common cell processed messages in both runs")
-    points = _over_pairs_of_versions(known)
-    has_intervals = bool(known.processed_per_s_ratio_low.notna().any())
+    points = _over_pairs_of_versions(rated)
+    has_intervals = bool(rated.processed_per_s_ratio_low.notna().any())
     if not has_intervals:
         points["differs"] = True
     initiators, ratios = sorted(points.initiators.unique()), sorted(points.dialog_ratio.unique())
@@ -137,22 +137,22 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     colour_bar(fig, panels, scale, "b compared with a, messages processed per second, %")
     low, middle, high = (100 * (value - 1) for value in np.exp(np.log(points.ratio).quantile([0, 0.5, 1])))
     grey = "Grey: neither faster nor slower." if has_intervals else "One run, no interval: colours are no verdict."
-    pairs = known.drop_duplicates(["server_version_a", "server_version_b"])
+    pairs = rated.drop_duplicates(["server_version_a", "server_version_b"])
     means = " Each square is the geometric mean over versions." if len(pairs) > 1 else ""
     invalid = " In brackets: a cell that is not valid in one of the runs." if not points.counts.all() else ""
     fig.entitle(
         "Messages per second of b compared with a, in percent, over the matrix",
-        f"From {percent(low)} to {percent(high)}, median {percent(middle)}, of {counted(len(known), 'cell')}. "
+        f"From {percent(low)} to {percent(high)}, median {percent(middle)}, of {counted(len(rated), 'cell')}. "
         f"{grey}{means}{invalid}",
-        known.rename(columns={"server_version_a": "server_version"}),
+        rated.rename(columns={"server_version_a": "server_version"}),
     )
     return fig
 
 
-def _over_pairs_of_versions(known: pd.DataFrame) -> pd.DataFrame:
+def _over_pairs_of_versions(rated: pd.DataFrame) -> pd.DataFrame:
     """Return a row per square with its ratio, and whether the cells of all its versions count and differ."""
-    told = known.verdict.isin([Difference.FASTER, Difference.SLOWER])
-    logs = known.assign(log=np.log(known.processed_per_s_ratio), differs=told)
+    distinguished = rated.verdict.isin([Difference.FASTER, Difference.SLOWER])
+    logs = rated.assign(log=np.log(rated.processed_per_s_ratio), differs=distinguished)
     point = ["initiators", "dialog_ratio", "payload_bytes", "threads"]
     points = logs.groupby(point, as_index=False).agg(
         log=("log", "mean"), counts=("counts", "all"), differs=("differs", "all")
@@ -167,9 +167,9 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     highest rate may be that of a cell that does not count, so it is no peak. There is one panel per number of
     initiators. Raises Missing without a curve.
     """
-    by = ["initiators", "dialog_ratio", "threads", "payload_bytes"]
+    keys = ["initiators", "dialog_ratio", "threads", "payload_bytes"]
     points = pd.concat(
-        [over_versions(run, by, "processed_per_s").assign(run=name) for run, name in zip(cells, names, strict=True)]
+        [over_versions(run, keys, "processed_per_s").assign(run=name) for run, name in zip(cells, names, strict=True)]
     )
     points = points[points.payload_bytes == points.payload_bytes.min()]
     counts = [number for number, rows in points.groupby("initiators") if rows.threads.nunique() > 2]
@@ -182,18 +182,18 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     fig = Sheet(max(8.4, 1.6 + 4.3 * len(counts)), 4.6)
     panels = fig.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     for ax, number in zip(panels, counts, strict=True):
-        here = points[points.initiators == number]
+        of_number = points[points.initiators == number]
         for ratio, (dashes, name) in itertools.product(
-            sorted(here.dialog_ratio.unique()), zip(_DASHES, names, strict=True)
+            sorted(of_number.dialog_ratio.unique()), zip(_DASHES, names, strict=True)
         ):
-            line = here[(here.dialog_ratio == ratio) & (here.run == name)].sort_values("threads")
+            line = of_number[(of_number.dialog_ratio == ratio) & (of_number.run == name)].sort_values("threads")
             style = ratio_style(ratio, points.dialog_ratio) | {"linestyle": dashes, "markersize": 4.5}
             label = f"{name}, {used_dialogs(ratio)}"
             ax.plot(line.threads, line.part, label=label, **style)
             invalid = line[~line.valid]
             ax.plot(invalid.threads, invalid.part, **style | {"linestyle": "none", "markerfacecolor": "white"})
-        thread_axis(ax, list(here.threads), threads_label(number))
-        highest = ", ".join(f"{name} {rows['mean'].max():,.0f}/s" for name, rows in here.groupby("run"))
+        thread_axis(ax, list(of_number.threads), threads_label(number))
+        highest = ", ".join(f"{name} {rows['mean'].max():,.0f}/s" for name, rows in of_number.groupby("run"))
         ax.set_title(f"{count(number).capitalize()}; highest: {highest}")
     panels[0].set_ylim(0, 1.08)
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))

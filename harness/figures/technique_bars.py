@@ -116,8 +116,8 @@ def _bars(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
     for place, row in zip(places, rows.itertuples(), strict=True):
-        beside = ("axes fraction", "data")
-        note(ax, _words(row), (1.01, place), beside, muted_colour(), va="center", annotation_clip=False)
+        coordinates = ("axes fraction", "data")
+        note(ax, _words(row), (1.01, place), coordinates, muted_colour(), va="center", annotation_clip=False)
 
 
 def _words(row: object) -> str:

@@ -118,7 +118,7 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
         ax.set_xlim(0, length)
         thousands(ax.yaxis)
         legend_below(ax)
-        phases(ax, cell, named=ax is rates)
+        phases(ax, cell, are_named=ax is rates)
     depth = (sampled.queue_depth.fillna(0) + sampled.transmission_queue_depth.fillna(0)).max()
     fig.entitle(
         f"Queues of the busiest cell, {cell.cell_id}{f', block {cell.block}' * (cells.block.nunique() > 1)}",
@@ -161,29 +161,29 @@ def _sampled(ax: Axes, sampled: pd.DataFrame, length: float) -> None:
         ("transmission_queue_depth", "seen in the initiators' transmission queues"),
     )
     for place, (column, words) in enumerate(queue_words):
-        known = sampled[column].notna()
+        has_value = sampled[column].notna()
         style = cycle_entry(2 * place) | {"linestyle": "none", "markersize": 7, "markeredgecolor": "white"}
-        ax.plot(middle[known], sampled[column][known], label=words, **style)
+        ax.plot(middle[has_value], sampled[column][has_value], label=words, **style)
 
 
 def busiest(seconds: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:
     """Choose the cell and block with the deepest queues among those sampled often enough; of two, the faster one."""
     sampled = seconds.dropna(subset=["queue_depth"]).groupby(["cell_id", "block"]).size()
     often = sampled[sampled >= SECONDS_WITH_DEPTH].index
-    known = cells[pd.MultiIndex.from_frame(cells[["cell_id", "block"]]).isin(often)]
-    if known.empty:
+    repeated_cells = cells[pd.MultiIndex.from_frame(cells[["cell_id", "block"]]).isin(often)]
+    if repeated_cells.empty:
         raise Missing("no cell has samples of its queues in two seconds")
-    depth = known.queue_depth_peak.fillna(0) + known.transmission_queue_depth_peak.fillna(0)
-    ranked = known.assign(depth=depth).sort_values(["depth", "processed_per_s", "cell_id", "block"])
+    depth = repeated_cells.queue_depth_peak.fillna(0) + repeated_cells.transmission_queue_depth_peak.fillna(0)
+    ranked = repeated_cells.assign(depth=depth).sort_values(["depth", "processed_per_s", "cell_id", "block"])
     return ranked.iloc[-1]
 
 
-def phases(ax: Axes, cell: pd.Series, *, named: bool) -> None:
+def phases(ax: Axes, cell: pd.Series, *, are_named: bool) -> None:
     """Mark the measured window, and where the clients stopped, in seconds since they started; `named` in words too."""
     end_of_window = cell.settle_s + cell.measured_s
     ax.axvspan(cell.settle_s, end_of_window, color=muted_colour(), alpha=0.12, linewidth=0, zorder=0)
     ax.axvline(cell.load_s, color=muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
-    if not named:
+    if not are_named:
         return
     for at, words, align in (
         ((cell.settle_s + end_of_window) / 2, "measured", "center"),

@@ -1,8 +1,8 @@
 """Does the 150 trick pay on this lab? The answer of a run in a sentence, with its evidence.
 
-The trick *pays* if it is faster by more than 5 % at one load at least, told from none and corrected for the number of
-loads. It *does not pay* if its mean gain over all loads is certainly less than 5 %, and no single load gains more. Else
-the run *cannot tell*.
+The trick *pays* if it is faster by more than 5 % at one load at least, distinguished from none and corrected for the
+number of loads. It *does not pay* if its mean gain over all loads is certainly less than 5 %, and no single load gains
+more. Else the run *cannot tell*.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def is_asked(run: Run) -> bool:
 
 def answer(run: Run) -> str:
     """Say whether the trick pays, by how much, and with which interval."""
-    said = _answer(of_the_trick(run.gain))
+    sentences = _answer(of_the_trick(run.gain))
     if run.cannot_gain:
-        return f"{run.cannot_gain} {said}"
-    return f"A model, not SQL Server: {said[:1].lower()}{said[1:]}" if run.is_model else said
+        return f"{run.cannot_gain} {sentences}"
+    return f"A model, not SQL Server: {sentences[:1].lower()}{sentences[1:]}" if run.is_model else sentences
 
 
 def _answer(gain: pd.DataFrame) -> str:
@@ -49,21 +49,23 @@ def _answer(gain: pd.DataFrame) -> str:
     if gain.empty:
         return f"{unknown}: no cell was completed with both dialog ratios, 1 and 150."
     loads = gain_points(gain, LOAD)
-    known = loads[loads.counts & loads.low.notna()]
-    if known.empty:
+    counted = loads[loads.counts & loads.low.notna()]
+    if counted.empty:
         valid = loads[loads.counts]
         return f"{unknown}: {no_interval(int(valid.blocks.max())) if len(valid) else 'no pair of cells is valid'}."
     logs = logarithms(gain)
     mean = interval_of_ratio(block_means(repeated(logs[logs.valid], PAIR), PAIR, "log_factor").to_numpy())
-    of_loads = [Interval(row.ratio, row.low, row.high, int(row.blocks), row.p_value) for row in known.itertuples()]
-    faster = known[[verdict.difference is Difference.FASTER for verdict in verdicts(of_loads, THRESHOLD)]]
-    most = known.loc[known.ratio.idxmax()]
-    words = f"its mean gain over {len(known)} load{'s' * (len(known) != 1)} is {_gain(mean.ratio, mean.low, mean.high)}"
+    of_loads = [Interval(row.ratio, row.low, row.high, int(row.blocks), row.p_value) for row in counted.itertuples()]
+    faster = counted[[verdict.difference is Difference.FASTER for verdict in verdicts(of_loads, THRESHOLD)]]
+    most = counted.loc[counted.ratio.idxmax()]
+    how_many = f"{len(counted)} load{'s' * (len(counted) != 1)}"
+    words = f"its mean gain over {how_many} is {_gain(mean.ratio, mean.low, mean.high)}"
     if len(faster):
         best = faster.loc[faster.ratio.idxmax()]
         return (
             f"The 150 trick pays here: {_gain(best.ratio, best.low, best.high)} with {_load(best, loads)}. It gains "
-            f"more than {100 * THRESHOLD:g} %, told from none, at {len(faster)} of {len(known)} loads; {words}."
+            f"more than {100 * THRESHOLD:g} %, distinguished from none, at {len(faster)} of {len(counted)} loads; "
+            f"{words}."
         )
     if mean.high is not None and mean.high <= 1 + THRESHOLD and most.ratio <= 1 + THRESHOLD:
         return f"The 150 trick does not pay here: {words}, and no load gains more than {100 * THRESHOLD:g} %."
@@ -84,16 +86,16 @@ def evidence(run: Run) -> list[str]:
     sentences = []
     for subject, tell in tellings:
         try:
-            said = " ".join(tell())
+            text = " ".join(tell())
         except Missing as reason:
-            said = f"{reason}."
-        if said:
-            sentences.append(f"{subject}: {said}")
+            text = f"{reason}."
+        if text:
+            sentences.append(f"{subject}: {text}")
     return sentences
 
 
 def _gain(ratio: float, low: float | None, high: float | None) -> str:
-    gain, *ends = (None if each is None else percent(100 * (each - 1)) for each in (ratio, low, high))
+    gain, *ends = (None if value is None else percent(100 * (value - 1)) for value in (ratio, low, high))
     return f"{gain} (95 %: {ends[0]} to {ends[1]})" if all(ends) else str(gain)
 
 

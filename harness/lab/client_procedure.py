@@ -169,9 +169,9 @@ def check(workload: Workload, takes: Sequence[Declared]) -> None:
             for name in client.parameters
         )
         text = f"{client.procedure} takes {', '.join(map(str, takes)) or 'nothing'}, and clients pass {passes}"
-        others = ": name them in this order, and give each further one a value under [client.values]"
+        order_words = ": name them in this order, and give each further one a value under [client.values]"
         has_others = len(takes) > len(client.parameters)
-        raise WorkloadError(f"{workload.where('client', 'parameters')}: {text}{others if has_others else ''}")
+        raise WorkloadError(f"{workload.where('client', 'parameters')}: {text}{order_words if has_others else ''}")
     for one in takes[len(client.parameters) :]:
         if not one.has_default:
             text = f"{client.procedure} also takes {one}, which has no default: name it under client.parameters, and"

@@ -150,16 +150,16 @@ def password() -> Secret:
 
     Raises EnvFileError if SQL Server would refuse it.
     """
-    found = value(_PASSWORD)
-    if not found:
-        found = passwords.new()
-        _add_to_env_file(f"{_PASSWORD}={found}\n")
-    if not passwords.satisfies_policy(found):
+    password_ = value(_PASSWORD)
+    if not password_:
+        password_ = passwords.new()
+        _add_to_env_file(f"{_PASSWORD}={password_}\n")
+    if not passwords.satisfies_policy(password_):
         raise EnvFileError(
             f"{_PASSWORD} in {place(_PASSWORD)} is too weak for SQL Server: use 8 characters or more, of three of "
             "these kinds: upper case, lower case, digits, others"
         )
-    return Secret(found)
+    return Secret(password_)
 
 
 def place(name: str = _PASSWORD) -> str:
@@ -181,9 +181,9 @@ def _number(name: str, most: int) -> int | None:
 
 def engine() -> Engine:
     """Ask the engine about its machine. Source: https://docs.docker.com/reference/cli/docker/system/info/"""
-    asked = _docker("info", "--format", "{{json .}}", timeout_s=_TIMEOUT_S)
-    _expect(asked, "docker info failed")
-    information = json.loads(asked.stdout)
+    answer = _docker("info", "--format", "{{json .}}", timeout_s=_TIMEOUT_S)
+    _expect(answer, "docker info failed")
+    information = json.loads(answer.stdout)
     return Engine(
         int(information.get("NCPU") or 0),
         int(information.get("MemTotal") or 0),
@@ -259,16 +259,16 @@ def containers() -> dict[str, Container]:
 
 def inspected(containers: Sequence[Container]) -> list[Inspected]:
     """Ask the engine what each container really has, whatever the file says now."""
-    asked = _docker("inspect", *(container.name for container in containers), timeout_s=_TIMEOUT_S)
-    _expect(asked, "docker inspect failed")
-    return [_inspected(row) for row in json.loads(asked.stdout)]
+    answer = _docker("inspect", *(container.name for container in containers), timeout_s=_TIMEOUT_S)
+    _expect(answer, "docker inspect failed")
+    return [_inspected(row) for row in json.loads(answer.stdout)]
 
 
 def run_in(container: str, script: str) -> str:
     """Run a script of sh in a container, as the user of its server, and return what it prints."""
-    done = _docker("exec", container, "sh", "-c", script, timeout_s=_TIMEOUT_S)
-    _expect(done, f"docker exec {container} failed")
-    return done.stdout
+    answer = _docker("exec", container, "sh", "-c", script, timeout_s=_TIMEOUT_S)
+    _expect(answer, f"docker exec {container} failed")
+    return answer.stdout
 
 
 def _inspected(row: Mapping[str, Any]) -> Inspected:
@@ -329,9 +329,9 @@ def _compose(
 ) -> str:
     """Run a command of Compose and return its output; `values` are those of docker-compose.yml."""
     project = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", "*")
-    done = _docker("compose", *project, verb, *arguments, values=values, timeout_s=timeout_s, watch=watch)
-    _expect(done, f"docker compose {verb} failed")
-    return done.stdout
+    answer = _docker("compose", *project, verb, *arguments, values=values, timeout_s=timeout_s, watch=watch)
+    _expect(answer, f"docker compose {verb} failed")
+    return answer.stdout
 
 
 def _docker(
@@ -386,8 +386,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def _environment(values: Mapping[str, str]) -> dict[str, str]:
     """Return this process's environment with values for docker-compose.yml. `down` works without ACCEPT_EULA."""
-    asked = {"ACCEPT_EULA": value("ACCEPT_EULA") or "N", _PASSWORD: value(_PASSWORD) or "none"}
-    return {**os.environ, **asked, **values}
+    variables = {"ACCEPT_EULA": value("ACCEPT_EULA") or "N", _PASSWORD: value(_PASSWORD) or "none"}
+    return {**os.environ, **variables, **values}
 
 
 # Docker's words, a detail in them, and the message to the user; {0} is the detail.
@@ -421,18 +421,18 @@ _CAUSES = (
 )
 
 
-def _expect(done: subprocess.CompletedProcess[str], failure: str) -> None:
+def _expect(answer: subprocess.CompletedProcess[str], failure: str) -> None:
     """Raise ComposeError if a command failed, with what to do about it or else Docker's own reason."""
-    if done.returncode == 0:
+    if answer.returncode == 0:
         return
-    output = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if line.strip())
+    output = "\n".join(line for line in (answer.stdout + answer.stderr).splitlines() if line.strip())
     if secret := value(_PASSWORD):
         output = output.replace(secret, "***")
     for sign, detail, text in _CAUSES:
         if re.search(sign, output):
             match = re.search(detail, output)
             raise ComposeError(text.format(match[1] if match else "?"))
-    last = output.splitlines()[-1].strip() if output else f"exit code {done.returncode}"
+    last = output.splitlines()[-1].strip() if output else f"exit code {answer.returncode}"
     raise ComposeError(f"{failure}: {last.removeprefix('Error response from daemon: ')[:300]}")
 
 

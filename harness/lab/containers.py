@@ -87,8 +87,8 @@ def running(
         inspections = compose.inspected([containers[service] for service in services])
         proxied = _why_proxied(room.engine, inspections)
         if not proxied:
-            for instance, one in zip(instances, inspections, strict=True):
-                instance.host, instance.port, instance.admin_port = one.address, _SQL_PORT, _ADMIN_PORT
+            for instance, inspection in zip(instances, inspections, strict=True):
+                instance.host, instance.port, instance.admin_port = inspection.address, _SQL_PORT, _ADMIN_PORT
         lab.placement = _placement(room, inspections, proxied)
         _count_processor_time(instances, inspections, room.engine, tell)
         for instance, service in zip(instances, services, strict=True):
@@ -194,22 +194,22 @@ def _cpusets(engine: Engine, services: Sequence[str]) -> dict[str, str]:
     """
     machine = Machine.here()
     variables = {service: compose.cpuset_variable(service) for service in services}
-    given = {service: compose.value(variable) for service, variable in variables.items()}
-    if not any(given.values()):
+    cpusets = {service: compose.value(variable) for service, variable in variables.items()}
+    if not any(cpusets.values()):
         planned = machine.plan(len(services)) if engine.is_on(machine) else []
         return dict(zip(services, map(placement.listed, planned), strict=False))
     processors = machine.online if engine.is_on(machine) else frozenset(range(engine.processors))
     for service, variable in variables.items():
         try:
-            lacking = placement.parse(given[service]) - processors
+            lacking = placement.parse(cpusets[service]) - processors
         except ValueError as error:
             raise EnvFileError(f"{variable} in {compose.place(variable)}: {error}") from None
         if lacking:
             raise EnvFileError(
-                f"{variable} in {compose.place(variable)} is {given[service]}, and Docker's machine has the processors "
-                f"{placement.listed(processors)}: leave out {placement.listed(lacking)}"
+                f"{variable} in {compose.place(variable)} is {cpusets[service]}, and Docker's machine has the "
+                f"processors {placement.listed(processors)}: leave out {placement.listed(lacking)}"
             )
-    return given
+    return cpusets
 
 
 def _placement(room: _Room, containers: Sequence[Inspected], proxied: str = "") -> Placement:
@@ -217,7 +217,7 @@ def _placement(room: _Room, containers: Sequence[Inspected], proxied: str = "") 
     machine = Machine.here()
     return placement.of_containers(
         machine if room.engine.is_on(machine) else None,
-        {name: one.cpuset for (name, _), one in zip(SIDES, containers, strict=False)},
+        {name: container.cpuset for (name, _), container in zip(SIDES, containers, strict=False)},
         disk=room.engine.root,
         proxied=proxied,
     )
@@ -230,9 +230,9 @@ def _count_processor_time(
     if engine.is_on(Machine.here()):
         for instance, container in zip(instances, containers, strict=True):
             instance.control_group = ControlGroup.of(container.process, container.id)
-    if without := [instance.name for instance in instances if instance.control_group is None]:
+    if uncounted := [instance.name for instance in instances if instance.control_group is None]:
         tell(
-            f"the processor time of {', '.join(without)} is not compared with that of the containers: this machine "
+            f"the processor time of {', '.join(uncounted)} is not compared with that of the containers: this machine "
             "does not show their control groups"
         )
 

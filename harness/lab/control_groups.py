@@ -39,8 +39,8 @@ class ControlGroup:
             folder, file = paths.get("", ""), "cpu.stat"
         else:
             folder, file = f"/{version_1}{paths[version_1]}", "cpuacct.usage"
-        found = cls(GROUPS / folder.lstrip("/") / file)
-        return found if container in folder and found.processor_time_ms() is not None else None
+        group = cls(GROUPS / folder.lstrip("/") / file)
+        return group if container in folder and group.processor_time_ms() is not None else None
 
     def processor_time_ms(self) -> int | None:
         """Return its processor time since it began, user and kernel; None if it has ended."""

@@ -175,8 +175,8 @@ def _remaining(  # noqa: PLR0917
     clients: Sequence[pyodbc.Connection],
 ) -> LabError:
     """Return the error that says how many messages remain, where, and why."""
-    done = max(0, expected - (sum(depths[:-1]) or left)) if lab.workload.is_counted else processed(target)
-    parts = [f"{done} of {counted(expected, 'message')} processed, {depths[0]} in the target's queue"]
+    processed_count = max(0, expected - (sum(depths[:-1]) or left)) if lab.workload.is_counted else processed(target)
+    parts = [f"{processed_count} of {counted(expected, 'message')} processed, {depths[0]} in the target's queue"]
     if lab.workload.is_counted and not any(depths):
         parts.append("its procedure does not commit what it has received")
     why = _reason_at_target(lab, target, depths[0])
@@ -193,7 +193,7 @@ def _remaining(  # noqa: PLR0917
         statuses = scripts.rows(connection, "observe/transmission_status.sql", {})
         reasons = [str(row["transmission_status"]) for row in statuses if row["transmission_status"]]
         parts.append(f"{depth} in the transmission queue of {instance.name}" + (f": {reasons[0]}" if reasons else ""))
-    is_refused = not done and not is_enabled(target, lab.target.queue) and is_lasting(why)
+    is_refused = not processed_count and not is_enabled(target, lab.target.queue) and is_lasting(why)
     return (ProcedureFails if is_refused else LabError)("; ".join(parts))
 
 

@@ -109,8 +109,8 @@ def find() -> list[Driver]:
 
 def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | None = None) -> Driver:
     """Return the best driver, or the best of a kind. Raises NoDriver if there is none."""
-    found = find() if drivers is None else list(drivers)
-    for driver in found:
+    available = find() if drivers is None else list(drivers)
+    for driver in available:
         if kind in ("auto", driver.kind):
             return driver
     if kind == "freetds":

@@ -125,8 +125,8 @@ def free_ports(count: int) -> Iterator[list[int]]:
             if len(ports) == count:
                 break
         else:
-            between = f"{_BROKER_PORTS[0]} and {_BROKER_PORTS[-1]}"
-            raise LabError(f"fewer than {count} ports between {between} are free: stop what listens there")
+            range_words = f"{_BROKER_PORTS[0]} and {_BROKER_PORTS[-1]}"
+            raise LabError(f"fewer than {count} ports between {range_words} are free: stop what listens there")
         yield ports
 
 

@@ -75,32 +75,32 @@ class Plan:
     refusals: tuple[str, ...]
 
 
-def plan(lab: Lab, instance: Instance, connection: pyodbc.Connection, others: Sequence[Instance]) -> Plan:
+def plan(lab: Lab, instance: Instance, connection: pyodbc.Connection, far_sides: Sequence[Instance]) -> Plan:
     """Read the database and plan what is created in it. `others` are the sides that this one is linked to."""
     scripts.execute(connection, f"USE [{instance.database}];")
-    there = _objects(instance, connection)
+    present = _objects(instance, connection)
     refusals = [*_unfit(lab, instance, connection), *_unfit_service(lab, instance, connection)]
-    wanted = [*_needed(lab, instance, others)]
-    own = [*_of_scripts(lab, instance)]
-    tables = {thing.key for _, thing, _ in own}
-    for script, thing, on in own:
-        if thing.kind == "INDEX" and _inside("TABLE", on).key in tables:
+    needed = [*_needed(lab, instance, far_sides)]
+    created = [*_of_scripts(lab, instance)]
+    tables = {thing.key for _, thing, _ in created}
+    for script, thing, table in created:
+        if thing.kind == "INDEX" and _inside("TABLE", table).key in tables:
             continue
         if thing.kind not in _REMOVALS:
             refusals.append(f"{script} creates {thing}, which the harness cannot take away again: create it yourself")
-        wanted.append(thing)
+        needed.append(thing)
     refusals += [
         f"{thing} exists, and the lab creates it: rename one of the two, or leave the script out that creates it"
-        for thing in (*wanted, _LEDGER)
-        if thing.key in there
+        for thing in (*needed, _LEDGER)
+        if thing.key in present
     ]
-    procedure, *named = _named(lab, instance)
-    if procedure.key not in {*there, *(thing.key for thing in wanted)}:
+    procedure, *named_things = _named(lab, instance)
+    if procedure.key not in {*present, *(thing.key for thing in needed)}:
         refusals.append(f"{procedure} does not exist, and no script of the workload creates it")
-    wanted += [thing for thing in named if thing.key not in there]
-    found = tuple(thing for thing in (procedure, *named) if thing.key in there)
+    needed += [thing for thing in named_things if thing.key not in present]
+    existing = tuple(thing for thing in (procedure, *named_things) if thing.key in present)
     scripts.execute(connection, "USE [master];")
-    return Plan(tuple(dict.fromkeys(wanted)), found, tuple(refusals))
+    return Plan(tuple(dict.fromkeys(needed)), existing, tuple(refusals))
 
 
 def remove(
@@ -110,18 +110,18 @@ def remove(
     objects = _objects(instance, connection)
     left = sorted((thing for thing in listed if thing.is_inside), key=lambda thing: _REMOVALS.index(thing.kind))
     while left:
-        again: list[Thing] = []
+        remaining: list[Thing] = []
         for thing in left:
             variables = {"Class": thing.kind, "Name": thing.name, "Exists": str(int(thing.key in objects))}
             try:
                 scripts.run(connection, "server/drop_object.sql", {"Database": instance.database, **variables})
             except ScriptError:
-                if len(again) + 1 == len(left):
+                if len(remaining) + 1 == len(left):
                     raise  # none could be dropped: another round would be the same
-                again.append(thing)  # something that the workload created depends on it
+                remaining.append(thing)  # something that the workload created depends on it
             else:
                 tell(f"{instance.name}: removed {thing} of {instance.database}")
-        left = again
+        left = remaining
     scripts.run(connection, "server/leave_database.sql", {"Database": instance.database})
 
 
@@ -159,7 +159,7 @@ def _named(lab: Lab, instance: Instance) -> list[Thing]:
     ]
 
 
-def _needed(lab: Lab, instance: Instance, others: Sequence[Instance]) -> Iterator[Thing]:
+def _needed(lab: Lab, instance: Instance, far_sides: Sequence[Instance]) -> Iterator[Thing]:
     """What the lab needs for itself, the doctor's probe included, which exists for a moment only."""
     if instance is lab.target:
         for table in ("messageErrors", *(() if lab.workload.is_counted else ("messageDrop", "receiveCount"))):
@@ -173,7 +173,7 @@ def _needed(lab: Lab, instance: Instance, others: Sequence[Instance]) -> Iterato
     yield _inside("SERVICE", _PROBE_SERVICE)
     if lab.security.dialog:
         yield _inside("CERTIFICATE", f"{local_name(instance)}_Dialog")
-    for other in map(local_name, others):
+    for other in map(local_name, far_sides):
         for name in (f"Test_{other}", f"Probe_{other}"):
             yield _inside("ROUTE", name)
             if lab.security.dialog and instance is not lab.target:
@@ -189,8 +189,8 @@ def _of_scripts(lab: Lab, instance: Instance) -> Iterator[tuple[str, Thing, str]
     variables = {**instance.variables, "Prefix": lab.prefix, **workload.script_variables}
     of_side = workload.target_scripts if instance is lab.target else workload.initiator_scripts
     for path in (*workload.both_scripts, *of_side):
-        for kind, name, on in scripts.creations(path, variables):
-            yield Path(path).name, _inside(kind, name), on
+        for kind, name, table in scripts.creations(path, variables):
+            yield Path(path).name, _inside(kind, name), table
 
 
 def _unfit(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iterator[str]:
@@ -227,8 +227,8 @@ def _unfit(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Itera
     if instance is not lab.target:
         waiting = sum(row["messages"] for row in scripts.rows(connection, "observe/transmission_queue.sql", {}))
         if waiting:
-            found = f"its transmission queue has {counted(waiting, 'message')} of others"
-            yield f"{found}, and must be empty: wait, or end them"
+            complaint = f"its transmission queue has {counted(waiting, 'message')} of others"
+            yield f"{complaint}, and must be empty: wait, or end them"
 
 
 def _unfit_service(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iterator[str]:

@@ -76,15 +76,15 @@ def place(instance: Instance) -> str:
     return f"{instance.name} ({instance.host}:{instance.port})"
 
 
-def planned(instance: Instance, others: Iterable[Instance], prefix: str) -> list[Thing]:
+def planned(instance: Instance, far_sides: Iterable[Instance], prefix: str) -> list[Thing]:
     """List what linking an instance to `others` creates outside its database."""
-    own, remote = local_name(instance), [local_name(other) for other in others]
+    own_name, remote = local_name(instance), [local_name(other) for other in far_sides]
     return [
         Thing("master key", MASTER_KEY),
         Thing("endpoint", f"{prefix}Endpoint_SRPerf_1"),
-        *(Thing("certificate", f"{prefix}{name}_Endpoint") for name in (own, *remote)),
+        *(Thing("certificate", f"{prefix}{name}_Endpoint") for name in (own_name, *remote)),
         *(Thing(kind, f"{prefix}User_{name}") for kind in ("login", "user") for name in remote),
-        *([] if own == "Target" else [Thing("login", f"{prefix}Client")]),
+        *([] if own_name == "Target" else [Thing("login", f"{prefix}Client")]),
     ]
 
 
@@ -92,7 +92,7 @@ def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str
     """Read catalog, mark and ledger."""
     database = {"Database": instance.database}
     rows = scripts.rows(connection, "server/inventory.sql", database | {"Prefix": prefix})
-    found = frozenset(Thing(row["class"], row["name"]) for row in rows)
+    things = frozenset(Thing(row["class"], row["name"]) for row in rows)
     listeners = tuple(
         Listener(row["name"], row["detail"], row["port"])
         for row in rows
@@ -100,7 +100,7 @@ def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str
     )
     mark: str | None = None
     listed: list[Thing] = []
-    exists = any(thing.kind == "database" for thing in found)
+    exists = any(thing.kind == "database" for thing in things)
     if exists:
         try:
             [row] = scripts.rows(connection, "server/ownership.sql", database)
@@ -113,43 +113,43 @@ def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str
                 Thing(row["class"], row["name"]) for row in scripts.rows(connection, "server/listed.sql", database)
             ]
         scripts.execute(connection, "USE [master];")
-    return Holdings(exists, mark, tuple(listed), found, listeners)
+    return Holdings(exists, mark, tuple(listed), things, listeners)
 
 
 def refusals(
-    instance: Instance, holdings: Holdings, wanted: Sequence[Thing], lab_file: LabFile, server: Server
+    instance: Instance, holdings: Holdings, needed: Sequence[Thing], lab_file: LabFile, server: Server
 ) -> Iterator[str]:
     """Yield a line for each reason why creating the lab here would touch what belongs to others."""
-    who = place(instance)
+    where = place(instance)
     if instance.is_existing:
         where = lab_file.where_of(server, "existing_database")
         if not holdings.exists:
-            yield f"{who}: there is no database {instance.database} ({where}): create it, or leave the key out"
+            yield f"{where}: there is no database {instance.database} ({where}): create it, or leave the key out"
             return
         if holdings.mark not in (None, "existing"):
-            yield f"{who}: the database {instance.database} ({where}) is the harness's: name it as database"
+            yield f"{where}: the database {instance.database} ({where}) is the harness's: name it as database"
             return
     elif holdings.mark == "existing":
         yield (
-            f"{who}: the database {instance.database} is an application's, with the ledger of an earlier lab in it: "
+            f"{where}: the database {instance.database} is an application's, with the ledger of an earlier lab in it: "
             "harness lab clean removes that; then name it as existing_database "
             f"({lab_file.where_of(server, 'database')})"
         )
         return
     elif holdings.exists and not holdings.is_ours:
         yield (
-            f"{who}: the database {instance.database} exists and does not carry the harness's mark: name another "
+            f"{where}: the database {instance.database} exists and does not carry the harness's mark: name another "
             f"({lab_file.where_of(server, 'database')}), or use it as existing_database, or drop it, or mark it with "
             "sql/server/prepare_database.sql"
         )
         return
     names = {(thing.kind, thing.name.lower()) for thing in holdings.listed}
-    there = {(thing.kind, thing.name.lower()) for thing in holdings.found}
-    for thing in wanted:
+    present = {(thing.kind, thing.name.lower()) for thing in holdings.found}
+    for thing in needed:
         key = thing.kind, thing.name.lower()
-        if thing.kind != "master key" and key in there and key not in names:
+        if thing.kind != "master key" and key in present and key not in names:
             yield (
-                f"{who}: the {thing.kind} {thing.name} exists and is in no ledger of the harness: "
+                f"{where}: the {thing.kind} {thing.name} exists and is in no ledger of the harness: "
                 f"choose another prefix ({lab_file.where('prefix')}), or {thing.drop}"
             )
     for listener in holdings.listeners:
@@ -157,27 +157,27 @@ def refusals(
             continue
         if listener.type_desc == _SERVICE_BROKER:
             yield (
-                f"{who}: the endpoint {listener.name} already serves Service Broker, and an instance can have only "
+                f"{where}: the endpoint {listener.name} already serves Service Broker, and an instance can have only "
                 "one: use another instance, or drop the endpoint if nobody needs it"
             )
         elif listener.port == instance.broker_port:
             where = lab_file.where_of(server, "broker_port")
-            yield f"{who}: the endpoint {listener.name} uses port {listener.port}: choose another ({where})"
+            yield f"{where}: the endpoint {listener.name} uses port {listener.port}: choose another ({where})"
 
 
-def description(instance: Instance, holdings: Holdings, wanted: Sequence[Thing]) -> str:
+def description(instance: Instance, holdings: Holdings, needed: Sequence[Thing]) -> str:
     """Describe what will be created, before it is."""
     prepared = holdings.mark == "prepared"
     parts = [f"{'everything in' if prepared else 'the database'} {instance.database}"]
     if instance.is_existing:
-        inside = ", ".join(f"{thing.kind.lower()} {thing.name}" for thing in wanted if thing.is_inside)
+        inside = ", ".join(f"{thing.kind.lower()} {thing.name}" for thing in needed if thing.is_inside)
         parts = [f"in the database {instance.database}, which exists: {inside}"]
-    for thing in wanted:
+    for thing in needed:
         if thing.kind == "endpoint":
             parts.append(f"the endpoint {thing.name} on port {instance.broker_port}")
         elif thing.kind == "master key" and thing not in holdings.found:
             parts.append("the master key of master")
-    parts += grouped(wanted)
+    parts += grouped(needed)
     return f"on {place(instance)} will be created: {'; '.join(parts)}"
 
 
@@ -187,10 +187,10 @@ def grouped(things: Iterable[Thing]) -> list[str]:
     for thing in things:
         if thing.kind in names:
             names[thing.kind].append(thing.name)
-    return [f"{_PLURAL[kind]} {', '.join(found)}" for kind, found in names.items() if found]
+    return [f"{_PLURAL[kind]} {', '.join(things_of_kind)}" for kind, things_of_kind in names.items() if things_of_kind]
 
 
-def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings, wanted: Sequence[Thing]) -> None:
+def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings, needed: Sequence[Thing]) -> None:
     """Create and mark the database, and list in it what will be created."""
     database = {"Database": instance.database}
     if instance.is_existing:
@@ -198,7 +198,7 @@ def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings,
     elif not holdings.exists:
         scripts.run(connection, "server/create_database.sql", database)
     scripts.run(connection, "server/ledger.sql", database)
-    rows = [thing for thing in wanted if thing.kind != "master key" or thing not in holdings.found]
+    rows = [thing for thing in needed if thing.kind != "master key" or thing not in holdings.found]
     if holdings.mark != "prepared" and not instance.is_existing:
         rows.append(Thing("database", instance.database))
     for thing in rows:

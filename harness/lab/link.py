@@ -129,8 +129,8 @@ def link(lab: Lab) -> None:
 def relink(lab: Lab) -> None:
     """Create the routes again after the databases got new broker instances, and read the lab's identities again."""
 
-    def route(instance: Instance, connection: pyodbc.Connection, others: Sequence[Identity]) -> None:
-        for other in others:
+    def route(instance: Instance, connection: pyodbc.Connection, far_sides: Sequence[Identity]) -> None:
+        for other in far_sides:
             scripts.run(connection, "link/route.sql", other.route | {"Database": instance.database})
 
     with connections(lab.instances, "master") as opened:
@@ -297,8 +297,8 @@ def _password() -> Secret:
     return Secret(secrets.token_urlsafe(24) + "aA1!")  # satisfies every password policy of SQL Server
 
 
-def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, others: Sequence[Identity]) -> None:
-    for other in others:
+def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, far_sides: Sequence[Identity]) -> None:
+    for other in far_sides:
         variables = {
             **lab.variables,
             **instance.variables,

@@ -59,7 +59,7 @@ def _parsed(answer: str) -> Flushing:
     folder, *lines = answer.splitlines()
     settings = {name: int(value) for name, value in (line.split("=") for line in lines if " " not in line)}
     mounts = [line.split() for line in lines if " " in line]
-    above = [mount for mount in mounts if f"{folder}/".startswith(f"{mount[1].rstrip('/')}/")]
+    candidates = [mount for mount in mounts if f"{folder}/".startswith(f"{mount[1].rstrip('/')}/")]
     # Of two mounts at the same place the later one hides the other.
-    _, _, filesystem, options, *_ = max(reversed(above), key=lambda mount: len(mount[1]))
+    _, _, filesystem, options, *_ = max(reversed(candidates), key=lambda mount: len(mount[1]))
     return Flushing(settings.get("writethrough"), settings.get("alternatewritethrough"), filesystem, options)

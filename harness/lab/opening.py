@@ -100,10 +100,10 @@ def select_lab(
     """
     why = ""
 
-    def defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def defaults(options_given: Mapping[str, Any]) -> Mapping[str, Any]:
         nonlocal why
-        lab, why = _lab(given if stored is None else {**stored, **given}, engine_answers)
-        matrix = given.get("matrix")
+        lab, why = _lab(options_given if stored is None else {**stored, **options_given}, engine_answers)
+        matrix = options_given.get("matrix")
         of_lab = (times or lab_kinds.times("matrix")).get(lab, {})
         of_matrix = matrix.settings(lab) if matrix else {}
         return {"lab": lab, **of_lab, "server_versions": (), **of_matrix, **(stored or {})}
@@ -124,13 +124,13 @@ def select_lab(
     return Selection(settings.model_copy(update={"server_versions": versions}), topology, why)
 
 
-def _lab(given: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[str, str]:
+def _lab(options: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[str, str]:
     """Return the lab's name and the reason for it."""
-    named, file = given.get("lab"), given.get("lab_file")
-    if named == EMBEDDED.name and file:
-        raise SettingsError(f"--lab {named} cannot use the servers of {file}: leave out one of the two options")
-    if named and not file:
-        return str(named), "as selected"
+    lab_name, file = options.get("lab"), options.get("lab_file")
+    if lab_name == EMBEDDED.name and file:
+        raise SettingsError(f"--lab {lab_name} cannot use the servers of {file}: leave out one of the two options")
+    if lab_name and not file:
+        return str(lab_name), "as selected"
     if file:
         return SERVERS.name, f"the servers of {file}"
     if engine_answers():
@@ -202,7 +202,9 @@ def open(
         stack.callback(lab.end_pulse)
         if lab.kind is SERVERS:
             rows = zip(lab.instances, lab.identities, strict=True)
-            lab.placement = placement.of_servers((one.name, one.host, str(row["server_name"])) for one, row in rows)
+            lab.placement = placement.of_servers(
+                (instance.name, instance.host, str(row["server_name"])) for instance, row in rows
+            )
         if lab.kind is not EMBEDDED:  # there all share all
             tell(str(lab.placement))
         stack.enter_context(placement.pinned(lab.placement.clients))
@@ -226,9 +228,9 @@ def how_to_connect(lab: Lab) -> Iterator[str]:
         words = ["-C"] if instance.trust_server_certificate else []
         words += ["-S", f"{instance.host},{instance.port}"]
         words += ["-U", instance.login.user] if instance.login else ["-E"]
-        given = f"SQLCMDPASSWORD=$(cat {quote(str(secret))}) " if secret else ""
+        password_words = f"SQLCMDPASSWORD=$(cat {quote(str(secret))}) " if secret else ""
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
-        yield f"  {given}{join(['sqlcmd', *words, '-d', instance.database])}"
+        yield f"  {password_words}{join(['sqlcmd', *words, '-d', instance.database])}"
         yield f"  {_pyodbc(instance, secret)}"
 
 

@@ -99,8 +99,8 @@ class Machine:
 
     def __str__(self) -> str:
         number, nodes = len(self.cores), len({core.node for core in self.cores})
-        each = sorted({len(core.processors) for core in self.cores})
-        smt = f" of {' or '.join(map(str, each))} processors" if each != [1] else ""
+        sizes = sorted({len(core.processors) for core in self.cores})
+        smt = f" of {' or '.join(map(str, sizes))} processors" if sizes != [1] else ""
         return f"{counted(number, 'core')}{smt}, {counted(nodes, 'NUMA node')}"
 
     def touched(self, processors: frozenset[int]) -> frozenset[int]:
@@ -113,25 +113,25 @@ class Machine:
         The clients have what is left: a core for each initiator's worker if each instance has one too, else one core.
         """
         kinds = Counter((len(core.processors), core.is_efficient) for core in self.cores)
-        kind = max(kinds, key=lambda one: (kinds[one], one[0]), default=None)
+        kind = max(kinds, key=lambda kind_: (kinds[kind_], kind_[0]), default=None)
         by_node: dict[int, list[Core]] = defaultdict(list)
         for core in self.cores:
             if (len(core.processors), core.is_efficient) == kind:
                 by_node[core.node].append(core)
         spare = max(1, min(instances - 1, len(self.cores) - instances))
-        for each in range((len(self.cores) - spare) // instances, 0, -1):
-            if sum(len(cores) // each for cores in by_node.values()) >= instances:
-                return _dealt(by_node, instances, each)
+        for cores_each in range((len(self.cores) - spare) // instances, 0, -1):
+            if sum(len(cores) // cores_each for cores in by_node.values()) >= instances:
+                return _dealt(by_node, instances, cores_each)
         return []
 
 
-def _dealt(by_node: Mapping[int, list[Core]], instances: int, each: int) -> list[frozenset[int]]:
+def _dealt(by_node: Mapping[int, list[Core]], instances: int, cores_each: int) -> list[frozenset[int]]:
     free = {node: list(cores) for node, cores in by_node.items()}
     dealt = []
     for _ in range(instances):
         cores = max(free.values(), key=len)  # the first node of those that have the most
-        dealt.append(frozenset[int]().union(*(core.processors for core in cores[:each])))
-        del cores[:each]
+        dealt.append(frozenset[int]().union(*(core.processors for core in cores[:cores_each])))
+        del cores[:cores_each]
     return dealt
 
 
@@ -139,7 +139,7 @@ def is_here(host: str) -> bool:
     """Return whether a host is this machine, named by one of its addresses or by a name of one."""
     own_addresses = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
     try:
-        found = {str(one[4][0]) for one in socket.getaddrinfo(host, None)}
+        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     except OSError:  # nobody knows the name
         return False
     # No interface lists 127.0.1.1, which is what Debian makes a machine's own name mean.
@@ -206,14 +206,14 @@ def of_containers(machine: Machine | None, cpusets: Mapping[str, str], *, disk: 
             "Docker's containers run on another machine than the clients, or on a virtual one, and share its processors"
         )
         return Placement(shared={PROCESSORS: why} | shared, proxied=proxied)
-    taken = [machine.touched(parse(cpuset)) for cpuset in cpusets.values()]
-    clients = frozenset[int]().union(*(core.processors for core in machine.cores)).difference(*taken)
+    cores = [machine.touched(parse(cpuset)) for cpuset in cpusets.values()]
+    clients = frozenset[int]().union(*(core.processors for core in machine.cores)).difference(*cores)
     why = ""
-    if not any(taken) and not machine.plan(len(taken)):
-        why = f"{machine} are too few for {len(taken)} instances and their clients, which share them"
-    elif not all(taken):
+    if not any(cores) and not machine.plan(len(cores)):
+        why = f"{machine} are too few for {len(cores)} instances and their clients, which share them"
+    elif not all(cores):
         why = "not every container was started with processors of its own"
-    elif sum(map(len, taken)) > len(frozenset[int]().union(*taken)):
+    elif sum(map(len, cores)) > len(frozenset[int]().union(*cores)):
         why = "two instances have processors of the same core"
     elif not clients:
         why = "the instances have all cores, which the clients share with them"

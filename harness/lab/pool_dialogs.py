@@ -23,18 +23,18 @@ _IDS_AT_ONCE = 500
 
 def end(target: Side | None, initiators: Sequence[Side]) -> None:
     """End the pools of the initiators where a database existed before; None is a target that has nothing of them."""
-    there = target if target is not None and target[0].is_existing else None
+    existing_target = target if target is not None and target[0].is_existing else None
     for instance, connection in initiators:
-        if there is None and not instance.is_existing:
+        if existing_target is None and not instance.is_existing:
             continue
         database = {"Database": instance.database}
-        rows = scripts.rows(connection, "reset/dialog_ids.sql", database) if there is not None else []
+        rows = scripts.rows(connection, "reset/dialog_ids.sql", database) if existing_target is not None else []
         ids = [f"'{row['conversation_id']}'" for row in rows]
         # The target first, because the ids are known only as long as the dialogs are; and again, because a message that
         # was under way begins the conversation anew.
-        _end_at_target(there, ids)
+        _end_at_target(existing_target, ids)
         scripts.run(connection, "reset/dialogs.sql", database)
-        _end_at_target(there, ids)
+        _end_at_target(existing_target, ids)
 
 
 def _end_at_target(target: Side | None, ids: Sequence[str]) -> None:

@@ -177,15 +177,15 @@ def clean(
 
 def password_for(server: Server) -> Secret:
     """Return a server's password from the environment, else ask for it once. Without a terminal: PasswordMissing."""
-    own = f"{_PASSWORD}_{server.role.upper().replace('-', '_')}"
-    is_side = own in settings.SECRETS  # of a lab, and not one that is only looked at
-    value = (is_side and settings.secret(own)) or settings.secret(_PASSWORD) or _asked.get(server)
+    variable = f"{_PASSWORD}_{server.role.upper().replace('-', '_')}"
+    is_side = variable in settings.SECRETS  # of a lab, and not one that is only looked at
+    value = (is_side and settings.secret(variable)) or settings.secret(_PASSWORD) or _asked.get(server)
     if not value and sys.stdin is not None and sys.stdin.isatty():
         value = getpass.getpass(f"Password of {server.user} on {server.role} ({server.host}:{server.port}): ")
     if not value:
         raise PasswordMissing(
             f"{server.role} ({server.host}:{server.port}): there is no password for {server.user}: set "
-            f"{f'{own}, or {_PASSWORD} for all servers,' if is_side else _PASSWORD} in the environment"
+            f"{f'{variable}, or {_PASSWORD} for all servers,' if is_side else _PASSWORD} in the environment"
         )
     _asked[server] = Secret(value)
     return _asked[server]
@@ -236,7 +236,7 @@ def _refuse_other_servers(
     identities: list[dict[str, Any]] = in_parallel(
         lambda instance, connection: scripts.rows(connection, "server/identity.sql", {})[0], instances, opened
     )
-    seen: dict[tuple[str, int], Instance] = {}
+    known_servers: dict[tuple[str, int], Instance] = {}
     for instance, row in zip(instances, identities, strict=True):
         number = str(row["product_version"])
         major = int(number.partition(".")[0])
@@ -249,7 +249,7 @@ def _refuse_other_servers(
                 "correct the version, or use another server"
             )
         if row["process_id"] is not None:
-            same = seen.setdefault((str(row["server_name"]), int(row["process_id"])), instance)
+            same = known_servers.setdefault((str(row["server_name"]), int(row["process_id"])), instance)
             if same is not instance:
                 raise LabError(
                     f"{place(instance)} and {place(same)} are one instance ({row['server_name']}): give each side its "
@@ -325,12 +325,12 @@ def _check_rights(instances: Sequence[Instance], opened: Sequence[pyodbc.Connect
     for instance, missing in zip(instances, lacking, strict=True):
         required = [right for right in missing if right["is_required"]]
         if required:
-            first, *others = required
-            who = instance.login.user if instance.login else "this account"
-            line = f"{place(instance)}: {who} lacks {first['permission']}, needed for {first['needed_for']}: "
+            first, *other_rights = required
+            login_words = instance.login.user if instance.login else "this account"
+            line = f"{place(instance)}: {login_words} lacks {first['permission']}, needed for {first['needed_for']}: "
             line += first["remedy"]
-            if others:
-                more = ", ".join(right["permission"] for right in others)
+            if other_rights:
+                more = ", ".join(right["permission"] for right in other_rights)
                 line += f" It also lacks {more}; sql/server/minimal_rights.sql grants all"
             raise LabError(line)
     for instance, missing in zip(instances, lacking, strict=True):
@@ -379,14 +379,14 @@ def _description(instance: Instance, holdings: Holdings) -> list[str]:
         return [f"{place(instance)}: the database {instance.database} does not carry the harness's mark: left alone"]
     if not holdings.exists:
         line = f"{place(instance)}: there is no database {instance.database}, so no ledger and nothing to remove"
-        others = sorted(thing for thing in holdings.found if thing.kind != "master key")
-        if others:
-            line += f"; left alone, because no ledger lists it: {' '.join(thing.drop for thing in others)}"
+        things = sorted(thing for thing in holdings.found if thing.kind != "master key")
+        if things:
+            line += f"; left alone, because no ledger lists it: {' '.join(thing.drop for thing in things)}"
         return [line]
     lines = [f"{place(instance)}: {thing.kind} {thing.name}" for thing in holdings.listed if thing.kind != "database"]
     if holdings.mark == "existing":
         return [*lines, f"{place(instance)}: these of the database {instance.database}, which itself stays"]
-    what = "all in the database" if holdings.mark == "prepared" else "database"
+    scope_words = "all in the database" if holdings.mark == "prepared" else "database"
     if holdings.mark == "prepared" and not holdings.listed:
         return [f"{place(instance)}: the database {instance.database} is prepared and empty"]
-    return [*lines, f"{place(instance)}: {what} {instance.database}"]
+    return [*lines, f"{place(instance)}: {scope_words} {instance.database}"]

@@ -45,9 +45,9 @@ def _taken(bodies: Bodies, threads: int, random: Random) -> list[int]:
     assert mean is not None
     count = max(1, min(SIZES_MAX, len(sizes), READY_BYTES_MAX // threads // mean))
     bounds = [len(sizes) * place // count for place in range(count + 1)]
-    taken = [sizes[random.randrange(*part)] for part in pairwise(bounds)]
-    random.shuffle(taken)
-    return taken
+    drawn = [sizes[random.randrange(*part)] for part in pairwise(bounds)]
+    random.shuffle(drawn)
+    return drawn
 
 
 def _text(template: str, sizes: Sequence[int], random: Random, **numbers: int) -> Compose:

@@ -177,11 +177,11 @@ class LocustClients:
 
     def _shares(self, cell: Cell) -> Iterator[tuple[Share, _Peer]]:
         """The workers that have threads of a cell: those of an initiator follow each other, and share its threads."""
-        of = min(self._per_initiator, cell.threads)
+        workers = min(self._per_initiator, cell.threads)
         for place, worker in enumerate(self._workers):
             initiator, number = divmod(place, self._per_initiator)
-            if number < of:
-                yield Share(initiator + 1, number + 1, of), worker
+            if number < workers:
+                yield Share(initiator + 1, number + 1, workers), worker
 
     def start(self) -> None:
         """Opens the barrier."""
@@ -292,7 +292,7 @@ class LocustClients:
 
         Starts all of this machine's processes anew where one has died. Raises LoadError.
         """
-        self._workers, wanted = [], initiators * self._per_initiator
+        self._workers, workers_wanted = [], initiators * self._per_initiator
         if any(child.death() for child in self._own()):
             self.close()
         if self._master is None:
@@ -300,21 +300,21 @@ class LocustClients:
         master = self._master
         assert master is not None
         if self._elsewhere is None:
-            for number in range(len(self._children) + 1, wanted + 1):
+            for number in range(len(self._children) + 1, workers_wanted + 1):
                 self._children.append(self._start_worker(number))
-        elif len(self._present()) < wanted:
+        elif len(self._present()) < workers_wanted:
             self._tell(
-                f"waiting for {counted(wanted, 'worker')}, {self._per_initiator} per initiator: "
+                f"waiting for {counted(workers_wanted, 'worker')}, {self._per_initiator} per initiator: "
                 f"on other machines run harness worker {self._elsewhere}"
             )
-        self._wait_for(lambda: len(self._present()) >= wanted, self._join_timeout_s)
+        self._wait_for(lambda: len(self._present()) >= workers_wanted, self._join_timeout_s)
         present = self._present()
-        if len(present) < wanted:
+        if len(present) < workers_wanted:
             where = f"at {self._elsewhere}" if self._elsewhere else f"within {self._join_timeout_s:g} s"
             if self._elsewhere is None:
                 self.close()
-            raise LoadError(f"{len(present)} of {counted(wanted, 'worker')} joined {where}: start the others")
-        self._workers = present[:wanted]
+            raise LoadError(f"{len(present)} of {counted(workers_wanted, 'worker')} joined {where}: start the others")
+        self._workers = present[:workers_wanted]
 
     def _present(self) -> list[_Peer]:
         """Workers that have joined and are not lost: this machine's in their order, others by their hosts' names."""
@@ -370,8 +370,8 @@ class LocustClients:
     def _receive(self, address: str, number: int, message: Any) -> None:
         assert self._master is not None
         # The last words of a worker that has died may arrive after it was forgotten.
-        about = message.worker if isinstance(message, WorkerLost) else address
-        peer = self._joined.get(about) if about else self._master
+        worker = message.worker if isinstance(message, WorkerLost) else address
+        peer = self._joined.get(worker) if worker else self._master
         if isinstance(message, Joined):
             self._join(message)
         elif peer is None:
@@ -389,14 +389,16 @@ class LocustClients:
 
     def _join(self, joined: Joined) -> None:
         """A worker of this machine is known by its process id: nobody else has the token and the address."""
-        known = self._joined.get(joined.worker)
-        if known is not None:
-            known.lost = ""
+        known_worker = self._joined.get(joined.worker)
+        if known_worker is not None:
+            known_worker.lost = ""
             return
         assert self._master is not None and self._master.child is not None
-        own = next((child for child in self._children if self._elsewhere is None and child.pid == joined.process), None)
-        name = own.name if own else f"{joined.host} (process {joined.process})"
-        self._joined[joined.worker] = _Peer(name, joined.worker, own, self._master.child)
+        child_of_worker = next(
+            (child for child in self._children if self._elsewhere is None and child.pid == joined.process), None
+        )
+        name = child_of_worker.name if child_of_worker else f"{joined.host} (process {joined.process})"
+        self._joined[joined.worker] = _Peer(name, joined.worker, child_of_worker, self._master.child)
 
     def next_request(self, timeout_s: float) -> tuple[int, Message] | None:
         """The next request of the master's web interface, or None; LoadError if the master has died."""

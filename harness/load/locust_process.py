@@ -112,8 +112,8 @@ class Pipe:
             number, message = decode(line)
             if not isinstance(message, Answer):
                 carry_out(message, number, handlers, self.tell)
-            elif asked := self._asked.get(number):
-                asked.set(message)
+            elif future := self._asked.get(number):
+                future.set(message)
         os._exit(0)
 
 

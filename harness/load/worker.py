@@ -172,8 +172,8 @@ class Worker:
         numbers = order.share.threads(Cell.parse(order.cell).threads)
         for thread, number, handle in zip(self._threads, numbers, order.handles, strict=True):
             thread.prepare(run, number, handle)
-        done = (ThreadState.READY, ThreadState.UNPREPARED)
-        wait_until(lambda: all(thread.state in done for thread in self._threads), timeout_s=order.timeout_s)
+        ended_states = (ThreadState.READY, ThreadState.UNPREPARED)
+        wait_until(lambda: all(thread.state in ended_states for thread in self._threads), timeout_s=order.timeout_s)
         for thread in self._threads:
             if thread.state is ThreadState.UNPREPARED:
                 raise RuntimeError(f"thread {thread.number}: {thread.reason}")
@@ -211,14 +211,14 @@ class Worker:
         self._meter = None
         self._calls = gevent.get_hub().threadpool.apply(self._calls_file)
         errors = Counter(text for thread in self._threads for _, text in thread.log.failures)
-        kept = errors.most_common(ERROR_TEXTS_MAX)
-        if rest := errors.total() - sum(count for _, count in kept):
-            kept.append(("other errors", rest))
+        commonest = errors.most_common(ERROR_TEXTS_MAX)
+        if rest := errors.total() - sum(count for _, count in commonest):
+            commonest.append(("other errors", rest))
         return Stopped(
             self._started_ns + run.clock_offset_ns,
             stopped_ns + run.clock_offset_ns,
             [thread.log.count - len(thread.log.failures) for thread in self._threads],
-            kept,
+            commonest,
             [
                 f"initiator {cell.share.initiator}, thread {thread.number}: {why}"
                 for thread in self._threads

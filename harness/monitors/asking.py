@@ -69,14 +69,14 @@ class Asker:
         """Yield a line for each script that the server has refused."""
         for script in dict.fromkeys(script for script, _ in self._refused):
             places = [place for refused, place in self._refused if refused == script and place]
-            what, remedy = _NEEDS.get(script, (script, "grant the login what it lacks"))
+            view_words, remedy = _NEEDS.get(script, (script, "grant the login what it lacks"))
             if places:
-                what += f", in {', '.join(places[:_LISTED])}"
+                view_words += f", in {', '.join(places[:_LISTED])}"
             if len(places) > _LISTED:
-                what += f" and {len(places) - _LISTED} more"
+                view_words += f" and {len(places) - _LISTED} more"
             reason = next(text for (refused, _), text in self._refused.items() if refused == script)
             sentence = _SENTENCE.match(reason)
-            yield f"not shown: {what}: {sentence[1] if sentence else reason}; remedy: {remedy}"
+            yield f"not shown: {view_words}: {sentence[1] if sentence else reason}; remedy: {remedy}"
 
     def ask(
         self, database: str, names: Sequence[str], variables: Mapping[str, str], *, place: str = ""

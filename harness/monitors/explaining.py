@@ -40,17 +40,17 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
 
     `servers` are all that are looked at: the other side of a way may be on one of them.
     """
-    found: list[Explanation] = []
+    explanations: list[Explanation] = []
     for database in server.databases:
         for queue in database.queues:
             for why in _of_queue(server, database, queue):
-                found.append(Explanation(database.name, queue.full_name, *why))
+                explanations.append(Explanation(database.name, queue.full_name, *why))
         for waiting in database.transmission:
             if not database.transmission_rows:
                 continue
             if (reason := ways.of_way(server, database, waiting, servers or [server])) is not None:
-                found.append(Explanation(database.name, f"to {waiting.to_service}", *reason))
-    return found
+                explanations.append(Explanation(database.name, f"to {waiting.to_service}", *reason))
+    return explanations
 
 
 def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]:
@@ -72,7 +72,7 @@ def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]
 
 
 def _switched_off(database: Database, queue: Queue) -> Why:
-    off = [what for what in ("receive", "enqueue") if not getattr(queue, f"is_{what}_enabled")]
+    off = [direction for direction in ("receive", "enqueue") if not getattr(queue, f"is_{direction}_enabled")]
     evidence = ", ".join(f"is_{what}_enabled = 0" for what in off)
     reason = "the queue is switched off"
     if queue.is_poison_message_handling_enabled:
@@ -115,16 +115,16 @@ def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
         reason = "no queue monitor watches it, though all that one needs is there"
         yield reason, "no row in sys.dm_broker_queue_monitors", _again(queue)
         return
-    found = queue.monitor.state
-    evidence = f"its monitor has been {found} for {time_text(queue.monitor.since_s)}"
-    if found == "NOTIFIED":
+    monitor_state = queue.monitor.state
+    evidence = f"its monitor has been {monitor_state} for {time_text(queue.monitor.since_s)}"
+    if monitor_state == "NOTIFIED":
         # A server may send a notification again after a time-out, and then the last one is always young.
         waiting_s = 0.0 if queue.is_activation_enabled else queue.oldest_s or 0.0
         if max(queue.monitor.since_s, waiting_s) >= state.THRESHOLD_S:
             yield _notified(database, queue, evidence)
     elif queue.monitor.readers and (why := _at_limit(queue)) is not None:
         yield why
-    elif found == "INACTIVE" or queue.monitor.readers:
+    elif monitor_state == "INACTIVE" or queue.monitor.readers:
         yield _locked(database, queue, evidence)
     else:
         yield _received_by_others(database, queue, evidence)
@@ -142,7 +142,11 @@ def _missing_for_activation(database: Database, queue: Queue) -> Iterator[Why]:
         return
     change = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION"
     if queue.activation_procedure is None:
-        if watched := [one for one in database.queues if _place_of_notifications(database, one) is queue]:
+        if watched := [
+            watched_queue
+            for watched_queue in database.queues
+            if _place_of_notifications(database, watched_queue) is queue
+        ]:
             more = f" and {len(watched) - 1} more" if len(watched) > 1 else ""
             reason = f"no activator receives the event notifications of {watched[0].full_name}{more}, which arrive here"
             yield reason, f"it is the queue of {watched[0].notification_service}", _START_ACTIVATOR
@@ -227,8 +231,10 @@ def _locked(database: Database, queue: Queue, evidence: str) -> Why:
 
 def _received_by_others(database: Database, queue: Queue, evidence: str) -> Why:
     """RECEIVES_OCCURRING, and the monitor has launched no reader."""
-    others = [session for session in database.sessions or () if session.activated_for is None]
-    receivers = [other for other in others if other.is_receiving] or [one for one in others if one.open_transactions]
+    other_sessions = [session for session in database.sessions or () if session.activated_for is None]
+    receivers = [other for other in other_sessions if other.is_receiving] or [
+        one for one in other_sessions if one.open_transactions
+    ]
     waiting = queue.monitor.tasks_waiting if queue.monitor else 0
     evidence += (
         f"; it has launched no reader that runs; {counted(waiting, 'session')} {_verb(waiting, 'wait')} in RECEIVE"

@@ -70,15 +70,15 @@ class Reader:
         before_s = self._asker.cost_s
         self._tried(None, self._read_monitors)
         for database in self._server.databases:
-            self._tried(database, partial(self._read_counts, database, both=is_first or thoroughly))
+            self._tried(database, partial(self._read_counts, database, with_conversations=is_first or thoroughly))
         self._server.cost_s = self._asker.cost_s - before_s
         self._read_details(all_of_them=is_first or thoroughly)
         missing = [problem for database in self._server.databases for problem in database.problems]
-        gone = [f"the database {self._only} has gone"] if self._only and not self._server.databases else []
+        lost = [f"the database {self._only} has gone"] if self._only and not self._server.databases else []
         closed = [database.name for database in self._server.databases if not database.has_user]
         if closed:
             missing.append(f"not shown: {', '.join(closed)}: the login may not use them; remedy: give it a user there")
-        self._server.problems = [*self._asker.refusals(), *missing, *gone, *self._locked.values()]
+        self._server.problems = [*self._asker.refusals(), *missing, *lost, *self._locked.values()]
         return self._server
 
     # -- what every look reads
@@ -87,17 +87,17 @@ class Reader:
         rows = self._asker.ask("", ["monitors/queue_monitors"], {}).get("monitors/queue_monitors")
         self._server.knows_monitors = rows is not None
         now = time.monotonic()
-        found = {(row["database_id"], row["queue_id"]): row for row in rows or ()}
+        by_queue = {(row["database_id"], row["queue_id"]): row for row in rows or ()}
         for row in rows or ():
             self._local_time = row["local_time"]
         for database in self._server.databases:
             for queue in database.queues:
                 key = database.database_id, queue.queue_id
-                if (queue.monitor is not None) != (key in found):
+                if (queue.monitor is not None) != (key in by_queue):
                     queue.is_outdated = True
                     self._read_at.pop((self._read_definitions.__name__, database.name), None)  # the next detail
-                queue.monitor = self._monitor(key, found[key], now) if key in found else None
-        self._states = {key: since for key, since in self._states.items() if key in found}
+                queue.monitor = self._monitor(key, by_queue[key], now) if key in by_queue else None
+        self._states = {key: since_s for key, since_s in self._states.items() if key in by_queue}
 
     def _monitor(self, key: tuple[int, int], row: Mapping[str, Any], now: float) -> Monitor:
         state = str(row["state"])
@@ -111,9 +111,9 @@ class Reader:
             since_s = min(since_s, activated_s)  # other states between two looks were not seen
         return Monitor(state, int(row["tasks_waiting"] or 0), int(row["readers"]), activated_s, empty_s, since_s)
 
-    def _read_counts(self, database: Database, *, both: bool) -> None:
+    def _read_counts(self, database: Database, *, with_conversations: bool) -> None:
         names = _COUNTS
-        if (turn := self._turn.get(database.database_id)) is not None and not both:
+        if (turn := self._turn.get(database.database_id)) is not None and not with_conversations:
             self._turn[database.database_id] = 1 - turn
             names = names[1 - turn :][:1]
         before_s = self._asker.cost_s
@@ -153,13 +153,13 @@ class Reader:
 
     def _read_details(self, *, all_of_them: bool) -> None:
         """Read all details, or those that fit into their share, the one that was read longest ago first."""
-        done: set[tuple[str, ...]] = set()
+        read_already: set[tuple[str, ...]] = set()
         while True:
-            todo = {name: read for name, read in self._details() if name not in done}
+            todo = {name: read for name, read in self._details() if name not in read_already}
             if not todo or (not all_of_them and time.monotonic() < self._details_due):
                 return
-            name = min(todo, key=lambda one: self._read_at.get(one, 0.0))
-            done.add(name)
+            name = min(todo, key=lambda candidate: self._read_at.get(candidate, 0.0))
+            read_already.add(name)
             before_s = self._asker.cost_s
             todo[name]()
             self._read_at[name] = now = time.monotonic()
@@ -174,7 +174,7 @@ class Reader:
 
     def _details_of(self, database: Database) -> Iterator[Detail]:
         def detail(read: Callable[..., None], *queue: Queue) -> Detail:
-            name = (read.__name__, database.name, *(one.full_name for one in queue))
+            name = (read.__name__, database.name, *(queue_.full_name for queue_ in queue))
             return name, partial(self._tried, database, partial(read, database, *queue))
 
         yield detail(self._read_definitions)
@@ -197,9 +197,9 @@ class Reader:
         try:
             read()
         except LockTimeout:
-            what = "the list of databases" if database is None else database.name
-            words = f"{what} is shown as it was: a session holds locks there for more than two seconds"
-            self._locked[what] = f"{words}; remedy: commit it, or see sys.dm_tran_locks"
+            subject = "the list of databases" if database is None else database.name
+            words = f"{subject} is shown as it was: a session holds locks there for more than two seconds"
+            self._locked[subject] = f"{words}; remedy: commit it, or see sys.dm_tran_locks"
         except NoDatabase as error:
             assert database is not None  # the server was not asked in one
             if self._only is not None and not self._read_at:
@@ -213,17 +213,17 @@ class Reader:
     def _read_databases(self) -> None:
         rows = self._asker.ask("", ["monitors/databases"], {}).get("monitors/databases", [])
         if self._only is not None:
-            wanted = [row for row in rows if str(row["database_name"]).lower() == self._only.lower()]
-            if not wanted and not self._read_at:
+            rows_wanted = [row for row in rows if str(row["database_name"]).lower() == self._only.lower()]
+            if not rows_wanted and not self._read_at:
                 names = [str(row["database_name"]) for row in rows]
                 hint = nearest(self._only, names) if names else ""
                 raise UsageFailure(f"{self._server.address} has no database {self._only!r} that the login sees{hint}")
-            rows = wanted
-        known = {database.database_id: database for database in self._server.databases}
+            rows = rows_wanted
+        by_id = {database.database_id: database for database in self._server.databases}
         self._server.databases = []
         for row in rows:
             name, number = str(row["database_name"]), int(row["database_id"])
-            database = known.get(number)
+            database = by_id.get(number)
             if database is None or database.name != name:
                 database = Database(number, name, is_broker_enabled=False, broker_instance="")
             database.is_broker_enabled = bool(row["is_broker_enabled"])
@@ -232,8 +232,8 @@ class Reader:
 
     def _read_endpoint(self) -> None:
         rows = self._asker.ask("", ["doctor/endpoint"], {}).get("doctor/endpoint", [])
-        found = [Endpoint(str(row["endpoint_name"]), str(row["state"]), int(row["port"])) for row in rows]
-        self._server.endpoint = found[0] if found else None
+        endpoints = [Endpoint(str(row["endpoint_name"]), str(row["state"]), int(row["port"])) for row in rows]
+        self._server.endpoint = endpoints[0] if endpoints else None
 
     def _read_definitions(self, database: Database) -> None:
         answers = self._asker.ask(database.name, ["monitors/queues", "monitors/services", "doctor/routes"], {})

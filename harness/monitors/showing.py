@@ -32,10 +32,11 @@ _TEXT_COLUMNS = ("queue", "monitor", "flags")
 
 def as_json(servers: Sequence[Server]) -> str:
     """Return one look at servers as a JSON document of one line."""
-    shown = [
-        {**asdict(server), "explanations": [asdict(one) for one in explain(server, servers)]} for server in servers
+    servers_shown = [
+        {**asdict(server), "explanations": [asdict(explanation) for explanation in explain(server, servers)]}
+        for server in servers
     ]
-    return json.dumps({"servers": shown})
+    return json.dumps({"servers": servers_shown})
 
 
 def view(server: Server, console: SafeConsole, servers: Sequence[Server], *, height: int | None = None) -> Group:
@@ -79,7 +80,7 @@ def _table_of(
     return parts
 
 
-def _fitting(console: SafeConsole, parts: Sequence[RenderableType], height: int, what: str) -> list[RenderableType]:
+def _fitting(console: SafeConsole, parts: Sequence[RenderableType], height: int, plural: str) -> list[RenderableType]:
     """Return as many parts as fit a height, and in one more line how many do not."""
     fitting: list[RenderableType] = []
     for number, part in enumerate(parts):
@@ -87,7 +88,7 @@ def _fitting(console: SafeConsole, parts: Sequence[RenderableType], height: int,
         left = len(parts) - number
         if height < (1 if left > 1 else 0):
             more = "more " if fitting else ""
-            fitting.append(styled(f"{counted(left, more + what)}: --once shows all", "dim"))
+            fitting.append(styled(f"{counted(left, more + plural)}: --once shows all", "dim"))
             break
         fitting.append(part)
     return fitting
@@ -97,9 +98,9 @@ def _lines(console: SafeConsole, *parts: RenderableType) -> int:
     return sum(len(console.render_lines(part)) for part in parts)
 
 
-def _explained(one: Explanation) -> RenderableType:
-    head = styled(f"{one.database}, {one.what}: ", "bold") + styled(one.reason, "not bold")
-    rest = Group(f"evidence: {one.evidence}", f"remedy: {one.remedy}")
+def _explained(explanation: Explanation) -> RenderableType:
+    head = styled(f"{explanation.database}, {explanation.what}: ", "bold") + styled(explanation.reason, "not bold")
+    rest = Group(f"evidence: {explanation.evidence}", f"remedy: {explanation.remedy}")
     return Group(head, Padding(rest, (0, 0, 0, 2), expand=False))
 
 
@@ -116,11 +117,11 @@ def _table(rows: Sequence[tuple[Database, Queue]], width: int, knows_monitors: b
         for database, queue in rows
     ]
     widths = [max(map(len, cells)) for cells in zip(columns, *lines, strict=True)]
-    over = sum(widths) + 2 * (len(columns) - 1) - width
-    if widths[0] - over < min(widths[0], _NAME_READABLE):
+    excess = sum(widths) + 2 * (len(columns) - 1) - width
+    if widths[0] - excess < min(widths[0], _NAME_READABLE):
         widths[-1] = min(widths[-1], _FLAG_MIN)
-        over = sum(widths) + 2 * (len(columns) - 1) - width
-    widths[0] = min(widths[0], max(_NAME_MIN, widths[0] - over))
+        excess = sum(widths) + 2 * (len(columns) - 1) - width
+    widths[0] = min(widths[0], max(_NAME_MIN, widths[0] - excess))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for name, column_width in zip(columns, widths, strict=True):
         is_text = name in _TEXT_COLUMNS
@@ -185,7 +186,7 @@ def _lines_of_databases(databases: Sequence[Database]) -> Iterable[str]:
             continue
         parts = [f"{database.name}: {_number(database.transmission_rows)} in the transmission queue"]
         if database.reason:
-            mostly = "mostly: " if len({one.transmission_status for one in database.transmission}) > 1 else ""
+            mostly = "mostly: " if len({waiting.transmission_status for waiting in database.transmission}) > 1 else ""
             parts[0] += f" ({mostly}{database.reason.partition('. ')[0].rstrip('.')})"
         if database.conversations:
             states = sorted(database.conversations.items(), key=lambda state: (-state[1], state[0]))

@@ -159,7 +159,7 @@ class Database:
         """The commonest status of the transmission queue."""
         if not self.transmission_rows or not self.transmission:
             return ""
-        return max(self.transmission, key=lambda one: one.messages).transmission_status or "no status yet"
+        return max(self.transmission, key=lambda waiting: waiting.messages).transmission_status or "no status yet"
 
 
 @dataclass

@@ -80,14 +80,14 @@ def watch(
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
             while not is_over():
                 begun = time.monotonic()
-                shown, cost_s = frame(watched, console)
-                live.update(shown, refresh=True)
+                view, cost_s = frame(watched, console)
+                live.update(view, refresh=True)
                 costs_s.append(cost_s)
                 period_s = max(every_s, statistics.median(costs_s) / LOOKS_SHARE)
                 _pause(begun + period_s - time.monotonic())
     finally:
         # A process whose threads are inside a driver when it ends may crash.
-        interruption.cancel([one.under_way for one in watched if one.under_way is not None])
+        interruption.cancel([server.under_way for server in watched if server.under_way is not None])
 
 
 def frame(watched: Sequence[Watched], console: SafeConsole) -> tuple[RenderableType, float]:
@@ -116,14 +116,14 @@ def _look(reader: Reader) -> Server | MachineFailure:
 
 def _await(watched: Sequence[Watched]) -> None:
     """Look at all, and wait for those that may still answer."""
-    looks = {one: one.look() for one in watched}
+    looks = {server: server.look() for server in watched}
     while wait([look for one, look in looks.items() if one.silent_s < _PATIENCE_S], timeout=_SLICE_S).not_done:
         interruption.check()
 
 
 def _pause(seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
+    end_s = time.monotonic() + seconds
+    while (left := end_s - time.monotonic()) > 0:
         interruption.check()
         time.sleep(min(left, _SLICE_S))
     interruption.check()

@@ -142,15 +142,15 @@ def _unacknowledged(server: Server, database: Database, evidence: str, route: Ro
     if far is not None:
         evidence += f"; in {far.place}: broker and queue are enabled"
         return reason, evidence, f"see what the error log of {far.server.name} {far.server.address} says of the broker"
-    host = found["host"] if route is not None and (found := _TCP.match(route.address)) else "<target's>"
-    both = f"harness monitors --server {server.address.replace(':', ',')} --server {host}"
-    return reason, evidence, f"look at both sides, its endpoint, the route back and the target's queue: {both}"
+    host = match["host"] if route is not None and (match := _TCP.match(route.address)) else "<target's>"
+    command = f"harness monitors --server {server.address.replace(':', ',')} --server {host}"
+    return reason, evidence, f"look at both sides, its endpoint, the route back and the target's queue: {command}"
 
 
 def _is_here(database: Database, waiting: Waiting) -> bool:
     """Messages that came from another database wait in the receiving one if its queue takes none."""
-    wanted = waiting.to_broker_instance
-    return wanted is not None and wanted.lower() == database.broker_instance.lower()
+    broker_instance = waiting.to_broker_instance
+    return broker_instance is not None and broker_instance.lower() == database.broker_instance.lower()
 
 
 def _route_to(database: Database, service: str) -> Route | None:
@@ -163,16 +163,16 @@ def _far_side(database: Database, waiting: Waiting, route: Route | None, servers
     Both sides may have a service of that name: a route leads away from the sender's.
     """
     is_away = route is not None and _TCP.match(route.address) is not None
-    wanted = (waiting.to_broker_instance or (route.broker_instance if route is not None else "")).lower()
-    found = [
+    broker_instance = (waiting.to_broker_instance or (route.broker_instance if route is not None else "")).lower()
+    databases = [
         _Far(server, other, queue)
         for server in servers
         for other in server.databases
-        if wanted in ("", other.broker_instance.lower()) and not (is_away and other is database)
+        if broker_instance in ("", other.broker_instance.lower()) and not (is_away and other is database)
         for queue in other.queues
         if queue.queue_id == other.services.get(waiting.to_service)
     ]
-    return found[0] if len(found) == 1 else None
+    return databases[0] if len(databases) == 1 else None
 
 
 def _of_far_side(server: Server, waiting: Waiting, route: Route | None, far: _Far) -> Why | None:
@@ -186,28 +186,34 @@ def _of_far_side(server: Server, waiting: Waiting, route: Route | None, far: _Fa
 
 
 def _refusing(far: _Far) -> Why | None:
-    there = f"in {far.place}: "
+    place_words = f"in {far.place}: "
     if not far.database.is_broker_enabled:
         reason = "the broker of the target's database is disabled"
-        return reason, f"{there}is_broker_enabled = 0", there + enable(far.database)
+        return reason, f"{place_words}is_broker_enabled = 0", place_words + enable(far.database)
     if not far.queue.is_enqueue_enabled:
-        remedy = f"{there}ALTER QUEUE {far.queue.full_name} WITH STATUS = ON;"
-        return "the target's queue does not take messages", f"{there}is_enqueue_enabled = 0", remedy
+        remedy = f"{place_words}ALTER QUEUE {far.queue.full_name} WITH STATUS = ON;"
+        return "the target's queue does not take messages", f"{place_words}is_enqueue_enabled = 0", remedy
     return None
 
 
 def _not_reached(route: Route | None, far: _Far) -> Why | None:
     """The target's endpoint does not listen, or does elsewhere."""
-    endpoint, there = far.server.endpoint, f"in {far.place}: "
+    endpoint, place_words = far.server.endpoint, f"in {far.place}: "
     if endpoint is None:
         return None
     if endpoint.state != "STARTED":
-        remedy = f"{there}ALTER ENDPOINT {quoted(endpoint.name)} STATE = STARTED;"
-        return "the Service Broker endpoint of the target is not started", f"{there}it is {endpoint.state}", remedy
+        remedy = f"{place_words}ALTER ENDPOINT {quoted(endpoint.name)} STATE = STARTED;"
+        return (
+            "the Service Broker endpoint of the target is not started",
+            f"{place_words}it is {endpoint.state}",
+            remedy,
+        )
     address = _TCP.match(route.address) if route is not None else None
     if route is None or address is None or int(address["port"]) == endpoint.port:
         return None
-    evidence = f"{quoted(route.name)} leads to {route.address}; {there}the endpoint listens on port {endpoint.port}"
+    evidence = (
+        f"{quoted(route.name)} leads to {route.address}; {place_words}the endpoint listens on port {endpoint.port}"
+    )
     new = f"TCP://{address['host']}:{endpoint.port}"
     remedy = f"unless that port is forwarded: ALTER ROUTE {quoted(route.name)} WITH ADDRESS = {literal(new)};"
     return "the route leads to a port where the target does not listen", evidence, remedy

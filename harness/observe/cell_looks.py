@@ -54,9 +54,9 @@ class CellLooks:
     def _end(self, of_window: Mapping[str, Chart]) -> Look:
         at_ns, self._at_ns = self._at_ns, 0
         now = {name: sample for name, sample in self._now.items() if abs(at_ns - sample.at_ns) <= AGE_MAX_NS}
-        shown = {**charts(self._before, now), **of_window}
+        chart_values = {**charts(self._before, now), **of_window}
         failures, self._failures = list(self._failures.values()), {}
-        return Look(at_ns / 1e9, shown, monitors(now), failures)
+        return Look(at_ns / 1e9, chart_values, monitors(now), failures)
 
 
 def window_charts(records: Records, window_ns: range) -> dict[str, Chart]:
@@ -75,8 +75,8 @@ def window_charts(records: Records, window_ns: range) -> dict[str, Chart]:
         samples = _latch_samples(records, is_target=is_target)
         if samples:
             names = _rows(records, "latch_waits", "instance", "object_name")
-            seen = Counter(name or NO_OBJECT for instance, name in names if (instance == TARGET) is is_target)
-            charts[f"{side}_latches"] = {name: waits / samples for name, waits in seen.items()}
+            counts = Counter(name or NO_OBJECT for instance, name in names if (instance == TARGET) is is_target)
+            charts[f"{side}_latches"] = {name: waits / samples for name, waits in counts.items()}
     if "deliveries" in records:
         sent, processed = (
             np.asarray(records["deliveries"][name], np.int64) for name in ("sent_at_ns", "processed_at_ns")

@@ -40,13 +40,13 @@ class ErrorLogs:
             except OSError as error:
                 self._tell(f"the error log of {instance.name} is not kept: {error.strerror}")
 
-    def _entries(self, instance: Instance, since: datetime) -> list[str]:
+    def _entries(self, instance: Instance, since_time: datetime) -> list[str]:
         try:
             rows = _rows(instance, "error_log")
         except MachineFailure as error:
             self._tell(f"the error log of {instance.name} is not kept: {error}")
             return []
-        return [_line(row) for row in rows if row["LogDate"] >= since]
+        return [_line(row) for row in rows if row["LogDate"] >= since_time]
 
 
 def _local_time(instance: Instance) -> datetime:

@@ -57,8 +57,8 @@ class EventSessions:
             if isinstance(outcome, str):
                 self._tell(f"the events of {instance.name} are not recorded: {outcome}")
             else:
-                seen, events = outcome
-                rows += [(instance.name, *event, seen) for event in events]
+                events_seen, events = outcome
+                rows += [(instance.name, *event, events_seen) for event in events]
         return records.columns("events", rows)
 
 

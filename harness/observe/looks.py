@@ -85,10 +85,10 @@ def read(recordings: Mapping[str, Recording]) -> tuple[Reads, list[str]]:
 
 def charts(before: Reads, now: Reads) -> dict[str, Chart]:
     """Return the charts of a look but those of latches, with rates where the look before has the same instance."""
-    found: dict[str, Chart] = {}
+    charts_: dict[str, Chart] = {}
     target, initiators = now.get(TARGET), {name: sample for name, sample in now.items() if name != TARGET}
     if target is not None and initiators:
-        found["depth"] = {
+        charts_["depth"] = {
             "target's queue": target.total("queue_depth"),
             "initiators' transmission queues": _sum(initiators.values(), "transmission_queue_depth"),
             "target's transmission queue": target.total("transmission_queue_depth"),
@@ -96,26 +96,26 @@ def charts(before: Reads, now: Reads) -> dict[str, Chart]:
         }
     if target is not None:
         inside = target.total("queue_monitor")
-        found["readers"] = {"queue readers": target.total("activated_tasks"), "of these waiting in RECEIVE": inside}
+        charts_["readers"] = {"queue readers": target.total("activated_tasks"), "of these waiting in RECEIVE": inside}
         if latencies := target.values.get("end_to_end_ms"):
-            found["end_to_end_ms"] = latencies
+            charts_["end_to_end_ms"] = latencies
     sent = [_rate(before, name, sample, "Broker Statistics\\SQL SENDs/sec") for name, sample in initiators.items()]
-    known = [rate for rate in sent if rate is not None]
-    if known:
-        found["rate"] = {"sent": sum(known)}
-        found |= _waits("initiator_waits", before, initiators)
+    known_rates = [rate for rate in sent if rate is not None]
+    if known_rates:
+        charts_["rate"] = {"sent": sum(known_rates)}
+        charts_ |= _waits("initiator_waits", before, initiators)
     if target is not None and (first := before.get(TARGET)) is not None:
-        found |= _waits("target_waits", before, {TARGET: target})
+        charts_ |= _waits("target_waits", before, {TARGET: target})
         enqueued = _rate(before, TARGET, target, "Broker Statistics\\Enqueued Messages/sec") or 0.0
         grown = (target.total("queue_depth") - first.total("queue_depth")) / _seconds(first, target)
         processed = max(0.0, enqueued - grown)
-        found.setdefault("rate", {})["processed"] = processed
+        charts_.setdefault("rate", {})["processed"] = processed
         started = _rate(before, TARGET, target, "Broker Activation\\Tasks Started/sec") or 0.0
-        found["activations"] = {"queue readers started": started}
-        if processed and known:
+        charts_["activations"] = {"queue readers started": started}
+        if processed and known_rates:
             waiting = (_waiting(first, before) + _waiting(target, now)) / 2
-            found["wait_ms"] = {"mean wait of a message": 1000 * waiting / max(processed, sum(known))}
-    return found
+            charts_["wait_ms"] = {"mean wait of a message": 1000 * waiting / max(processed, sum(known_rates))}
+    return charts_
 
 
 def monitors(now: Reads) -> dict[str, str]:
@@ -130,9 +130,9 @@ def latches(watched: Iterable[Watched]) -> Chart:
     """Return how many tasks waited for a page of each object, on average of all samples of these instances."""
     waits_by_object: Counter[str] = Counter()
     samples = 0
-    for seen in watched:
-        samples += len(seen.sampled_at_ns)
-        waits_by_object.update(seen.object_of(wait).name or NO_OBJECT for wait in seen.waits)
+    for watch in watched:
+        samples += len(watch.sampled_at_ns)
+        waits_by_object.update(watch.object_of(wait).name or NO_OBJECT for wait in watch.waits)
     return {name: waits / samples for name, waits in waits_by_object.items()}
 
 
@@ -196,11 +196,11 @@ class Looks:
         at_s = time.time()
         if not self._watched:
             self._watched = [watch.end() for watch in self._watches]
-        asked = {observer.instance.name: observer.sample() for observer in self._observers}
-        wait(asked.values(), timeout=ANSWER_WITHIN_S)
-        now, failures = read({name: answer.result() for name, answer in asked.items() if answer.done()})
+        samples = {observer.instance.name: observer.sample() for observer in self._observers}
+        wait(samples.values(), timeout=ANSWER_WITHIN_S)
+        now, failures = read({name: answer.result() for name, answer in samples.items() if answer.done()})
         failures += [
-            f"{name}: no answer within {ANSWER_WITHIN_S} s" for name, answer in asked.items() if not answer.done()
+            f"{name}: no answer within {ANSWER_WITHIN_S} s" for name, answer in samples.items() if not answer.done()
         ]
         look = Look(at_s, charts(self._before, now), monitors(now), failures)
         self._before = now
@@ -216,14 +216,16 @@ class Looks:
 
     def _add_latches(self, look: Look) -> None:
         """Add what the watches have seen, and let them watch on."""
-        watched = {watch.instance.name: each.result() for watch, each in zip(self._watches, self._watched, strict=True)}
+        watched = {
+            watch.instance.name: future.result() for watch, future in zip(self._watches, self._watched, strict=True)
+        }
         self._watched = []
         look.failures += [
             f"latches of {name}: {why}" for name, each in watched.items() if (why := each.refusal or each.failure)
         ]
-        seen = {name: each for name, each in watched.items() if each.sampled_at_ns}
+        sampled = {name: each for name, each in watched.items() if each.sampled_at_ns}
         for chart, is_target in (("target_latches", True), ("initiator_latches", False)):
-            if side := [each for name, each in seen.items() if (name == TARGET) is is_target]:
+            if side := [each for name, each in sampled.items() if (name == TARGET) is is_target]:
                 look.charts[chart] = latches(side)
         for watch in self._watches:
             watch.prepare()

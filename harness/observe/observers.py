@@ -314,8 +314,8 @@ class Observers:
         """
         before = {name: _answer(name, one, timeout_s) for name, one in self._before.items()}
         after = {name: _answer(name, one, timeout_s) for name, one in self._after.items()}
-        for name, one in after.items():
-            for record, reason in one.refusals.items():
+        for name, snapshot in after.items():
+            for record, reason in snapshot.refusals.items():
                 self._tell(f"{name} does not show {record} to this login, so they are not recorded: {reason}")
         differences = snapshots.changes(before, after)
         for name in snapshots.at_odds(differences["containers"]) if "containers" in differences else ():

@@ -100,14 +100,14 @@ def _of_indexes(rows: list[dict[str, Any]]) -> Totals:
     }
 
 
-def _rows(connection: pyodbc.Connection, what: str, file: str, refusals: dict[str, str]) -> list[dict[str, Any]] | None:
+def _rows(connection: pyodbc.Connection, kind: str, file: str, refusals: dict[str, str]) -> list[dict[str, Any]] | None:
     """Read a file of sql/. If the instance refuses it, note why and return None."""
     try:
         return scripts.rows(connection, f"{file}.sql", {})
     except ScriptError as error:
         if not is_refusal(error):
             raise
-        refusals[what] = str(error)
+        refusals[kind] = str(error)
         return None
 
 

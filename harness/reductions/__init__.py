@@ -197,8 +197,8 @@ def gather(kind: str, files: Mapping[str, Sequence[Path]], scratch: Path) -> Pat
 
 def gathered_schema(kind: str) -> pa.Schema:
     """Return the columns of gathered records: the number of the attempt, and all but those of `KEY`."""
-    own = (field for field in SCHEMAS[kind] if field not in KEY or kind == "cells")
-    return pa.schema([pa.field(cells.ATTEMPT_KEY, pa.int32()), *own])
+    own_fields = (field for field in SCHEMAS[kind] if field not in KEY or kind == "cells")
+    return pa.schema([pa.field(cells.ATTEMPT_KEY, pa.int32()), *own_fields])
 
 
 def _keys(files: Mapping[str, Sequence[Path]]) -> dict[raw_files.Attempt | None, int]:
@@ -209,11 +209,11 @@ def _keys(files: Mapping[str, Sequence[Path]]) -> dict[raw_files.Attempt | None,
 def _by_attempt(files: Mapping[str, Sequence[Path]]) -> dict[str, dict[int, list[Path]]]:
     """Return the files of the kinds with a record per message, by kind and number of the attempt."""
     keys = _keys(files)
-    found: dict[str, dict[int, list[Path]]] = {kind: {} for kind in COLUMNS_READ}
-    for kind, of_kind in found.items():
+    files_of: dict[str, dict[int, list[Path]]] = {kind: {} for kind in COLUMNS_READ}
+    for kind, of_kind in files_of.items():
         for path in files[kind]:
             of_kind.setdefault(keys[raw_files.attempt_of(path)], []).append(path)
-    return found
+    return files_of
 
 
 class Tables:
@@ -269,7 +269,7 @@ def _reduce(
         raise ResultsError("no cell was completed: nothing to reduce")
 
     waits_made = threads.submit(lambda: tables.write("waits", instance_activity.waits(rows("waits"), counting)))
-    others: dict[str, Callable[[], DataFrame]] = {
+    other_tables: dict[str, Callable[[], DataFrame]] = {
         "page_spread": lambda: instance_activity.page_spread(rows("dialog_pages"), counting),
         "latch_share": lambda: instance_activity.latch_share(rows("latch_waits"), rows("samples"), counting),
         "index_waits": lambda: instance_activity.index_waits(rows("index_waits"), counting),
@@ -279,8 +279,8 @@ def _reduce(
         "counters": lambda: instance_activity.counters(rows("samples"), counting),
     }
     if has_events:
-        others["events"] = lambda: instance_activity.events(rows("events"), counting)
-    others_made = [threads.submit(tables.plan_and_write, name, table) for name, table in others.items()]
+        other_tables["events"] = lambda: instance_activity.events(rows("events"), counting)
+    others_made = [threads.submit(tables.plan_and_write, name, table) for name, table in other_tables.items()]
     summaries = tables.compute(message_records.summaries(counting, message_files), "summaries")
     course = message_records.course(summaries)
     others_made.append(threads.submit(tables.plan_and_write, "bins", lambda: bins.bins(counting, course)))
@@ -300,8 +300,8 @@ def _reduce(
         ),
     )
     tables.write("gain", cells.gain(by_cell))
-    for made in others_made:
-        made.result()
+    for table_made in others_made:
+        table_made.result()
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:

@@ -36,7 +36,7 @@ def phases(attempts: DataFrame) -> DataFrame:
         phase: F.greatest(F.col(end) - F.col(begin), F.lit(0))
         for phase, (begin, end) in zip(PHASES, itertools.pairwise(EDGES), strict=True)
     }
-    known = attempts.select(
+    moments = attempts.select(
         "*",
         *(length.alias(f"{phase}_ns") for phase, length in lengths.items()),
         *(
@@ -46,7 +46,7 @@ def phases(attempts: DataFrame) -> DataFrame:
     )
     counts = [F.col(f"{phase}_bins") for phase in PHASES]
     firsts = itertools.accumulate(counts, lambda first, count: first + count, initial=F.lit(0))
-    return known.select(
+    return moments.select(
         "*", *(first.alias(f"{name}_first") for name, first in zip((*PHASES, "no"), firsts, strict=True))
     )
 

@@ -40,18 +40,18 @@ def completed_attempts(cells: DataFrame) -> DataFrame:
     return completed.withColumn("place", F.row_number().over(latest_first)).where(F.col("place") == 1).select(*promised)
 
 
-def beside(keys: Sequence[str], table: DataFrame, *others: DataFrame) -> DataFrame:
+def beside(keys: Sequence[str], table: DataFrame, *other_tables: DataFrame) -> DataFrame:
     """Return the rows of `table` with the columns of the others beside them, null where one has no row of that key.
 
     It is a left join of tables that have one row per key at most. Spark plans and runs a union and one aggregate in a
     fraction of the time of as many joins.
     """
     together = table.withColumn("is_of_table", F.lit(True))
-    for other in others:
+    for other in other_tables:
         together = together.unionByName(other, allowMissingColumns=True)
     names = [name for name in together.columns if name not in keys]
-    whole = together.groupBy(*keys).agg(*(F.max(name).alias(name) for name in names))
-    return whole.where("is_of_table").drop("is_of_table")
+    joined = together.groupBy(*keys).agg(*(F.max(name).alias(name) for name in names))
+    return joined.where("is_of_table").drop("is_of_table")
 
 
 def with_moments(rows: DataFrame, attempts: DataFrame) -> DataFrame:
@@ -86,9 +86,9 @@ def cells(
     growth: DataFrame,
 ) -> DataFrame:
     """Return one row per cell and block: axes, rates of the measured window, latencies, depths, waits, durations."""
-    known = beside(ATTEMPT, attempts, measures, processors, peaks, top_waits, health, machine, growth)
+    columns_known = beside(ATTEMPT, attempts, measures, processors, peaks, top_waits, health, machine, growth)
     until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")
-    return known.select(
+    return columns_known.select(
         *("cell_id", "block", "attempt", "server_version", "initiators", "threads"),
         (F.col("initiators") * F.col("threads")).alias("total_threads"),
         *("dialog_ratio", "payload_bytes", "sent_per_s", "processed_per_s", "state", "state_reason"),

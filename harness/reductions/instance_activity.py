@@ -44,9 +44,9 @@ def processor_use(processors: DataFrame, attempts: DataFrame) -> DataFrame:
     )
 
 
-def _share(of: Column) -> Column:
-    used = F.sum(F.when(of, F.col("used_ms")))
-    available = F.sum(F.when(of, F.col("available_ms")))
+def _share(column: Column) -> Column:
+    used = F.sum(F.when(column, F.col("used_ms")))
+    available = F.sum(F.when(column, F.col("available_ms")))
     return F.round(F.when(available > 0, 100 * used / available), 2)
 
 
@@ -68,7 +68,7 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
         "signal_wait_time_ms",
     )
     by_role = Window.partitionBy(*ATTEMPT, "role")
-    whole = by_role.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    all_rows = by_role.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     longest_first = by_role.orderBy(F.col("wait_time_ms").desc(), "wait_type").rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )
@@ -78,7 +78,7 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
         .agg(*(F.sum(name).alias(name) for name in ("waiting_tasks", "wait_time_ms", "signal_wait_time_ms")))
         .where((F.col("wait_time_ms") > 0) | (F.col("waiting_tasks") > 0))
     )
-    all_waiting = F.sum("wait_time_ms").over(whole)
+    all_waiting = F.sum("wait_time_ms").over(all_rows)
     instances = F.when(F.col("role") == "target", 1).otherwise(F.col("initiators"))
     waited_s = F.col("wait_time_ms") / 1000 / elapsed_s("measured_from_ns", "measured_to_ns")
     return totals.select(
@@ -94,12 +94,12 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
 
 def top_waits(waits: DataFrame) -> DataFrame:
     """Return one row per attempt: each role's longest waits as text, such as `WRITELOG 812 ms; PAGELATCH_EX 90 ms`."""
-    named = waits.where((F.col("place") <= WAITS_NAMED) & (F.col("wait_time_ms") > 0)).select(
+    top = waits.where((F.col("place") <= WAITS_NAMED) & (F.col("wait_time_ms") > 0)).select(
         *ATTEMPT,
         "role",
         F.struct("place", F.format_string("%s %d ms", "wait_type", "wait_time_ms").alias("text")).alias("wait"),
     )
-    return named.groupBy(*ATTEMPT).agg(
+    return top.groupBy(*ATTEMPT).agg(
         _listed("initiator").alias("initiator_top_waits"), _listed("target").alias("target_top_waits")
     )
 
@@ -210,10 +210,10 @@ def counters(samples: DataFrame, attempts: DataFrame) -> DataFrame:
     needed = samples.where(F.col("metric") == "counter").select(
         ATTEMPT_KEY, "instance", "sampled_at_ns", F.col("label").alias("counter"), "value"
     )
-    seen = with_moments(needed, attempts).where(in_window("sampled_at_ns"))
+    in_window_ = with_moments(needed, attempts).where(in_window("sampled_at_ns"))
     between_s = (F.max("sampled_at_ns") - F.min("sampled_at_ns")) / NS_PER_S
     change = F.when(F.count(F.lit(1)) > 1, F.max_by("value", "sampled_at_ns") - F.min_by("value", "sampled_at_ns"))
-    return seen.groupBy(*KEY, "instance", "counter").agg(
+    return in_window_.groupBy(*KEY, "instance", "counter").agg(
         F.count(F.lit(1)).cast("int").alias("samples"),
         F.round(F.avg("value"), 3).alias("mean"),
         change.alias("change"),

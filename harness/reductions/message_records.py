@@ -105,8 +105,8 @@ class Course:
             "second": (at_ns - self._attempt["started_at_ns"]) // NS_PER_S,
             "bin": bin_of(at_ns, self._attempt),
         }
-        each = {name: np.broadcast_to(counts.get(name, 0), len(at_ns)).astype(np.int64) for name in COUNTS}
-        self._parts.append(_added_up(pa.table(place | each)))
+        columns = {name: np.broadcast_to(counts.get(name, 0), len(at_ns)).astype(np.int64) for name in COUNTS}
+        self._parts.append(_added_up(pa.table(place | columns)))
 
     def rows(self) -> list[dict[str, Any]]:
         return _added_up(pa.concat_tables(self._parts)).to_pylist() if self._parts else []

@@ -79,9 +79,9 @@ def jvm_settings(scratch: Path) -> dict[str, str]:
 
 def settings(master: str) -> dict[str, str]:
     """Return Spark's settings for a driver on this machine and the executors of `master`, here or in a cluster."""
-    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if is_local(master) else {}
+    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if is_local(master) else {}
     return {
-        **here,
+        **loopback,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Else PySpark tells the JVM the line of every call, in ten messages where one would do.
@@ -105,18 +105,18 @@ def session(master: str = LOCAL) -> Iterator[SparkSession]:
     """
     with context(master):
         # The settings of queries are a session's own.
-        own = SparkSession.builder.getOrCreate().newSession()
+        session_ = SparkSession.builder.getOrCreate().newSession()
         for name, value in INTERPRETED.items():
-            own.conf.set(name, value)
-        yield own
+            session_.conf.set(name, value)
+        yield session_
 
 
 def kept_session() -> SparkSession:
     """Return a session of the Spark that runs, or start one that ends with Python."""
     if SparkContext._active_spark_context is None:
-        kept = ExitStack()
-        kept.enter_context(context())
-        atexit.register(kept.close)
+        exits = ExitStack()
+        exits.enter_context(context())
+        atexit.register(exits.close)
     return SparkSession.builder.getOrCreate()
 
 
@@ -255,10 +255,10 @@ def _answers(gateway: Any) -> bool:
 def _launch(scratch: Path) -> Any:
     """Start a JVM, or connect to the one of PYSPARK_GATEWAY_PORT."""
     log = scratch / "spark.log"
-    own = SparkConf(loadDefaults=False).setAll(list(jvm_settings(scratch).items()))
+    conf = SparkConf(loadDefaults=False).setAll(list(jvm_settings(scratch).items()))
     try:
         with log.open("wb") as output:
-            return launch_gateway(own, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            return launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
     except ConnectionRefusedError as error:
         remedy = "no JVM answers at PYSPARK_GATEWAY_PORT: unset it, and Spark starts one"
         raise SparkUnavailable(f"Spark does not start: {remedy}") from error

@@ -68,24 +68,24 @@ def compare(
     processed = lost = duplicated = misordered = unknown = 0
     examples: list[str] = []
     for key in sorted(set(sent) | set(stored)):
-        found = stored.get(key, Stored(0, 0, 0, 0, 0))
+        counts = stored.get(key, Stored(0, 0, 0, 0, 0))
         if not has_order:
-            found = found._replace(misordered=0)
+            counts = counts._replace(misordered=0)
         committed = sent.get(key, 0)
-        processed += found.messages
+        processed += counts.messages
         # Numbers run from 0 to committed - 1: no client of this cell committed one outside.
-        outside = max(0, found.last_sequence - committed + 1) if found.sequences else 0
-        outside = min(outside, found.sequences)
-        missing = committed - (found.sequences - outside)
-        repeated = found.messages - found.sequences
+        outside = max(0, counts.last_sequence - committed + 1) if counts.sequences else 0
+        outside = min(outside, counts.sequences)
+        missing = committed - (counts.sequences - outside)
+        repeated = counts.messages - counts.sequences
         lost += missing
         duplicated += repeated
-        misordered += found.misordered
+        misordered += counts.misordered
         unknown += outside
-        if missing or repeated or found.misordered or outside:
+        if missing or repeated or counts.misordered or outside:
             examples.append(
-                f"initiator {key[0]} thread {key[1]}: {committed} committed, {found.messages} stored, "
-                f"numbers {found.first_sequence} to {found.last_sequence}"
+                f"initiator {key[0]} thread {key[1]}: {committed} committed, {counts.messages} stored, "
+                f"numbers {counts.first_sequence} to {counts.last_sequence}"
             )
     example = examples[0] if examples else ""
     return Accounting(sum(sent.values()), processed, lost, duplicated, misordered, unknown, example)

@@ -83,19 +83,22 @@ class CountAccounts:
         self._sent_before = self._sent() if has_dialogs else None
 
     def progress(self) -> TargetProgress:
-        found = self._target_progress()
-        self._add(self._lab.target.name, found.queue_depth)
+        target = self._target_progress()
+        self._add(self._lab.target.name, target.queue_depth)
         untransmitted = 0
         for instance, connection in self._initiators:
             depth = dialog_pool.transmission_queue_depth(connection)
             self._add(instance.name, depth)
             untransmitted += depth
-        return found._replace(untransmitted=untransmitted)
+        return target._replace(untransmitted=untransmitted)
 
     def account(self, report: LoadReport) -> Accounting:
         """All queues are empty: no message is left over."""
-        found = {one.name: dialog_pool.error_messages(connection, one.queue) for one, connection in self._initiators}
-        ended = next((f"{name}: {text}" for name, text in found.items() if text), "")
+        errors = {
+            instance.name: dialog_pool.error_messages(connection, instance.queue)
+            for instance, connection in self._initiators
+        }
+        ended = next((f"{name}: {text}" for name, text in errors.items() if text), "")
         calls, fault = report.sent_messages, ended
         if self._sent_before is not None and not ended and (sent := self._sent() - self._sent_before) != calls:
             fault = f"{counted(calls, 'call')} sent {counted(sent, 'message')}: a call must send its body once"

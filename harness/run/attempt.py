@@ -363,8 +363,8 @@ def _measure(
 
 def _watch(lab: Lab, seconds: float, look: Callable[[], None] = lambda: None) -> None:
     """Let time pass; raises LabError if an instance ends meanwhile."""
-    until = lab.clock.now_s() + seconds
-    while (left := until - lab.clock.now_s()) > 0:
+    end_s = lab.clock.now_s() + seconds
+    while (left := end_s - lab.clock.now_s()) > 0:
         lab.clock.sleep(min(WATCH_S, left))
         lab.check()
         look()
@@ -421,15 +421,17 @@ def _require_faultless(report: LoadReport, accounting: Accounting, target: pyodb
         raise CellFailed(noted)
 
 
-def _write(attempt: Attempt, found: dict[str, Columns], report: LoadReport, window: Window) -> None:
+def _write(attempt: Attempt, rows_by_kind: dict[str, Columns], report: LoadReport, window: Window) -> None:
     """Write all records but that of the cell."""
     if attempt.pages:
         cell = attempt.visit.cell
-        found["dialog_pages"] = dialog_pages.columns(dialog_pages.used(attempt.pages, cell.dialog_ratio, cell.threads))
-    found["health"] = _health_columns(report.health)
+        rows_by_kind["dialog_pages"] = dialog_pages.columns(
+            dialog_pages.used(attempt.pages, cell.dialog_ratio, cell.threads)
+        )
+    rows_by_kind["health"] = _health_columns(report.health)
     if window.machine:
-        found["machine"] = {name: [value] for name, value in asdict(window.machine).items()}
-    for kind, columns in found.items():
+        rows_by_kind["machine"] = {name: [value] for name, value in asdict(window.machine).items()}
+    for kind, columns in rows_by_kind.items():
         records.write(attempt.results, kind, attempt.visit, attempt.number, columns)
 
 
@@ -495,7 +497,7 @@ def _pages_read(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]) -> dict[s
 
 def _calls(attempt: Attempt, shares: Iterable[Share]) -> dict[Share, Calls]:
     """Read the calls of each worker's clients from its file."""
-    found = {}
+    by_share = {}
     for share in shares:
         path = records.raw_path(attempt.results, "calls", attempt.visit, attempt.number, share.writer)
         # A simulated cell is a process of its own and would start threads for three columns.
@@ -504,8 +506,8 @@ def _calls(attempt: Attempt, shares: Iterable[Share]) -> dict[Share, Calls]:
         # `to_numpy` would import pandas.
         columns = (np.from_dlpack(table[name].combine_chunks()) for name in names)
         intended, started, latency = (np.asarray(column, dtype=np.int64) for column in columns)
-        found[share] = Calls(intended, started, intended + latency)
-    return found
+        by_share[share] = Calls(intended, started, intended + latency)
+    return by_share
 
 
 def _health_columns(workers: Sequence[GeneratorHealth]) -> dict[str, list[Any]]:
@@ -531,9 +533,9 @@ def _processor_s_elsewhere(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]
     for record, column in (("processors", "processor_time_ms"), ("containers", "container_time_ms")):
         used = changes.get(record, {"instance": [], column: []})
         spent_ms |= zip(used["instance"], used[column], strict=True)
-    here = [
+    on_this_machine = [
         instance.name
         for instance in lab.instances
         if instance.control_group is not None or placement.is_here(instance.host)
     ]
-    return sum(spent_ms.get(name, 0) for name in here) / 1000
+    return sum(spent_ms.get(name, 0) for name in on_this_machine) / 1000

@@ -57,6 +57,6 @@ def _cause(lab: Lab, symptom: str) -> str:
             return symptom
         if lab.clock.now_s() > deadline:
             # The harness has no process for a user's own server.
-            gone = [reason for instance in lab.instances if (reason := instance.out_of_reach())]
-            return f"{gone[0]} ({symptom})" if gone else symptom
+            unreachable = [reason for instance in lab.instances if (reason := instance.out_of_reach())]
+            return f"{unreachable[0]} ({symptom})" if unreachable else symptom
         lab.clock.sleep(_POLL_S)

@@ -102,13 +102,13 @@ class Sweep(Generic[Swept]):
 
         `is_needed` is asked when a cell's turn comes. However the loop ends, it closes the testbed.
         """
-        done = self._journal.completed()
-        tally = Tally(completed=sum((cell.id, cell.block) in done for cell in cells))
+        completed = self._journal.completed()
+        tally = Tally(completed=sum((cell.id, cell.block) in completed for cell in cells))
         self._reporter.begin(len(cells), tally.completed, unit=self._unit)
         number = tally.completed
         try:
             for cell in cells:
-                if (cell.id, cell.block) in done:
+                if (cell.id, cell.block) in completed:
                     continue
                 number += 1
                 if not is_needed(cell):

@@ -45,8 +45,8 @@ class Preflight:
         if lab.version not in self._examined:
             self._examine_anew(lab, cells)
         if lab.kind.can.has_data_files:
-            wanted = doctor.file_sizes(lab, cells=cells, settings=self.settings, tell=self.note_once)
-            link.enlarge_files(lab, wanted)
+            sizes = doctor.file_sizes(lab, cells=cells, settings=self.settings, tell=self.note_once)
+            link.enlarge_files(lab, sizes)
 
     def _examine_anew(self, lab: Lab, cells: Sequence[Cell]) -> None:
         is_first = not self._examined
@@ -60,14 +60,14 @@ class Preflight:
 
     def _write(self, lab: Lab, findings: Sequence[doctor.Finding]) -> None:
         with connections(lab.instances) as opened:
-            fingerprints = in_parallel(fingerprint, opened, [one.log_storage for one in lab.instances])
+            fingerprints = in_parallel(fingerprint, opened, [instance_.log_storage for instance_ in lab.instances])
         current = run_folder.read_manifest(self.results)
-        known = {(row["lab_version"], row["name"]) for row in current["instances"]}
-        for instance, identity, taken in zip(lab.instances, lab.identities, fingerprints, strict=True):
-            if (lab.version, instance.name) not in known:
+        known_instances = {(row["lab_version"], row["name"]) for row in current["instances"]}
+        for instance, identity, facts in zip(lab.instances, lab.identities, fingerprints, strict=True):
+            if (lab.version, instance.name) not in known_instances:
                 row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
                 row |= {"name": instance.name, "lab_version": lab.version, "encrypt": instance.encrypt}
-                current["instances"].append({**row, "fingerprint": taken})
+                current["instances"].append({**row, "fingerprint": facts})
         if any(lab_kinds.EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
             current["lab"] = (
                 lab_kinds.EMBEDDED.name

@@ -41,11 +41,11 @@ class Punctuality:
             "missed_calls": self.missed,
         }
 
-    def complaint(self, made: int, window_s: float, initiators: int) -> str:
+    def complaint(self, calls_made: int, window_s: float, initiators: int) -> str:
         """Say that the rate was not made where too few calls returned in the window; else return nothing."""
-        if not self.rate_per_s or made >= (1 - SHORTFALL_MAX) * self.due:
+        if not self.rate_per_s or calls_made >= (1 - SHORTFALL_MAX) * self.due:
             return ""
-        rate_per_s = made / window_s / initiators
+        rate_per_s = calls_made / window_s / initiators
         return (
             f"the clients did not make {self.rate_per_s:,g}/s per initiator, but {rate_per_s:,.0f}/s: "
             f"{self.late:,} of {self.due:,} sends started late, {self.missed:,} never; use more threads or a lower rate"
@@ -60,10 +60,10 @@ def punctuality(
 ) -> Punctuality:
     """Compare the calls of each worker with its schedule, which begins when its barrier opens."""
     due = late = started = 0
-    for share, own in calls.items():
+    for share, worker_calls in calls.items():
         from_ns, to_ns = (at_ns - barriers_at_ns[share] for at_ns in (window.start, window.stop))
         due += open_loop.due(share.initiator, block, from_ns, to_ns, number=share.number, of=share.of)
-        inside = (own.intended >= window.start) & (own.intended < window.stop)
+        inside = (worker_calls.intended >= window.start) & (worker_calls.intended < window.stop)
         started += int(inside.sum())
-        late += int((inside & (own.started - own.intended > LATE_NS)).sum())
+        late += int((inside & (worker_calls.started - worker_calls.intended > LATE_NS)).sum())
     return Punctuality(open_loop.rate_per_s, due, late, due - started)

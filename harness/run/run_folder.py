@@ -104,14 +104,14 @@ def stored_settings(folder: Path, kind: type[RunSettings], command: str) -> dict
         raise ResumeRefused(
             f"{folder} cannot be resumed: another version of the harness made it, with the setting {unknown[0]!r}"
         )
-    known = {**stored, "results": folder.absolute().parent}  # the manifest does not have it, because it may be moved
+    settings = {**stored, "results": folder.absolute().parent}  # the manifest does not have it, because it may be moved
     try:
-        kind(**known)
+        kind(**settings)
     except ValidationError as invalid:
         path = folder / manifest_file.NAME
         why = json_file.in_words(path, path.read_bytes(), invalid, at=("settings",))
         raise ResumeRefused(f"{folder} cannot be resumed: {why}") from None
-    return known
+    return settings
 
 
 def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> None:
@@ -168,10 +168,10 @@ def require_run(folder: Path) -> Path:
         if link := _link_in(folder):
             raise NoRun(f"{link} is a link, and a run has none: put a copy of what it names in its place, or remove it")
         return folder
-    others = sorted(path.parent.name for path in folder.parent.glob(f"*/{manifest_file.NAME}"))
-    hint = nearest(folder.name, others[-5:]) if others else ""
-    what = f"has no {manifest_file.NAME}" if folder.is_dir() else "does not exist"
-    raise NoRun(f"{folder} is not a result folder: it {what}{hint}")
+    other_runs = sorted(path.parent.name for path in folder.parent.glob(f"*/{manifest_file.NAME}"))
+    hint = nearest(folder.name, other_runs[-5:]) if other_runs else ""
+    complaint = f"has no {manifest_file.NAME}" if folder.is_dir() else "does not exist"
+    raise NoRun(f"{folder} is not a result folder: it {complaint}{hint}")
 
 
 def _link_in(folder: Path) -> str | None:
@@ -254,10 +254,10 @@ def git_commit() -> str:
         return ""
 
     def git(*words: str) -> str:
-        done = subprocess.run(
+        answer = subprocess.run(
             ["git", "-C", str(CHECKOUT), *words], capture_output=True, text=True, check=False, timeout=10
         )
-        return done.stdout.strip() if done.returncode == 0 else ""
+        return answer.stdout.strip() if answer.returncode == 0 else ""
 
     try:
         commit = git("rev-parse", "HEAD")
@@ -277,15 +277,15 @@ def code_fingerprint() -> str:
 
 
 def versions(driver: Driver | None) -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    by_name = {"python": platform.python_version()}
     if driver is not None:
-        found["odbc_driver"] = f"{driver.kind}: {Path(driver.name).name}"
+        by_name["odbc_driver"] = f"{driver.kind}: {Path(driver.name).name}"
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            by_name[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = "absent"
-    return found
+            by_name[package] = "absent"
+    return by_name
 
 
 def machine() -> dict[str, Any]:
@@ -320,12 +320,12 @@ def _processor() -> str:
 
 def _control_group() -> dict[str, str]:
     """Limits of the container, if any."""
-    found = {}
+    limits = {}
     for name in ("cpu.max", "memory.max"):
         try:
             value = (Path("/sys/fs/cgroup") / name).read_text(encoding="ascii").strip()
         except OSError:
             continue
         if not value.startswith("max"):
-            found[name] = value
-    return found
+            limits[name] = value
+    return limits

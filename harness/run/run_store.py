@@ -79,14 +79,14 @@ def copied(store: FileSystem, path: str, name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="harness-run-") as scratch:
         folder = Path(scratch) / PurePosixPath(path).name
         try:
-            found = store.get_file_info([f"{path}/{part}" for part in _READ])
-            if found[0].type != FileType.File:
+            infos = store.get_file_info([f"{path}/{part}" for part in _READ])
+            if infos[0].type != FileType.File:
                 raise NoRun(f"{name} is not a result folder: it has no {manifest_file.NAME}")
             raw = store.get_file_info(FileSelector(f"{path}/raw", allow_not_found=True, recursive=True))
             if leaving := [info.path for info in raw if ".." in PurePosixPath(info.path).parts]:
                 raise StoreFailure(f"{name} cannot be read: {leaving[0]} leaves the run's folder: remove it")
             folder.mkdir()
-            for info in found:
+            for info in infos:
                 if info.type != FileType.NotFound:
                     _copy(store, info.path, _HERE, str(folder / PurePosixPath(info.path).name))
         except (OSError, pa.ArrowException) as error:
@@ -110,7 +110,7 @@ def _copy(source: FileSystem, path: str, destination: FileSystem, to: str) -> No
 
 
 def _reason(error: Exception) -> str:
-    said = str(error).strip().partition("\n")[0]
-    remedy = next((remedy for words, remedy in _REMEDIES.items() if words in said), "")
+    text = str(error).strip().partition("\n")[0]
+    remedy = next((remedy for words, remedy in _REMEDIES.items() if words in text), "")
     # Google's and Amazon's errors go on with the same in other words.
-    return f"{said.partition('. ')[0].rstrip('.')}: {remedy}" if remedy else said
+    return f"{text.partition('. ')[0].rstrip('.')}: {remedy}" if remedy else text

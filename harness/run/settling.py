@@ -83,13 +83,13 @@ class Settling:
             return [f"only {last_s:.2g} s had passed"]
         inside = [progress for at_s, progress in self._target if at_s >= first_s]
         sent_halves = _halves(self._sent, first_s, last_s)
-        found = [
+        quantities = [
             f"the rate {name} went from {halves[0] / half_s:,.0f} to {halves[1] / half_s:,.0f} messages/s"
             for name, halves in (("sent", sent_halves), ("processed", self._processed(sent_halves, first_s, last_s)))
             for half_s in [self.span_s / 2]
             if not _agree(*halves)
         ]
-        return found + _depth_change(inside, sent_halves[1]) + _readers_change(inside)
+        return quantities + _depth_change(inside, sent_halves[1]) + _readers_change(inside)
 
     def _processed(self, sent: tuple[float, float], first_s: float, last_s: float) -> tuple[float, float]:
         """Return the messages processed in both halves. What is not read is counted: sent, and waiting in no queue."""

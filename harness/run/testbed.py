@@ -149,7 +149,7 @@ class LabTestbed:
         assert parts is not None
         stage.group, stage.has_conversations = None, True
         group = self._groups[cell.group]
-        begun_beforehand = 0 if parts.lab.workload.client.begins_dialogs else max(each.dialogs for each in group)
+        begun_beforehand = 0 if parts.lab.workload.client.begins_dialogs else max(cell_.dialogs for cell_ in group)
         dialog_pool.build(parts.lab, initiators=cell.initiators, dialogs=begun_beforehand)
         stage.pages = self._spread(parts.lab.initiators[: cell.initiators])
         if stage.pages and self._can.has_data_files:  # else pages are modelled: where dialogs lie proves nothing
@@ -169,8 +169,8 @@ class LabTestbed:
             except (LabError, ScriptError) as error:
                 return str(error)
 
-        found = in_parallel(located, taking_part)
-        if reasons := [pages for pages in found if isinstance(pages, str)]:
+        pages_of = in_parallel(located, taking_part)
+        if reasons := [pages for pages in pages_of if isinstance(pages, str)]:
             self._preflight.note_once(f"the pages on which dialogs lie are not recorded: {'; '.join(reasons)}")
-        named = zip(taking_part, found, strict=True)
-        return {one.name: pages for one, pages in named if pages and not isinstance(pages, str)}
+        by_instance = zip(taking_part, pages_of, strict=True)
+        return {one.name: pages for one, pages in by_instance if pages and not isinstance(pages, str)}

@@ -48,13 +48,13 @@ def locked(results: Path) -> Iterator[None]:
 def under_way(results: Path) -> Iterator[Journal]:
     """Let the block, in the main thread, add cells to a run, and give it the journal."""
     with locked(results):
-        kept = Journal(results / journal.NAME)
-        with resumable(results, kept), interruption.noted():
-            yield kept
+        run_journal = Journal(results / journal.NAME)
+        with resumable(results, run_journal), interruption.noted():
+            yield run_journal
 
 
 @contextlib.contextmanager
-def resumable(results: Path, kept: Journal) -> Iterator[None]:
+def resumable(results: Path, run_journal: Journal) -> Iterator[None]:
     """Add to a KeyboardInterrupt or MachineFailure of the block what was measured and how to go on.
 
     The OSError of a full disk, or of a folder that has vanished, becomes NotWritable.
@@ -63,23 +63,23 @@ def resumable(results: Path, kept: Journal) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(so_far(results, manifest, kept.entries)) from None
+        raise KeyboardInterrupt(so_far(results, manifest, run_journal.entries)) from None
     except (OSError, MachineFailure, UsageFailure) as error:
-        if not kept.path.exists():
-            raise NotWritable(f"{results} is gone, and with it {_lost(manifest, kept.entries)}") from None
+        if not run_journal.path.exists():
+            raise NotWritable(f"{results} is gone, and with it {_lost(manifest, run_journal.entries)}") from None
         if isinstance(error, OSError):
             reason = _FULL.get(error.errno or 0) or error.strerror or error
-            raise NotWritable(f"{results}: {reason}; {so_far(results, manifest, kept.entries)}") from None
-        if isinstance(error, MachineFailure) and kept.completed():
-            error.args = (f"{error}; {so_far(results, manifest, kept.entries)}",)
+            raise NotWritable(f"{results}: {reason}; {so_far(results, manifest, run_journal.entries)}") from None
+        if isinstance(error, MachineFailure) and run_journal.completed():
+            error.args = (f"{error}; {so_far(results, manifest, run_journal.entries)}",)
         raise
 
 
 def run_and_evaluate(results: Path, run: Callable[[Journal], Tally], evaluate: Callable[[], None]) -> Tally:
     """Run a sweep and evaluate it. If it is interrupted or fails, evaluate what was completed."""
-    with under_way(results) as kept:
+    with under_way(results) as run_journal:
         try:
-            tally = run(kept)
+            tally = run(run_journal)
         except BaseException:
             # Report what ended the run, and not that the disk has no room for a table either.
             with contextlib.suppress(OSError, MachineFailure, UsageFailure):
@@ -98,11 +98,11 @@ def so_far(results: Path, manifest: Mapping[str, Any], entries: Sequence[Entry])
 
 def _lost(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
     last = {label(entry.cell, entry.block): entry.processed_per_s for entry in entries if entry.outcome == "completed"}
-    shown = [f"{name} {rate:,.0f} processed/s" for name, rate in list(last.items())[:CELLS_SHOWN]]
+    rates = [f"{name} {rate:,.0f} processed/s" for name, rate in list(last.items())[:CELLS_SHOWN]]
     more = [f"and {len(last) - CELLS_SHOWN} more"] if len(last) > CELLS_SHOWN else []
-    return f"what was measured: {': '.join(filter(None, [_measured(manifest, entries), ', '.join([*shown, *more])]))}"
+    return f"what was measured: {': '.join(filter(None, [_measured(manifest, entries), ', '.join([*rates, *more])]))}"
 
 
 def _measured(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
-    done = {(entry.cell, entry.block) for entry in entries if entry.outcome == "completed"}
-    return f"{len(done)} of {counted(manifest['cells'], _UNITS.get(run_folder.verb(manifest), 'cell'))}"
+    completed = {(entry.cell, entry.block) for entry in entries if entry.outcome == "completed"}
+    return f"{len(completed)} of {counted(manifest['cells'], _UNITS.get(run_folder.verb(manifest), 'cell'))}"

@@ -22,7 +22,7 @@ from harness.observe.machine_use import MachineUse
 from harness.records import State
 
 # Processor time that the hypervisor takes is missing in the rates. All tolerances of this kind are 5 %, as that of
-# settling: smaller differences cannot be told from none in a cell.
+# settling: smaller differences cannot be distinguished from none in a cell.
 STEAL_PERCENT_MAX = 5.0
 # An idle system uses some percent of one processor, and the kernel works for the run too, in processes of its own.
 OTHERS_PERCENT_MAX = 10.0
@@ -58,31 +58,31 @@ class Evidence:
 def judge(evidence: Evidence) -> tuple[State, str]:
     """Return the state of a cell and the reason for it, which is empty for a valid one."""
     for state, reasons in _RULES:
-        if found := reasons(evidence):
-            return state, "; ".join(found)
+        if reasons_found := reasons(evidence):
+            return state, "; ".join(reasons_found)
     return State.VALID, ""
 
 
 def _disturbed(evidence: Evidence) -> list[str]:
-    found = []
+    reasons = []
     machine = evidence.machine
     if machine and machine.steal_percent > STEAL_PERCENT_MAX:
-        found.append(f"the hypervisor took {machine.steal_percent:.0f} % of the processors' time")
+        reasons.append(f"the hypervisor took {machine.steal_percent:.0f} % of the processors' time")
     if machine and machine.others_percent > OTHERS_PERCENT_MAX:
-        found.append(f"other processes used {machine.others_percent:.0f} % of the processors' time")
+        reasons.append(f"other processes used {machine.others_percent:.0f} % of the processors' time")
     if evidence.growth_bytes > 0:
-        found.append(f"database files grew by {evidence.growth_bytes / _MIB:,.1f} MiB")
+        reasons.append(f"database files grew by {evidence.growth_bytes / _MIB:,.1f} MiB")
     pages_max = PAGES_READ_PER_S_MAX * evidence.window_s
     if read := [f"{name} {pages:,}" for name, pages in evidence.pages_read.items() if pages > pages_max]:
         memory = "max server memory, or MSSQL_MEMORY_LIMIT_MB and MSSQL_CONTAINER_MEMORY of containers"
         text = f"pages were read from disk ({', '.join(read)})"
-        found.append(f"{text}: give more memory ({memory}), or use fewer dialogs")
-    return found
+        reasons.append(f"{text}: give more memory ({memory}), or use fewer dialogs")
+    return reasons
 
 
 def _starved(evidence: Evidence) -> list[str]:
-    own = [text for health in evidence.health for text in health.complaints()]
-    return [*own, *filter(None, [evidence.shortfall])]
+    complaints = [text for health in evidence.health for text in health.complaints()]
+    return [*complaints, *filter(None, [evidence.shortfall])]
 
 
 def _behind(evidence: Evidence) -> list[str]:
@@ -96,12 +96,14 @@ def _behind(evidence: Evidence) -> list[str]:
 
 
 def _unsettled(evidence: Evidence) -> list[str]:
-    found = list(evidence.unsteady)
+    quantities = list(evidence.unsteady)
     if evidence.readers_at_begin != evidence.readers_at_end:
-        found.append(f"queue readers went from {evidence.readers_at_begin} to {evidence.readers_at_end} in the window")
+        quantities.append(
+            f"queue readers went from {evidence.readers_at_begin} to {evidence.readers_at_end} in the window"
+        )
     if not evidence.sent_in_window:
-        found.append("no call returned in the window")
-    return found
+        quantities.append("no call returned in the window")
+    return quantities
 
 
 _RULES: Sequence[tuple[State, Callable[[Evidence], list[str]]]] = (

@@ -32,10 +32,12 @@ def against_target(workers: Sequence[WorkerClock], target: pyodbc.Connection) ->
         return {}
     from harness.doctor.machine import measure_clock  # noqa: PLC0415  a simulated cell does without the doctor
 
-    there = measure_clock(target)
+    target_clock = measure_clock(target)
     return {
         worker.worker: WorkerClock(
-            worker.worker, worker.difference_ns - there.difference_ns, worker.uncertainty_ns + there.uncertainty_ns
+            worker.worker,
+            worker.difference_ns - target_clock.difference_ns,
+            worker.uncertainty_ns + target_clock.uncertainty_ns,
         )
         for worker in workers
     }
@@ -55,13 +57,13 @@ def complaints(rows: Sequence[ClockRow]) -> list[str]:
         return []
     from harness.doctor.machine import CLOCK_TOLERANCE_NS  # noqa: PLC0415  as above
 
-    found = []
+    complaints_ = []
     for row in rows:
         largest_ns = max(row.before_ns, row.after_ns, key=abs)
         if abs(largest_ns) - row.uncertainty_ns > CLOCK_TOLERANCE_NS:
-            found.append(
+            complaints_.append(
                 f"the clock of worker {row.worker} differs from the target's by {largest_ns / 1e6:+.1f} ms, "
                 f"± {row.uncertainty_ns / 1e6:.1f} ms: delivery latencies are wrong by that much, rates are not; "
                 "synchronise both (chrony, w32tm)"
             )
-    return found
+    return complaints_

@@ -90,7 +90,7 @@ class Bench:
     def measure(self, parameters: Parameters, cells: Iterable[Cell]) -> FiguresByCell:
         """Measure cells of the world's version at the costs of `parameters`, or raise BenchFailed."""
         turns = [(parameters, Visit(cell)) for cell in cells]
-        return {visit.cell: found for visit, found in self.visits(turns)}
+        return {visit.cell: figures for visit, figures in self.visits(turns)}
 
     def visits(
         self, turns: Iterable[tuple[Parameters, Visit]], *, results: Path | None = None
@@ -106,16 +106,18 @@ class Bench:
         with contextlib.closing(forks.in_forks(actions)) as ended:
             for visit, fork in ended:
                 try:
-                    found = fork.result()
+                    figures = fork.result()
                 except (MachineFailure, CellFailed) as failure:
                     raise BenchFailed(f"{visit.id}: {' '.join(str(failure).split())}") from None
-                yield visit, found
+                yield visit, figures
 
 
-def _measure(world: WarmedWorld, parameters: Parameters, visit: Visit, kept: Path | None, folder: Path) -> CellFigures:
+def _measure(
+    world: WarmedWorld, parameters: Parameters, visit: Visit, folder_kept: Path | None, folder: Path
+) -> CellFigures:
     world.lab.world.change_costs(parameters)
-    with contextlib.nullcontext(kept) if kept else tempfile.TemporaryDirectory(dir=folder) as own:
-        results = Path(own)
+    with contextlib.nullcontext(folder_kept) if folder_kept else tempfile.TemporaryDirectory(dir=folder) as folder_:
+        results = Path(folder_)
         measured = simulated_cell.run(world.lab, visit, 1, TIMES, results, pages=world.pages)
         # Not `read_table`, which would import PyArrow's data sets in every fork.
         rows = pq.ParquetFile(records.raw_path(results, "processors", visit, 1)).read().to_pylist()
@@ -165,7 +167,7 @@ class ReferenceNumbers:
 
 def rate(name: str, known: float | None, cell: Cell) -> ReferenceNumber:
     """Messages processed a second."""
-    return ReferenceNumber(name, known, "messages/s", (cell,), lambda one: one.processed_per_s)
+    return ReferenceNumber(name, known, "messages/s", (cell,), lambda figure: figure.processed_per_s)
 
 
 def _gain(name: str, known: float | None, initiators: int, threads: int) -> ReferenceNumber:
@@ -242,14 +244,14 @@ def numbers_of(folder: Path, model: Parameters) -> ReferenceNumbers:
             percent,
         )
         for role, instance, percent in (
-            ("target", "target", lambda one: count * one.target_percent),
+            ("target", "target", lambda figure: count * figure.target_percent),
             ("initiator", "initiator-1", lambda one: count * one.initiator_percent),
         )
     ]
     fitted = [rates.pop((TRICK_DIALOG_RATIO, threads)) for threads in FITTED_THREADS]
     # Ratio 150 first, like the fitted ones.
-    others = [number for _, number in sorted(rates.items(), key=lambda one: (-one[0][0], one[0][1]))]
-    return ReferenceNumbers(run.run_id, (*fitted, *processors), tuple(others))
+    other_numbers = [number for _, number in sorted(rates.items(), key=lambda one: (-one[0][0], one[0][1]))]
+    return ReferenceNumbers(run.run_id, (*fitted, *processors), tuple(other_numbers))
 
 
 def _processors(folder: Path, manifest: Mapping[str, Any], instance: str) -> int:
@@ -261,8 +263,8 @@ def _processors(folder: Path, manifest: Mapping[str, Any], instance: str) -> int
 
 def numbers_at(measure: Measure, parameters: Parameters, numbers: Sequence[ReferenceNumber]) -> list[float]:
     """Compute numbers at given parameters."""
-    found = measure(parameters, dict.fromkeys(cell for number in numbers for cell in number.cells))
-    return [number.of(*(found[cell] for cell in number.cells)) for number in numbers]
+    figures = measure(parameters, dict.fromkeys(cell for number in numbers for cell in number.cells))
+    return [number.of(*(figures[cell] for cell in number.cells)) for number in numbers]
 
 
 def evaluations_max(parameters: Parameters) -> int:
@@ -273,7 +275,7 @@ def evaluations_max(parameters: Parameters) -> int:
 def fit(
     measure: Measure,
     parameters: Parameters,
-    wanted: ReferenceNumbers,
+    numbers: ReferenceNumbers,
     *,
     on_evaluation: Callable[[int, Parameters], None],
 ) -> Parameters:
@@ -302,9 +304,9 @@ def fit(
         nonlocal evaluations
         evaluations += 1
         charged = at(unknowns)
-        found = numbers_at(measure, charged, wanted.fitted)
+        numbers_found = numbers_at(measure, charged, numbers.fitted)
         on_evaluation(evaluations, charged)
-        return [_log_ratio(number, value) for number, value in zip(wanted.fitted, found, strict=True)]
+        return [_log_ratio(number, value) for number, value in zip(numbers.fitted, numbers_found, strict=True)]
 
     start = [1.0] * len(names)
     solution = least_squares(

@@ -80,8 +80,8 @@ def _interrupts_wait() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-    for each in came:
-        signal.raise_signal(each)
+    for selected in came:
+        signal.raise_signal(selected)
 
 
 class Fork(Generic[Result]):

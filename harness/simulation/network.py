@@ -73,19 +73,19 @@ class Network:
         for transport in self.transports.values():
             transport.lost(computer, RESET)
 
-    def cut(self, one: str, other: str) -> None:
+    def cut(self, first: str, other: str) -> None:
         """Cut the link between two computers; frames on the way are lost."""
-        for here, there in ((one, other), (other, one)):
-            self.link(here, there).cut()
-            if here in self.transports:
-                self.transports[here].lost(there, TIMED_OUT)
+        for near, far in ((first, other), (other, first)):
+            self.link(near, far).cut()
+            if near in self.transports:
+                self.transports[near].lost(far, TIMED_OUT)
 
-    def join(self, one: str, other: str) -> None:
+    def join(self, first: str, other: str) -> None:
         """Join a cut link again."""
-        for here, there in ((one, other), (other, one)):
-            self.link(here, there).is_cut = False
-            if here in self.transports:
-                self.transports[here].try_again()
+        for near, far in ((first, other), (other, first)):
+            self.link(near, far).is_cut = False
+            if near in self.transports:
+                self.transports[near].try_again()
 
     def link(self, sender: str, receiver: str) -> Link:
         """Return the link in this direction, whose faults may be changed."""

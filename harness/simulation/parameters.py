@@ -155,7 +155,7 @@ class Parameters(_Frozen):
     @property
     def free(self) -> list[str]:
         """Names of the parameters that calibration may fit, in the file's order."""
-        return [name for name, one in self.declared.items() if one.free]
+        return [name for name, parameter in self.declared.items() if parameter.free]
 
     def value(self, name: str) -> float:
         """Return a parameter's value by its name, such as `send_us`; no two sections share a name."""
@@ -224,12 +224,15 @@ def _checked(name: str, declared: Mapping[str, Declared], error: Callable[[Key, 
     sections: dict[str, _Frozen] = {}
     for section, model in SECTIONS.items():
         for key in model.model_fields:
-            one = declared[key]
-            if not one.low <= one.value <= one.high:
-                raise error((section, key), f"{one.value:g} is out of bounds ({one.low:g} to {one.high:g})")
-            if one.free and not 0 < one.low < one.high:
+            parameter = declared[key]
+            if not parameter.low <= parameter.value <= parameter.high:
                 raise error(
-                    (section, key), f"free, but {one.low:g} to {one.high:g} leaves calibration no room: 0 < low < high"
+                    (section, key), f"{parameter.value:g} is out of bounds ({parameter.low:g} to {parameter.high:g})"
+                )
+            if parameter.free and not 0 < parameter.low < parameter.high:
+                raise error(
+                    (section, key),
+                    f"free, but {parameter.low:g} to {parameter.high:g} leaves calibration no room: 0 < low < high",
                 )
         try:
             sections[section] = model.model_validate({key: declared[key].value for key in model.model_fields})

@@ -78,7 +78,7 @@ def judged(
     models: Sequence[Parameters],
     cells: Sequence[Cell] = CELLS,
     *,
-    on_measured: Callable[[int], None] = lambda done: None,
+    on_measured: Callable[[int], None] = lambda finished: None,
 ) -> list[Sequence[Judgement]]:
     """Run cells at the costs of each model and judge the claims; `on_measured` gets the number of models measured.
 
@@ -87,9 +87,9 @@ def judged(
     # In the bench's folder, which is removed even if this is interrupted.
     results = Path(tempfile.mkdtemp(dir=bench.folder))
     turns = [(model, Visit(cell, block)) for block, model in enumerate(models, 1) for cell in cells]
-    for done, _ in enumerate(bench.visits(turns, results=results), 1):
-        if done % len(cells) == 0:
-            on_measured(done // len(cells))
+    for finished, _ in enumerate(bench.visits(turns, results=results), 1):
+        if finished % len(cells) == 0:
+            on_measured(finished // len(cells))
     circumstances = run_folder.new_manifest("sensitivity", create_simulation({}), cells=len(turns), driver=None)
     run_folder.write_manifest(results, circumstances | {"model": models[0].as_manifest()})
     reductions.reduce(results)
@@ -99,7 +99,7 @@ def judged(
         claims.evaluate(of_step(run, block), lab=SIMULATED.name, hardware=model.name)
         for block, model in enumerate(models, 1)
     )
-    return [[one for one in step if one.claim.key != _OF_THE_CHOICE] for step in steps]
+    return [[judgement for judgement in step if judgement.claim.key != _OF_THE_CHOICE] for step in steps]
 
 
 def of_step(run: Tables, block: int) -> Tables:
@@ -131,7 +131,7 @@ def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]
             continue
         ends = [
             f"{amount(measured.value, as_is.claim.unit)} ({_named(step)})"
-            for step, measured in (end(steps, key=lambda one: one[1].value) for end in (min, max))
+            for step, measured in (end(steps, key=lambda step_: step_[1].value) for end in (min, max))
         ]
         turns = [_named(step) for step in moved if step.judgements[place].verdict != as_is.verdict]
         number = f"{amount(as_is.measured.value, as_is.claim.unit)}, {as_is.verdict}"

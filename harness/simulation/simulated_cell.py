@@ -309,4 +309,4 @@ class SimulatedObservers:
 
     def _snapshots(self) -> dict[str, Snapshot]:
         utc_ns = self._lab.clock.utc_ns
-        return {name: snapshots.snapshot(one.connection, utc_ns) for name, one in self._observers.items()}
+        return {name: snapshots.snapshot(observer.connection, utc_ns) for name, observer in self._observers.items()}

@@ -346,8 +346,8 @@ _INTERRUPTIONS = {
 
 
 def _errors(failures: Sequence[StatementError]) -> pyodbc.Error:
-    (state, first), *others = [(_STATES.get(failure.number, "42000"), failure) for failure in failures]
-    more = [f"[{state}] {_DRIVER}[SQL Server]{one.text} ({one.number})" for state, one in others]
+    (state, first), *other_failures = [(_STATES.get(failure.number, "42000"), failure) for failure in failures]
+    more = [f"[{state}] {_DRIVER}[SQL Server]{failure_.text} ({failure_.number})" for state, failure_ in other_failures]
     return _error(state, f"[SQL Server]{first.text}", first.number, more)
 
 

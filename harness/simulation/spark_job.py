@@ -190,8 +190,8 @@ class Mailbox:
 
     def take(self, keep: Callable[[Entry], None]) -> None:
         """Pass new entries to `keep`, the earliest end first, and delete each afterwards."""
-        come = [(journal.parse(path.read_bytes(), path), path) for path in self._folder.glob("*.json")]
-        for entry, path in sorted(come, key=lambda pair: (pair[0].at, pair[0].cell, pair[0].block)):
+        arrived = [(journal.parse(path.read_bytes(), path), path) for path in self._folder.glob("*.json")]
+        for entry, path in sorted(arrived, key=lambda pair: (pair[0].at, pair[0].cell, pair[0].block)):
             keep(entry)
             path.unlink()
 

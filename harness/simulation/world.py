@@ -128,13 +128,13 @@ class VirtualBackground:
         self._scheduler = scheduler
         self._flush_ns = flush_ns
 
-    def run(self, size_bytes: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def run(self, size_bytes: int, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
         result = work()
         due_ns = self._scheduler.clock.now_ns + self._flush_ns(size_bytes)
-        self._scheduler.call_at(due_ns, lambda: done(result))
+        self._scheduler.call_at(due_ns, lambda: on_done(result))
 
-    def run_long(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        self.run(0, work, done)
+    def run_long(self, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
+        self.run(0, work, on_done)
 
     def close(self) -> None: ...
 
@@ -230,8 +230,8 @@ class Server:
         """Open a session as after a login, without a password; raise SqlServerError if the login may not enter."""
         if database.lower() not in self.engine.databases:
             raise SqlServerError(4060, database)
-        known = self.engine.logins.get(login.lower())
-        if login != "sa" and (known is None or known.is_disabled):
+        login_ = self.engine.logins.get(login.lower())
+        if login != "sa" and (login_ is None or login_.is_disabled):
             raise SqlServerError(18456, login)
         guard = of_login(self.instance, login)
         if guard is not None and guard.user_in(self.instance.database(database)) is None:

@@ -391,7 +391,7 @@ def square_colours(sheet):
 def test_a_gain_of_one_run_has_no_interval_and_no_colour(paper_run):
     sheet = framed_one(paper_run, "figure-5-gain")
     assert error_bars(sheet) == []
-    assert "At none of 44 points is a gain told from none. One run, no interval" in sheet.subtitle
+    assert "At none of 44 points is a gain distinguished from none. One run, no interval" in sheet.subtitle
     assert "noise" not in " ".join(words(sheet))
     map_of_gains = framed_one(paper_run, "gain-map")
     assert square_colours(map_of_gains) == {to_rgba(NOT_TOLD)}
@@ -404,7 +404,9 @@ def test_a_gain_of_several_blocks_has_intervals_a_noise_band_and_colours(tmp_pat
     sheet = framed_one(run, "figure-5-gain")
     assert len(error_bars(sheet)) == 1
     assert "noise: 95 % of single pairs without a gain" in words(sheet)
-    assert re.search(r"Largest gain told from none: \+\d+ % \(\+\d+ % to \+\d+ %\) at 1[25]0 threads", sheet.subtitle)
+    assert re.search(
+        r"Largest gain distinguished from none: \+\d+ % \(\+\d+ % to \+\d+ %\) at 1[25]0 threads", sheet.subtitle
+    )
     assert "geometric means of versions 2005 and 2008 over 4 blocks; bars: 95 % intervals" in sheet.subtitle
     assert len(square_colours(framed_one(run, "gain-map"))) > 3
 

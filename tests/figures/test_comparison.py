@@ -418,7 +418,7 @@ def test_runs_whose_cells_do_not_count_say_which_instead_of_asking_for_repeats(t
         compare(a, b, must_tell=True, console=console)
     named = ", ".join(cell.id for cell in CELLS[:3])
     assert str(raised.value).endswith(
-        f"told from none: 4 of 12 measurements of b were disturbed ({named}, ...); 1 of 12 measurements of b were "
+        f"distinguished from none: 4 of 12 measurements of b were disturbed ({named}, ...); 1 of 12 measurements of b were "
         f"unsettled ({CELLS[0].id}): measure again without what disturbed them (state_reason in the table cells) "
         "and with a longer --settle"
     )

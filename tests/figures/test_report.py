@@ -170,7 +170,7 @@ def test_a_gain_that_cannot_be_told_from_none_is_no_headline(tmp_path):
     run = read(write_reduced(tmp_path / "run", cells, blocks=3))
     pairs = run.gain.assign(factor=[0.7 if block == 1 else 1.3 for block in run.gain.block])
     (row, *_) = headlines(dataclasses.replace(run, gain=pairs))
-    assert (row.gain_largest.text, row.gain_largest.sure) == ("none", "no gain can be told from none")
+    assert (row.gain_largest.text, row.gain_largest.sure) == ("none", "no gain can be distinguished from none")
 
 
 def test_a_lab_that_can_show_no_gain_says_so_and_has_no_largest_one(paper_run, server_run):

@@ -63,8 +63,8 @@ class _Guard:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
-            kept = [header for header in headers if not header[0].lower().startswith("access-control-")]
-            return start_response(status, kept + HEADERS, *failure)
+            headers_kept = [header for header in headers if not header[0].lower().startswith("access-control-")]
+            return start_response(status, headers_kept + HEADERS, *failure)
 
         return (self._refusal(Request(environ)) or self._app)(environ, start)
 
@@ -73,10 +73,12 @@ class _Guard:
             return Response("This page has another name: open it as 127.0.0.1 or localhost, with its port.\n", 403)
         if _is_foreign(request):
             return Response("Another web page asked for this, so nothing was done: open the address itself.\n", 403)
-        given = request.authorization
-        if self._token and not compare_digest(((given and given.password) or "").encode(), self._token.encode()):
-            wanted = {"WWW-Authenticate": 'Basic realm="harness"'}
-            return Response("The password is HARNESS_TOKEN, with any user name.\n", 401, wanted)
+        authorization = request.authorization
+        if self._token and not compare_digest(
+            ((authorization and authorization.password) or "").encode(), self._token.encode()
+        ):
+            challenge = {"WWW-Authenticate": 'Basic realm="harness"'}
+            return Response("The password is HARNESS_TOKEN, with any user name.\n", 401, challenge)
         return None
 
 

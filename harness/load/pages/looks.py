@@ -177,12 +177,12 @@ class LooksPage:
         tabs = [asdict(tab) | ({"note": tab.note_of_sweep} if self._of_sweep else {}) for tab in TABS]
         if self._kind and not self._kind.can.has_page_latches:
             tabs[-1] |= {"charts": (), "note": NO_LATCHES}
-        shown = {
+        values = {
             "lab": self._lab,
             "is_measurement": bool(self._kind and self._kind.can.is_measurement),
             "of_sweep": self._of_sweep,
         }
-        return jsonify(shown | {"tabs": tabs, "runs": self._runs, "looks": looks})
+        return jsonify(values | {"tabs": tabs, "runs": self._runs, "looks": looks})
 
     def _download(self, tab: _Tab) -> Response:
         text = io.StringIO()

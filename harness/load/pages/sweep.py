@@ -78,18 +78,27 @@ class SweepPage(Reporter):
         self._console.sweep(results, cells, kind)
         self.note(f"page: {self._address}")
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+    def begin(
+        self, total: int, completed: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1
+    ) -> None:
         self._left = left or TimeLeftByCells()
         self._left.start(time.monotonic())
-        self._stage = {"unit": unit, "total": total, "done": done, "left_s": None, "phase": "", "messages_per_s": None}
-        self._console.begin(total, done, left, unit=unit, every=every)
+        self._stage = {
+            "unit": unit,
+            "total": total,
+            "done": completed,
+            "left_s": None,
+            "phase": "",
+            "messages_per_s": None,
+        }
+        self._console.begin(total, completed, left, unit=unit, every=every)
 
-    def phase(self, what: str) -> None:
-        self._stage["phase"] = what
-        cell, _, phase = what.partition(": ")
+    def phase(self, text: str) -> None:
+        self._stage["phase"] = text
+        cell, _, phase = text.partition(": ")
         if phase == "settle":  # its load begins
             self._looks_page.run_begins(time.time(), cell)
-        self._console.phase(what)
+        self._console.phase(text)
 
     def rate(self, messages_per_s: float) -> None:
         self._stage["messages_per_s"] = messages_per_s
@@ -129,8 +138,8 @@ class SweepPage(Reporter):
         """Return what the page shows, as JSON has it."""
         with self._lock:
             entries = self._read_journal()
-        known = set(self._cells)
-        last = {name: entry for entry in entries if (name := label(entry.cell, entry.block)) in known}
+        cell_names = set(self._cells)
+        last = {name: entry for entry in entries if (name := label(entry.cell, entry.block)) in cell_names}
         completed = {name for name, entry in last.items() if entry.outcome == "completed"}
         stage = dict(self._stage)
         now = stage.get("phase", "").partition(": ")[0]
@@ -183,8 +192,8 @@ class SweepPage(Reporter):
         """The drawn figures that are newer than the journal: those of an interrupted run lack its last cells."""
         if self._results is None or not (self._results / journal.NAME).exists():
             return []
-        since = (self._results / journal.NAME).stat().st_mtime
-        return sorted(path for path in (self._results / "figures").glob("*.png") if path.stat().st_mtime >= since)
+        began_at_s = (self._results / journal.NAME).stat().st_mtime
+        return sorted(path for path in (self._results / "figures").glob("*.png") if path.stat().st_mtime >= began_at_s)
 
     def _read_journal(self) -> list[journal.Entry]:
         if self._results is None:

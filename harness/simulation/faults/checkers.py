@@ -122,12 +122,12 @@ def exactly_once(evidence: Evidence) -> Iterator[str]:
 
 def in_order(evidence: Evidence) -> Iterator[str]:
     """The messages of one dialog are stored in the order in which they were sent."""
-    alone = {(call.message.initiator, call.message.thread) for call in evidence.calls if call.on_new_dialog}
+    sent_alone = {(call.message.initiator, call.message.thread) for call in evidence.calls if call.on_new_dialog}
     last: dict[tuple[int, int], Message] = {}
     for row in evidence.stored:
         message = row.message
         dialog = (message.initiator, message.thread)
-        if dialog in alone or row.set_aside:
+        if dialog in sent_alone or row.set_aside:
             continue
         if dialog in last and message.sequence < last[dialog].sequence:
             yield f"{message} is stored after message {last[dialog].sequence} of its dialog"
@@ -137,7 +137,9 @@ def in_order(evidence: Evidence) -> Iterator[str]:
 def one_reader_a_group(evidence: Evidence) -> Iterator[str]:
     """No two readers have the same conversation group at the same time."""
     before: dict[str, Reading] = {}
-    for reading in sorted(evidence.readings, key=lambda one: (one.group, one.began_ns, one.ended_ns, one.session)):
+    for reading in sorted(
+        evidence.readings, key=lambda reading_: (reading_.group, reading_.began_ns, reading_.ended_ns, reading_.session)
+    ):
         last = before.get(reading.group)
         if last is not None and reading.began_ns < last.ended_ns:
             yield (
@@ -167,8 +169,8 @@ def no_endless_retry(evidence: Evidence) -> Iterator[str]:
         first_ns, last_ns = min(moments), max(moments)
         allowed = 1 + (last_ns - first_ns) // RESEND_EARLIEST_NS + evidence.reconnections
         if len(moments) > allowed:
-            over = f"{(last_ns - first_ns) / SECOND:.3f} s"
-            yield f"{instance} sent messages of {name} again {len(moments)} times in {over}; {allowed} are explained"
+            span = f"{(last_ns - first_ns) / SECOND:.3f} s"
+            yield f"{instance} sent messages of {name} again {len(moments)} times in {span}; {allowed} are explained"
     yield from evidence.unrest
 
 

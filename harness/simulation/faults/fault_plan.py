@@ -68,7 +68,7 @@ class Fault:
         return self.kind in {Kind.POISON, Kind.FAILING} or (self.kind is Kind.FULL and self.where == TARGET)
 
     def __str__(self) -> str:
-        how = "".join(f" {one.value}" for one in (self.failure, self.aim, self.disk) if one)
+        how = "".join(f" {detail.value}" for detail in (self.failure, self.aim, self.disk) if detail)
         strength = f", {self.strength:.3g}" if self.strength else ""
         duration = f" for {self.duration_s:.3f} s" if self.duration_s else ""
         return f"{self.kind.value}{how}: {self.where}{strength}{duration}"
@@ -105,8 +105,10 @@ class Plan:
 
     def lines(self) -> list[str]:
         receiver = self.receiver
-        who = "the lab's procedure" if receiver.is_the_labs else f"TOP ({receiver.top}), {receiver.hold_s:.3f} s a time"
-        lines = [f"target: {who}, up to {receiver.readers} readers"]
+        receiver_words = (
+            "the lab's procedure" if receiver.is_the_labs else f"TOP ({receiver.top}), {receiver.hold_s:.3f} s a time"
+        )
+        lines = [f"target: {receiver_words}, up to {receiver.readers} readers"]
         for client in self.clients:
             dialog = "a dialog a message" if client.on_new_dialog else "one dialog"
             lines.append(

@@ -44,7 +44,7 @@ class Summary:
         self.calls.update(outcome.calls)
         if outcome.violations:
             self.failed.append(outcome)
-            self.failed.sort(key=lambda one: one.seed)
+            self.failed.sort(key=lambda failure: failure.seed)
 
     def line(self, duration_s: float) -> str:
         verdict = f"{len(self.failed)} failed" if self.failed else "all checks hold"

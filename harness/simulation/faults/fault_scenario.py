@@ -78,7 +78,7 @@ class SeedOutcome:
 
     @property
     def summary(self) -> str:
-        outcomes = ", ".join(f"{self.calls[one.value]} {one.value}" for one in CallOutcome)
+        outcomes = ", ".join(f"{self.calls[outcome.value]} {outcome.value}" for outcome in CallOutcome)
         return f"{counted(self.calls.total(), 'call')} ({outcomes}), {counted(self.stored, 'message')} stored"
 
 
@@ -265,7 +265,11 @@ class ScenarioRun:
 
     def _poison(self, place: str) -> None:
         """Make the first thread at that instance send poison next, or after its last message."""
-        [client] = [one for one in self._plan.clients if one.thread == 1 and f"initiator-{one.initiator}" == place]
+        [client] = [
+            candidate
+            for candidate in self._plan.clients
+            if candidate.thread == 1 and f"initiator-{candidate.initiator}" == place
+        ]
         if client in self._sending:
             self._poison_next.add(place)
             return
@@ -344,9 +348,9 @@ class ScenarioRun:
 
     def _trace(self) -> str:
         digest = hashlib.sha256()
-        seen: list[Any] = [*self._plan.lines(), *self.timeline]
+        trace: list[Any] = [*self._plan.lines(), *self.timeline]
         evidence = [getattr(self.evidence, each.name) for each in fields(self.evidence)]
-        for part in (seen, *evidence):
+        for part in (trace, *evidence):
             digest.update(repr(part).encode())
         return digest.hexdigest()
 

@@ -176,8 +176,8 @@ class Injector:
     def _kill(self, fault: Fault) -> Waiting[None]:
         world = self._world
         if fault.aim is not None:
-            what = self._boards[fault.where].asked if fault.aim is Aim.CALLS else self.wires[fault.where]
-            yield what.wait(AIMING_MAX_NS)
+            target = self._boards[fault.where].asked if fault.aim is Aim.CALLS else self.wires[fault.where]
+            yield target.wait(AIMING_MAX_NS)
             yield Delay(int(fault.strength * SECOND))
         while not world.servers[fault.where].is_running:  # killed by another fault
             yield Delay(AGAIN_NS)
@@ -230,13 +230,13 @@ class Injector:
             yield Delay(AGAIN_NS)
         yield from self._crash(fault)
         assert isinstance(fault.disk, Damage)
-        whole = disk.contents()
+        contents = disk.contents()
         disk.damage(DATA if fault.strength < DATA_SHARE or fault.disk is Damage.LOST_WRITE else MARK, fault.disk)
         try:
             yield from self._start(fault.where)
         except DamagedStore as error:
             self._note(f"{fault.where} does not start: {error}; its operator has a copy")
-            disk.restore(whole)
+            disk.restore(contents)
             yield from self._start(fault.where)
 
     def _cut(self, fault: Fault) -> Waiting[None]:
