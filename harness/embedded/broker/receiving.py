@@ -1,4 +1,14 @@
-"""RECEIVE and GET CONVERSATION GROUP, with or without WAITFOR."""
+"""RECEIVE and GET CONVERSATION GROUP, with or without WAITFOR.
+
+An attempt takes what is available now and never waits; with WAITFOR it is repeated each time that the queue wakes one
+of those who wait. A waiter that is woken may find nothing, since another was faster, and waits again until its time is
+over. Statements that name a conversation or a group wait in another place, because a message of any other group must
+not wake them.
+
+The queue monitor learns of every attempt, and of every one that came back empty: it decides by them whether readers are
+too few. Statements that name what they receive say nothing about that, so the monitor does not learn that they came
+back empty.
+"""
 
 from __future__ import annotations
 

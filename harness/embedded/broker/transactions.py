@@ -1,4 +1,16 @@
-"""Transactions: staged changes, how to undo them, and locks held until the end."""
+"""Transactions: staged changes, how to undo them, and locks held until the end.
+
+Memory is changed at once, so that a transaction sees its own changes, and each change leaves an action that undoes it.
+Nobody else sees what is locked: the conversation groups that were received from or sent on. What others would see
+without a lock waits for the commit: messages that arrive in a queue (`arrived`), and where sent messages go (`sent`).
+
+A commit submits its rows to the store, which flushes them with those of other transactions. From then on it cannot be
+taken back: the flush decides. A session that is lost meanwhile leaves the end to a task of its own, because the locks
+must be released and the messages published once the rows are on disk. Where the disk has no room, all is undone
+and the error is 9002. A flush whose fate nobody knows ends the instance; no code here handles that.
+
+Savepoints are five lengths: everything behind them is undone and forgotten, the locks stay, as in SQL Server.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,15 @@ A conversation's messages go out in sequence, at most `WINDOW` of them unacknowl
 again after 4, 8, 16, 32 and then every 64 seconds. No task waits for a single message: a dispatcher collects the
 endpoints that have something to send, and hands the transport all their frames by address at the end of the scheduler's
 turn.
+
+`in_flight` counts the rows that were handed to the transport and not acknowledged; they are the first of
+`unacknowledged`. To send again is to set it to 0: the window begins anew with the oldest row. The far side drops what
+it has already, and acknowledges it once more. A connection that comes up again after it broke does the same at once,
+for all conversations with that address.
+
+Times to send again lie in one list for each delay, in order, since all entries of a list wait equally long. An entry is
+never removed when its row is acknowledged; it is stale then, and found to be so when its time comes: an endpoint knows
+the only time that counts for it (`retry_due_ns`). So an acknowledgement costs nothing here, and one timer is enough.
 """
 
 from __future__ import annotations

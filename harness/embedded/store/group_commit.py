@@ -1,4 +1,14 @@
-"""Group commit: transactions that commit at about the same time share one flush."""
+"""Group commit: transactions that commit at about the same time share one flush.
+
+There is always one flush that gathers writes, and at most so many that run. The gathering one begins when a place is
+free and all tasks that are ready have had their turn: under load each flush takes what came during the one before, so
+the number of flushes stays the device's, however many transactions commit.
+
+A commit waits for its flush. Lazy writes, such as the removal of acknowledged rows, have nobody who waits: a crash may
+lose them, and then they are made again. They only must not be overtaken, so a flush that failed for want of room puts
+them before those of the next. A flush fails as a whole, before anything of it is on disk; anything worse ends the
+instance (`FileStore`).
+"""
 
 from __future__ import annotations
 
