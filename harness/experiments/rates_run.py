@@ -64,7 +64,8 @@ def run(
     options of a run in virtual time, any other lab those of a run on servers.
     """
     prepare = _in_virtual_time if is_of_virtual_time(options, resume) else _on_servers
-    arrivals = arrivals or _stored_arrivals(resume)
+    stored = run_folder.read_manifest(resume).get("rates", {}) if resume else {}
+    arrivals = arrivals or stored.get("arrivals", "constant")
     how = load_model.ARRIVAL_WORDS[arrivals]
     loads = f"{load_model.CLOSED_LOOP}, and open loops at {PERCENTS[0]} to {PERCENTS[-1]} % of its rate, {how}"
     more = {"load_model": loads, "rates": {"percents": list(PERCENTS), "arrivals": arrivals}}
@@ -85,12 +86,6 @@ def run(
 
     tally = run_and_evaluate(results, run_all, evaluate)
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
-
-
-def _stored_arrivals(resume: Path | None) -> Arrivals:
-    stored = run_folder.read_manifest(resume).get("rates") if resume else None
-    arrivals: Arrivals = stored["arrivals"] if stored else "constant"
-    return arrivals
 
 
 def _on_servers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -31,13 +32,13 @@ class Step(Named, Protocol):
 AnyStep = TypeVar("AnyStep", bound=Step)
 
 
+@dataclass(frozen=True)
 class RecordedAttempt:
     """The raw records of one completed attempt."""
 
-    def __init__(self, folder: Path, visit: Visit, attempt: int) -> None:
-        self._folder = folder
-        self._visit = visit
-        self._attempt = attempt
+    folder: Path
+    visit: Visit
+    attempt: int
 
     @cached_property
     def cell(self) -> dict[str, Any]:
@@ -48,7 +49,7 @@ class RecordedAttempt:
     def table(self, kind: str) -> pa.Table:
         """Return the records of a kind, without columns that no measure needs."""
         columns = list(COLUMNS_READ[kind]) if kind in COLUMNS_READ else None
-        path = records.raw_path(self._folder, kind, self._visit, self._attempt)
+        path = records.raw_path(self.folder, kind, self.visit, self.attempt)
         paths = [path] if path.exists() else sorted(path.parent.glob(f"{path.stem}-*.parquet"))
         return pa.concat_tables(pq.read_table(path, columns=columns) for path in paths)
 
@@ -56,7 +57,7 @@ class RecordedAttempt:
         """Measure as the attempt itself did."""
         measures = Measures(self.cell, in_batch=in_batch)
         for kind in COLUMNS_READ:
-            if (self._folder / "raw" / kind).exists():
+            if (self.folder / "raw" / kind).exists():
                 table = self.table(kind)
                 measures.add(kind, {name: table[name].to_numpy() for name in table.column_names})
         return measures

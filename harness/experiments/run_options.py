@@ -13,18 +13,26 @@ from harness.lab import drivers, opening
 from harness.lab.opening import Selection, select_lab
 from harness.load.locust_clients import Elsewhere
 from harness.run import run_folder
+from harness.run.run_folder import ResumeRefused
 from harness.settings import Defaults, Settings, SettingsError, SimulationSettings
 
 Times = Mapping[str, Mapping[str, Any]]  # default durations by the lab's name
 
 
 def is_of_virtual_time(options: Mapping[str, Any], resume: Path | None = None) -> bool:
-    """Return whether options, or the run to resume, name a lab of virtual time; raises SettingsError for an unknown
-    lab."""
-    lab: str | None = options.get("lab") or (run_folder.read_manifest(resume)["lab"] if resume else None)
-    if lab is not None and lab not in lab_kinds.NAMES:
+    """Return whether options, or the run to resume, name a lab of virtual time.
+
+    Raises SettingsError for an unknown lab, and ResumeRefused for one of the other kind than the run's.
+    """
+    stored: str | None = run_folder.read_manifest(resume)["lab"] if resume else None
+    if (lab := options.get("lab") or stored) is None:
+        return False
+    if lab not in lab_kinds.NAMES:
         raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, lab_kinds.NAMES)}")
-    return lab is not None and lab_kinds.named(lab).can.virtual_time
+    is_virtual = lab_kinds.named(lab).can.virtual_time
+    if stored and is_virtual != lab_kinds.named(stored).can.virtual_time:
+        raise ResumeRefused(f"{resume} cannot be resumed with other settings: lab is {stored} in the run and {lab} now")
+    return is_virtual
 
 
 def on_servers(

@@ -225,6 +225,7 @@ def test_a_resumed_run_makes_the_missing_steps_at_the_rates_of_the_first_and_has
     [
         ({"arrivals": "constant"}, 'rates.arrivals: "poisson" in the run, "constant" now'),
         ({"arrivals": None, "measure": "9s"}, "measure is 5.0 in the run and 9.0 now"),
+        ({"arrivals": None, "lab": "embedded"}, "lab is simulated in the run and embedded now"),
     ],
 )
 def test_a_run_is_not_resumed_under_another_load(
