@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.failures import UsageFailure
 from harness.units import parse_size
@@ -128,6 +129,19 @@ class Visit:
     def id(self) -> str:
         """The id of the cell; with the block it names the visit."""
         return self.cell.id
+
+    @property
+    def visit(self) -> Visit:
+        return self
+
+    @property
+    def arrangement(self) -> None:
+        """The lab's."""
+        return None
+
+    def folder(self, results: Path) -> Path:
+        """Return the folder of the raw records: the run's."""
+        return results
 
 
 def all_cells(

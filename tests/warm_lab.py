@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.experiments import technique_testbeds
 from harness.lab import drivers, embedded_instances, scripts
 from harness.lab.instances import Instance, Lab, connections
 from harness.lab.processes import Child
@@ -43,8 +42,7 @@ def warm_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         pytest.MonkeyPatch.context() as patch,
     ):
         clients.launch(1)
-        for module in (testbed, technique_testbeds):
-            patch.setattr(module, "locust_clients", lambda preflight: LentClients(clients))
+        patch.setattr(testbed, "locust_clients", lambda preflight: LentClients(clients))
         yield
 
 

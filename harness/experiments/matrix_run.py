@@ -18,7 +18,8 @@ from harness.matrix import Cell, Visit, label
 from harness.reporting import Reporter, duration
 from harness.run import run_folder
 from harness.run.attempt import Measured
-from harness.run.engine import Sweep, Tally
+from harness.run.engine import Sweep, Tally, Testbed
+from harness.run.equipment import Preflight
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
 from harness.run.testbed import LabTestbed
 from harness.run.under_way import under_way
@@ -115,7 +116,8 @@ def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], repo
     """Runs the cells on the chosen lab; the manifest says when all have had their turn."""
     cells = [visit.cell for visit in visits]
     with under_way(results) as run_journal:
-        testbed = LabTestbed(selection.settings, selection.topology, results, cells, reporter)
+        preflight = Preflight(selection.settings, cells, results, reporter)
+        testbed: Testbed[Visit] = LabTestbed(selection.topology, preflight)
         stop_rule = Precision(selection.settings.precision, visits, run_journal)
         tally = Sweep(testbed, run_journal, reporter, results).run(visits, stop_rule.is_needed)
         run_folder.finish(results)

@@ -10,19 +10,11 @@ from typing import Any
 from harness import journal, lab_kinds, load_model
 from harness.experiments import rates_table, recorded_attempts
 from harness.experiments.matrix_run import Outcome
-from harness.experiments.rate_steps import (
-    PERCENTS,
-    CellRunner,
-    ServerRunner,
-    SimulatedRunner,
-    Step,
-    StepsTestbed,
-    load_of,
-    steps,
-)
+from harness.experiments.rate_steps import PERCENTS, Step, load_of, steps
 from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.experiments.run_options import first_lines, in_virtual_time, is_of_virtual_time, on_servers, open_results
 from harness.experiments.selected_cells import cell_of, named_cell
+from harness.experiments.virtual_testbed import VirtualTestbed
 from harness.failures import UsageFailure
 from harness.journal import Journal
 from harness.lab_kinds import SIMULATED
@@ -30,8 +22,9 @@ from harness.load_model import Arrivals
 from harness.matrix import Cell
 from harness.reporting import Reporter
 from harness.run import run_folder
-from harness.run.engine import Sweep, Tally
-from harness.run.testbed import LabTestbed
+from harness.run.engine import Sweep, Tally, Testbed
+from harness.run.equipment import Preflight
+from harness.run.testbed import LabTestbed, LoadOf
 from harness.run.under_way import run_and_evaluate
 from harness.settings import AnySettings, RunSettings, SettingsError
 from harness.simulation import parameters
@@ -46,7 +39,7 @@ class Prepared:
     cell: Cell
     settings: RunSettings
     results: Path
-    runner: Callable[[], CellRunner]
+    testbed: Callable[[LoadOf], Testbed[Step]]
 
 
 def run(
@@ -74,7 +67,7 @@ def run(
     reporter.note(f"cell: {prepared.cell.id}; {loads}; results in {results}")
 
     def run_all(run_journal: Journal) -> Tally:
-        testbed = StepsTestbed(prepared.runner(), run_journal, results, arrivals, seed)
+        testbed = prepared.testbed(lambda step: load_of(step, run_journal.entries, arrivals, seed))
         return Sweep(testbed, run_journal, reporter, results, unit="step").run(to_run)
 
     def row(step: Step, recorded: RecordedAttempt) -> dict[str, Any]:
@@ -101,10 +94,10 @@ def _on_servers(
     settings = _of_cell(selection.settings, cell)
     results = open_results(settings, steps(cell, settings.repeats), resume, **more)
 
-    def runner() -> CellRunner:
-        return ServerRunner(LabTestbed(settings, topology, results, [cell], reporter), settings)
+    def testbed(loads: LoadOf) -> LabTestbed:
+        return LabTestbed(topology, Preflight(settings, [cell], results, reporter), loads)
 
-    return Prepared(cell, settings, results, runner)
+    return Prepared(cell, settings, results, testbed)
 
 
 def _in_virtual_time(
@@ -118,7 +111,7 @@ def _in_virtual_time(
         reporter.note(line)
     count, model = len(steps(cell, settings.repeats)), hardware.as_manifest()
     results = run_folder.open_run(settings, cells=count, driver=None, resume=resume, model=model, **more)
-    return Prepared(cell, settings, results, lambda: SimulatedRunner(settings, hardware))
+    return Prepared(cell, settings, results, lambda loads: VirtualTestbed(settings, hardware, results, load_of=loads))
 
 
 def _cell_id(cell_id: str | None, settings: RunSettings, resume: Path | None) -> str:

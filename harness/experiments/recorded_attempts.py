@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,19 +17,9 @@ from harness.matrix import Visit
 from harness.measures import COLUMNS_READ, Measures
 from harness.reporting import Reporter
 from harness.run import run_folder
-from harness.run.engine import Named
+from harness.run.arrangement import Item
 
-
-class Step(Named, Protocol):
-    """An item of a run, whose raw records lie in a folder of its own."""
-
-    @property
-    def visit(self) -> Visit: ...
-
-    def folder(self, results: Path) -> Path: ...
-
-
-AnyStep = TypeVar("AnyStep", bound=Step)
+AnyStep = TypeVar("AnyStep", bound=Item)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from harness.experiments import recorded_attempts, techniques_table
 from harness.experiments.matrix_run import Outcome
 from harness.experiments.run_options import first_lines, in_virtual_time, is_of_virtual_time, on_servers, open_results
 from harness.experiments.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
-from harness.experiments.technique_testbeds import ServerTestbed, SimulatedTestbed
+from harness.experiments.virtual_testbed import VirtualTestbed
 from harness.failures import UsageFailure
 from harness.journal import Journal
 from harness.lab.instances import Lab
@@ -22,6 +22,7 @@ from harness.run import run_folder
 from harness.run.engine import Sweep, Tally, Testbed
 from harness.run.equipment import Preflight
 from harness.run.run_folder import ResumeRefused
+from harness.run.testbed import LabTestbed
 from harness.run.under_way import run_and_evaluate
 from harness.settings import SettingsError
 from harness.simulation import parameters
@@ -148,7 +149,7 @@ def _on_servers(
     def testbed() -> Testbed[Turn]:
         preflight = _Preflight(selection.settings, [turn.cell for turn in to_run], results, reporter)
         preflight.require_alike = require_alike
-        return ServerTestbed(selection.topology, preflight)
+        return LabTestbed(selection.topology, preflight)
 
     return Prepared(to_run, results, testbed)
 
@@ -176,7 +177,7 @@ def _in_virtual_time(
     to_run = turns(scenario, version=settings.server_versions[-1], repeats=settings.repeats)
     more = {"model": model, "scenario": _as_manifest(scenario, resume)}
     results = run_folder.open_run(settings, cells=len(to_run), driver=None, resume=resume, **more)
-    return Prepared(to_run, results, lambda: SimulatedTestbed(settings, hardware, scenario.workload, results))
+    return Prepared(to_run, results, lambda: VirtualTestbed(settings, hardware, results, workload=scenario.workload))
 
 
 def _require_modelled(technique: Technique) -> None:

@@ -20,11 +20,12 @@ from harness.matrix import Visit, label
 from harness.reductions import spark_session
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.run import run_folder
+from harness.run.attempt import Times
 from harness.run.engine import FREE_SPACE_MIN_BYTES, describe
 from harness.run.under_way import under_way
 from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
-from harness.simulation.simulated_cell import Times, WorldSize
+from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 
 

@@ -12,6 +12,7 @@ from harness import toml_file, workload_file
 from harness.failures import UsageFailure, nearest
 from harness.matrix import THREADS_MAX, Cell, Visit
 from harness.matrix_file import Duration
+from harness.run.arrangement import Arrangement, LabUse
 from harness.toml_file import Key, TomlFile
 from harness.workload_file import PAPER, Workload, WorkloadError
 
@@ -51,44 +52,6 @@ class Times(_Part):
     drain: Duration
 
 
-class LabUse(_Part):
-    """Which of the lab's dialogs clients use, and when the target receives.
-
-    A workload whose procedure begins a dialog for each message uses none of the lab's.
-    """
-
-    conversations: Literal["one", "one_per_thread"]  # of an initiator
-    dialog_ratio: Annotated[int, Field(ge=1)]
-    warm_up: bool
-    outside_readers: bool = False  # programs that an activator starts receive, not the activation procedure
-    batch: bool = False  # messages gather in the target's queue, and are received after the clients have stopped
-
-
-class Arrangement(LabUse):
-    """What is sent, what is done with it, and on which dialogs."""
-
-    workload: Workload
-
-    def used_dialogs(self, threads: int) -> int:
-        """Count the dialogs begun beforehand on which the threads of an initiator send."""
-        if self.workload.client.begins_dialogs:
-            return 0
-        return 1 if self.conversations == "one" else threads
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Its settings, as the table of techniques has them."""
-        target = self.workload.target
-        return {
-            "conversations": "one_per_message" if self.workload.client.begins_dialogs else self.conversations,
-            "dialog_ratio": self.dialog_ratio,
-            "warm_up": self.warm_up,
-            "receive_top": target.receive_top,
-            "receive_timeout_ms": target.receive_timeout_ms,
-            "max_queue_readers": target.max_queue_readers,
-        }
-
-
 class Technique(_Part):
     """One step of the scenario."""
 
@@ -124,6 +87,10 @@ class Turn(_Part):
     @property
     def visit(self) -> Visit:
         return Visit(self.cell, self.block)
+
+    @property
+    def arrangement(self) -> Arrangement:
+        return self.technique.arrangement
 
     def folder(self, results: Path) -> Path:
         """Return the folder of the raw records; it is laid out like that of a sweep."""

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -33,14 +33,15 @@ from harness.reporting import Reporter
 from harness.run import worker_clocks
 from harness.run.accounting import Accounting
 from harness.run.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
+from harness.run.arrangement import Arrangement
 from harness.run.cell_failures import FINAL, CellFailed, named_failures
 from harness.run.phases import Phases
 from harness.run.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.run.settling import Settling
 from harness.run.validity import Evidence, judge
 from harness.run.worker_clocks import Clocks
+from harness.settings import RunSettings
 from harness.units import counted
-from harness.workload_file import Workload
 
 if TYPE_CHECKING:
     import pyodbc
@@ -121,20 +122,18 @@ class Observers(Protocol):
     def close(self) -> None: ...
 
 
-class Times(Protocol):
-    """Seconds of the lab's clock, and when clients send: `Settings`, or those of a simulated cell."""
+@dataclass(frozen=True)
+class Times:
+    """How long the phases of a cell last, in seconds of the lab's clock, and when its clients send."""
 
-    @property
-    def settle(self) -> float: ...
+    settle: float
+    measure: float
+    drain: float = 60.0
+    open_loop: OpenLoop | None = None
 
-    @property
-    def measure(self) -> float: ...
-
-    @property
-    def drain(self) -> float: ...
-
-    @property
-    def open_loop(self) -> OpenLoop | None: ...
+    @classmethod
+    def of(cls, settings: RunSettings, open_loop: OpenLoop | None) -> Self:
+        return cls(settings.settle, settings.measure, settings.drain, open_loop)
 
 
 @dataclass
@@ -278,7 +277,7 @@ def _prepare(attempt: Attempt, equipment: Equipment) -> Accounts:
     lab, visit = equipment.lab, attempt.visit
     lab.check()
     dialog_pool.empty_tables(lab, equipment.target)
-    sending = attempt.sending or sending_of(lab, equipment.initiators, visit.cell, lab.workload)
+    sending = attempt.sending or sending_of(lab, equipment.initiators, visit.cell)
     accounts = _accounts_of(sending, attempt, equipment)
     equipment.clients.prepare(
         CellPlan(
@@ -297,15 +296,14 @@ def _prepare(attempt: Attempt, equipment: Equipment) -> Accounts:
 
 
 def sending_of(
-    lab: Lab, initiators: Sequence[pyodbc.Connection], cell: Cell, workload: Workload, *, share_one: bool = False
+    lab: Lab, initiators: Sequence[pyodbc.Connection], cell: Cell, arrangement: Arrangement | None = None
 ) -> Sending:
-    """Return the call of a workload, with the dialogs of the pool or the target's broker instance.
-
-    Where they share one, all threads of an initiator send on the same dialog.
-    """
+    """Return the call of a workload, the lab's without an arrangement, with the dialogs of the pool or the target's
+    broker instance."""
+    workload = arrangement.workload if arrangement else lab.workload
+    share_one = arrangement is not None and arrangement.used_dialogs(cell.threads) == 1
     used = 1 if share_one else cell.threads
-    initiators = initiators[: cell.initiators]
-    handles = dialog_pool.identifiers(lab, initiators, workload.client, cell.dialog_ratio, used)
+    handles = dialog_pool.identifiers(lab, initiators[: cell.initiators], workload.client, cell.dialog_ratio, used)
     if share_one:
         handles = [handles[:1] * cell.threads for handles in handles]
     return Sending(workload.client, handles, workload.bodies)

@@ -17,6 +17,7 @@ from harness.matrix import label
 from harness.records import State
 from harness.reporting import Reporter
 from harness.run import run_folder
+from harness.run.arrangement import Named
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed, NotReady
 from harness.run.phases import Phases
@@ -30,16 +31,6 @@ _FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 class SweepStopped(MachineFailure):
     """The sweep cannot go on, for the reason in the message. The journal is complete."""
-
-
-class Named(Protocol):
-    """One item of a sweep: a cell of the matrix, or a technique, in a block."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def block(self) -> int: ...
 
 
 Swept = TypeVar("Swept", bound=Named)

@@ -28,7 +28,7 @@ class Preflight:
 
     def __init__(self, settings: Settings, cells: Sequence[Cell], results: Path, reporter: Reporter) -> None:
         self.settings = settings
-        self._cells = cells
+        self.cells = cells
         self.results = results
         self.reporter = reporter
         self._examined: set[str] = set()
@@ -41,7 +41,7 @@ class Preflight:
 
     def examine(self, lab: Lab) -> None:
         """Raises the doctor's failure where a finding is an error. Files are enlarged each time that a lab opens."""
-        cells = [cell for cell in self._cells if cell.server_version == lab.version]
+        cells = [cell for cell in self.cells if cell.server_version == lab.version]
         if lab.version not in self._examined:
             self._examine_anew(lab, cells)
         if lab.kind.can.has_data_files:

@@ -1,35 +1,40 @@
-"""The testbed on which a sweep's cells run: equipment and dialogs, kept from cell to cell while they fit.
+"""The testbed on which a run's items are attempted: equipment and dialogs, kept from item to item while they fit.
 
 Instances, with their connections and observers, are replaced only when one died, or when the version changes on a lab
-that cannot hold several; the clients only when one died; conversations when the group (version, initiators) changes, or
-for each cell where queues retain messages. One pool of dialogs serves all dialog ratios, so that the cells of a pair
-differ only in which dialogs are used.
+that cannot hold several; the clients only when one died; conversations when an item needs other dialogs, or has spent
+them (`harness.run.arrangement`), as where queues retain messages. One pool of dialogs serves all cells of a group
+(version, initiators), whatever their dialog ratio, so that the cells of a pair differ only in which dialogs are used.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from harness.lab import dialog_pool, queue_readers
-from harness.lab.instances import Instance, LabError, in_parallel
+from harness.lab import dialog_pool, link, queue_readers
+from harness.lab.instances import Instance, Lab, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.load.plan import LoadError
-from harness.matrix import Cell, Visit
+from harness.load_model import OpenLoop
+from harness.matrix import Cell
 from harness.observe import dialog_pages
 from harness.observe.event_sessions import EventSessions
 from harness.observe.queue_sizes import QueueSizes
-from harness.reporting import Reporter
 from harness.run import attempt as attempts
-from harness.run.attempt import Attempt, Measured
+from harness.run import outside_readers
+from harness.run.arrangement import Arrangement, Item, Pool
+from harness.run.attempt import Attempt, Equipment, Measured, Times
 from harness.run.cell_failures import not_ready
 from harness.run.equipment import LabEquipment, Preflight, locust_clients
 from harness.run.phases import Phases
 from harness.script_text import ScriptError
-from harness.settings import Settings
+from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
+from harness.workload_file import Receiving
 
 
 @dataclass
@@ -37,14 +42,14 @@ class _Stage:
     """The equipment of a version, open or not, and the pool of dialogs in its lab."""
 
     equipment: LabEquipment
-    group: tuple[str, int] | None = None  # that the pool serves
+    pool: Pool | None = None
     has_conversations: bool = False
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool
     queue_sizes: QueueSizes | None = None
     measured: str = ""  # the group whose queues' sizes were recorded last
 
     def close(self, results: Path) -> None:
-        self.group, self.has_conversations = None, False
+        self.pool, self.has_conversations = None, False
         with contextlib.suppress(Exception):
             self.group_ends(results)
         self.queue_sizes = None
@@ -61,15 +66,23 @@ class _Stage:
             self.queue_sizes.group_ends(group, results)
 
 
+# How the target receives once the clients of an arrangement have stopped, unless it processes in batch: slow ones must
+# not take an hour to drain. These readers end soon after the queue is empty.
+DRAINING = Receiving(receive_top=RECEIVE_TOP, receive_timeout_ms=100, max_queue_readers=MAX_QUEUE_READERS)
+
+LoadOf = Callable[[Any], OpenLoop | None]  # of an item; raises CellFailed where an item has no load yet
+
+
 class LabTestbed:
     """Implements `run.engine.Testbed` with a real lab and Locust. Use it from the main thread."""
 
-    def __init__(
-        self, settings: Settings, topology: Topology, results: Path, cells: Sequence[Cell], reporter: Reporter
-    ) -> None:
+    def __init__(self, topology: Topology, preflight: Preflight, load_of: LoadOf | None = None) -> None:
+        """`load_of` gives each item's load in place of the settings'."""
+        settings, cells = preflight.settings, preflight.cells
         self._settings = settings
-        self._results = results
-        self._reporter = reporter
+        self._results = preflight.results
+        self._reporter = preflight.reporter
+        self._load_of = load_of or (lambda item: settings.open_loop)
         self._can = topology.kind.can
         # A lab serves every cell of its version, a pool every cell of its group.
         self._initiators = {
@@ -77,30 +90,45 @@ class LabTestbed:
             for cell in cells
         }
         self._groups = {group: [cell for cell in cells if cell.group == group] for group in {c.group for c in cells}}
-        self._preflight = Preflight(settings, cells, results, reporter)
+        self._preflight = preflight
         self._clients = locust_clients(self._preflight)
         self._stages = {
             version: _Stage(LabEquipment(topology, self._preflight, self._clients)) for version in self._initiators
         }
 
-    def make_ready(self, cell: Visit, phases: Phases) -> None:
+    def make_ready(self, cell: Item, phases: Phases) -> None:
         try:
-            self._make_ready(cell.cell, phases)
+            self._make_ready(cell, phases)
         except (LabError, ScriptError, LoadError, ChildError) as error:
             opened = self._stages[cell.cell.server_version].equipment.parts
             raise not_ready(error, opened.lab if opened else None) from None
 
-    def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
-        stage = self._stages[cell.cell.server_version]
+    def run(self, cell: Item, attempt: int, run: int, phases: Phases) -> Measured:
+        stage, arrangement = self._stages[cell.cell.server_version], cell.arrangement
         parts = stage.equipment.parts
         assert parts is not None
-        events = EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None
-        attempted = Attempt(cell, attempt, run, self._settings, self._results, events=events, pages=stage.pages)
-        return attempts.run(attempted, parts, phases)
-
-    def write_to(self, results: Path, settings: Settings) -> None:
-        """Run the next cells with these settings, and write their records to this folder."""
-        self._results, self._settings = results, settings
+        stage.has_conversations = True
+        if arrangement.spends_its_dialogs if arrangement else parts.lab.workload.queue.retention:
+            stage.pool = None
+        attempted = Attempt(
+            cell.visit,
+            attempt,
+            run,
+            Times.of(self._settings, self._load_of(cell)),
+            cell.folder(self._results),
+            events=EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None,
+            pages=stage.pages,
+        )
+        if arrangement is None:
+            return attempts.run(attempted, parts, phases)
+        attempted = replace(attempted, **_arranged(parts, cell.cell, arrangement))
+        if not arrangement.outside_readers:
+            return attempts.run(attempted, parts, phases)
+        try:
+            with outside_readers.running(parts.lab, arrangement.workload.target, attempted.results / "activator"):
+                return attempts.run(attempted, parts, phases)
+        except (LabError, ScriptError) as error:
+            raise not_ready(error, parts.lab) from None
 
     def tear_down(self) -> None:
         self._close_stages()
@@ -114,7 +142,8 @@ class LabTestbed:
         for stage in self._stages.values():
             stage.close(self._results)
 
-    def _make_ready(self, cell: Cell, phases: Phases) -> None:
+    def _make_ready(self, item: Item, phases: Phases) -> None:
+        cell, arrangement = item.cell, item.arrangement
         version = cell.server_version
         stage = self._stages[version]
         with phases.phase("clients"):
@@ -126,13 +155,26 @@ class LabTestbed:
         if stage.equipment.parts is None:
             with phases.phase("lab"):
                 parts = stage.equipment.open(version, self._initiators[version])
-            if self._can.has_data_files:
+            if self._can.has_data_files and arrangement is None:
                 stage.queue_sizes = QueueSizes(parts.lab, self._preflight.note_once)
-        is_new_group = stage.group != cell.group
+        assert stage.equipment.parts is not None
+        lab = stage.equipment.parts.lab
+        if arrangement is not None:
+            with phases.phase("dialogs"):
+                link.retain(lab, retention=arrangement.workload.queue.retention)
+                self._build_pool(stage, arrangement.pool(cell))
+            with phases.phase("receiving"):
+                link.change_workload(lab, arrangement.workload)
+                if arrangement.batch:
+                    link.stop_activation(lab)
+            return
+        pool = self._pool_of_group(lab, cell)
+        is_new_group = stage.pool != pool
         if is_new_group:
             with phases.phase("dialogs"):
                 stage.group_ends(self._results)
-                self._build_pool(stage, cell)
+                self._build_pool(stage, pool)
+                self._locate(stage, lab, cell)
         with phases.phase("readers"):
             self._rest_readers(stage)
             if is_new_group:
@@ -144,21 +186,31 @@ class LabTestbed:
         timeout_s = parts.lab.workload.target.receive_timeout_ms / 1000 + queue_readers.END_WITHIN_S
         queue_readers.wait_until_at_most(queue_readers.AT_REST, parts.lab, parts.target, timeout_s=timeout_s)
 
-    def _build_pool(self, stage: _Stage, cell: Cell) -> None:
+    def _pool_of_group(self, lab: Lab, cell: Cell) -> Pool:
+        begins_dialogs = lab.workload.client.begins_dialogs
+        return Pool(cell.initiators, 0 if begins_dialogs else max(each.dialogs for each in self._groups[cell.group]))
+
+    def _build_pool(self, stage: _Stage, pool: Pool) -> None:
+        """Begin the dialogs, and end all others, unless they exist."""
+        if stage.pool == pool:
+            return
+        stage.pool = None
         parts = stage.equipment.without_conversations() if stage.has_conversations else stage.equipment.parts
         assert parts is not None
-        stage.group, stage.has_conversations = None, True
-        group = self._groups[cell.group]
-        begun_beforehand = 0 if parts.lab.workload.client.begins_dialogs else max(cell_.dialogs for cell_ in group)
-        dialog_pool.build(parts.lab, initiators=cell.initiators, dialogs=begun_beforehand)
-        stage.pages = self._spread(parts.lab.initiators[: cell.initiators])
+        stage.has_conversations = pool.dialogs > 0
+        if pool.dialogs:
+            dialog_pool.build(parts.lab, initiators=pool.initiators, dialogs=pool.dialogs, warm_up=pool.warm_up)
+        stage.pool = pool
+
+    def _locate(self, stage: _Stage, lab: Lab, cell: Cell) -> None:
+        """Find the pages on which the pool's dialogs lie, and say what they share."""
+        stage.pages = self._spread(lab.initiators[: cell.initiators])
         if stage.pages and self._can.has_data_files:  # else pages are modelled: where dialogs lie proves nothing
+            group = self._groups[cell.group]
             for ratio in sorted({each.dialog_ratio for each in group}):
                 threads = max(each.threads for each in group if each.dialog_ratio == ratio)
                 summary = dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads))
                 self._reporter.note(f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {summary}")
-        # Retained messages of a cell would be in the next one's way: it needs dialogs of its own.
-        stage.group = None if parts.lab.workload.queue.retention else cell.group
 
     def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:
         """The pages of the new dialogs, without initiators that do not show them, which is noted once."""
@@ -174,3 +226,13 @@ class LabTestbed:
             self._preflight.note_once(f"the pages on which dialogs lie are not recorded: {'; '.join(reasons)}")
         by_instance = zip(taking_part, pages_of, strict=True)
         return {one.name: pages for one, pages in by_instance if pages and not isinstance(pages, str)}
+
+
+def _arranged(parts: Equipment, cell: Cell, arrangement: Arrangement) -> dict[str, Any]:
+    """Return the fields of an attempt that follow from its arrangement."""
+    target = arrangement.workload.target
+    how: dict[str, Any] = {"sending": attempts.sending_of(parts.lab, parts.initiators, cell, arrangement)}
+    if not arrangement.outside_readers:  # they drain the queue as they are
+        draining = target if arrangement.batch else DRAINING
+        how["on_stopped"] = partial(link.apply_to_new_readers, parts.lab, draining)
+    return how

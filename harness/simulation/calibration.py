@@ -33,10 +33,11 @@ from harness import records
 from harness.failures import MachineFailure, UsageFailure
 from harness.figures import reduced_run
 from harness.matrix import INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, Visit
+from harness.run.attempt import Times
 from harness.run.cell_failures import CellFailed
 from harness.simulation import forks, simulated_cell
 from harness.simulation.parameters import HardwareError, Parameters
-from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
+from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,

@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from harness.lab import dialog_pool, link, queue_readers, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.load.plan import Sending
-from harness.load_model import OpenLoop
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit
 from harness.observe import dialog_pages, latch_watch, snapshots
 from harness.observe.latch_watch import SAMPLE_EVERY_S, PageObjects, Watched
@@ -38,10 +37,9 @@ from harness.observe.observers import (
 )
 from harness.observe.snapshots import Snapshot
 from harness.run import attempt as attempts
-from harness.run.attempt import Attempt, Equipment, Measured
+from harness.run.attempt import Attempt, Equipment, Measured, Times
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
-from harness.settings import SimulationSettings
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import SimulatedClients
 from harness.simulation.forks import ForkDied
@@ -76,20 +74,6 @@ class WorldSize:
             max(INITIATORS[-1], *(cell.initiators for cell in cells)),
             max(USED_DIALOGS * ratio, *(cell.dialogs for cell in cells)),
         )
-
-
-@dataclass(frozen=True)
-class Times:
-    """How long the phases of a cell last, in virtual seconds, and when its clients send."""
-
-    settle: float  # passes in full, even if the rate is steady before
-    measure: float
-    drain: float = 60.0
-    open_loop: OpenLoop | None = None
-
-    @classmethod
-    def of(cls, settings: SimulationSettings, open_loop: OpenLoop | None = None) -> Self:
-        return cls(settings.settle, settings.measure, settings.drain, open_loop)
 
 
 def run(

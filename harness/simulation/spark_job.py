@@ -43,11 +43,11 @@ from harness.matrix import Cell, Visit
 from harness.records import written_whole
 from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
 from harness.reductions.spark_session import context
-from harness.run.attempt import Measured
+from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed
 from harness.run.engine import entry_of
 from harness.simulation.parameters import Parameters
-from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
+from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 
 POLL_S = 0.5  # more often would take time from the workers

@@ -17,9 +17,9 @@ from harness.measures import COLUMNS_READ
 from harness.reductions import gather, message_records, packages, raw_files, read_raw, spark_session
 from harness.reductions.cells import completed_attempts
 from harness.reductions.spark_session import context, session
-from harness.run.attempt import CellFailed, Measured
+from harness.run.attempt import CellFailed, Measured, Times
 from harness.simulation import parameters, spark_job
-from harness.simulation.simulated_cell import Times, WorldSize
+from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, OpenWorld, RunCell, Turn
 from tests.reductions import oracle
 from tests.results_fixture import write_raw

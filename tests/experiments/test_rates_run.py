@@ -14,16 +14,17 @@ from matplotlib.collections import PathCollection
 
 from harness.experiments import rates_run, rates_table, scenario_run
 from harness.experiments.matrix_run import Outcome
-from harness.experiments.rate_steps import PERCENTS, steps
+from harness.experiments.rate_steps import PERCENTS, Step, steps
 from harness.failures import UsageFailure
 from harness.figures import rate_lines
 from harness.load_model import Arrivals, OpenLoop
-from harness.matrix import Cell, Visit
+from harness.matrix import Cell
 from harness.reporting import Notes
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
 from harness.run.run_folder import ResumeRefused
+from harness.run.testbed import LoadOf
 from harness.settings import SettingsError
 from tests.experiments.raw import FROM, TO, S, write_calls, write_cell, write_deliveries
 
@@ -33,20 +34,21 @@ CALLS = 2000  # in the window of the closed loop
 LATENCY_NS = 3_000_000
 
 
-class FakeRunner:
+class FakeTestbed:
     """A cell that sends 1,000/s at most, and whatever less it is asked for; ten messages stay in the queue."""
 
     def __init__(self, trouble: Callable[[OpenLoop | None], None]) -> None:
+        self.results = Path()
+        self.load_of: LoadOf = lambda step: None
         self.asked: list[OpenLoop | None] = []
         self.folders: list[Path] = []
         self._trouble = trouble
 
-    def make_ready(self, cell: Cell, phases: Phases) -> None:
-        assert cell == CELL
+    def make_ready(self, cell: Step, phases: Phases) -> None:
+        assert cell.cell == CELL
 
-    def run(  # noqa: PLR0917
-        self, visit: Visit, attempt: int, run: int, phases: Phases, open_loop: OpenLoop | None, folder: Path
-    ) -> Measured:
+    def run(self, cell: Step, attempt: int, run: int, phases: Phases) -> Measured:
+        visit, folder, open_loop = cell.visit, cell.folder(self.results), self.load_of(cell)
         self.asked.append(open_loop)
         self.folders.append(folder)
         self._trouble(open_loop)
@@ -74,32 +76,37 @@ def climb(
     arrivals: Arrivals | None = "poisson",
     resume: Path | None = None,
     **options: Any,
-) -> tuple[Outcome, FakeRunner]:
-    runner = FakeRunner(trouble)
-    monkeypatch.setattr(rates_run, "SimulatedRunner", lambda settings, hardware: runner)
+) -> tuple[Outcome, FakeTestbed]:
+    bed = FakeTestbed(trouble)
+
+    def testbed(settings: Any, hardware: Any, results: Path, *, load_of: LoadOf) -> FakeTestbed:
+        bed.results, bed.load_of = results, load_of
+        return bed
+
+    monkeypatch.setattr(rates_run, "VirtualTestbed", testbed)
     given = options if resume else {"lab": "simulated", "results": tmp_path, "seed": "7", **options}
-    return rates_run.run(given, Notes(), cell_id=None if resume else CELL.id, arrivals=arrivals, resume=resume), runner
+    return rates_run.run(given, Notes(), cell_id=None if resume else CELL.id, arrivals=arrivals, resume=resume), bed
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, FakeRunner]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, FakeTestbed]]:
     """One block of all steps."""
     with pytest.MonkeyPatch.context() as patch:
         yield climb(tmp_path_factory.mktemp("whole"), patch)
 
 
-def test_the_rates_are_shares_of_the_closed_loops_rate_of_each_initiator(whole: tuple[Outcome, FakeRunner]) -> None:
-    outcome, runner = whole
+def test_the_rates_are_shares_of_the_closed_loops_rate_of_each_initiator(whole: tuple[Outcome, FakeTestbed]) -> None:
+    outcome, bed = whole
     assert (outcome.total, outcome.completed) == (12, 12)
-    assert runner.asked == [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
-    assert runner.folders == [outcome.results / "rates" / step.id for step in steps(CELL, 1)]
+    assert bed.asked == [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
+    assert bed.folders == [outcome.results / "rates" / step.id for step in steps(CELL, 1)]
     manifest = json.loads((outcome.results / "manifest.json").read_text())
     assert manifest["rates"] == {"percents": list(PERCENTS), "arrivals": "poisson"}
     assert manifest["load_model"] == "closed loop, and open loops at 10 to 110 % of its rate, Poisson arrivals"
     assert manifest["settings"]["cells"] == [CELL.id] and manifest["finished_at"]
 
 
-def test_the_table_has_what_was_asked_and_what_was_made(whole: tuple[Outcome, FakeRunner]) -> None:
+def test_the_table_has_what_was_asked_and_what_was_made(whole: tuple[Outcome, FakeTestbed]) -> None:
     outcome, _ = whole
     table = pd.read_parquet(outcome.results / "reduced" / "rates.parquet").set_index("percent")
     assert list(table.columns) == [name for name in rates_table.SCHEMA.names if name != "percent"]
@@ -111,14 +118,14 @@ def test_the_table_has_what_was_asked_and_what_was_made(whole: tuple[Outcome, Fa
     assert table.was_made.tolist() == [True] * 11 + [False]
 
 
-def test_a_percentile_that_too_few_calls_carry_is_left_out(whole: tuple[Outcome, FakeRunner]) -> None:
+def test_a_percentile_that_too_few_calls_carry_is_left_out(whole: tuple[Outcome, FakeTestbed]) -> None:
     outcome, _ = whole
     table = pd.read_parquet(outcome.results / "reduced" / "rates.parquet").set_index("percent")
     assert table.loc[list(PERCENTS)].latency_us_p99.isna().tolist() == [percent < 50 for percent in PERCENTS]
     assert table.latency_us_p95.notna().all()
 
 
-def test_the_figure_has_a_point_for_each_step_and_names_the_load(whole: tuple[Outcome, FakeRunner]) -> None:
+def test_the_figure_has_a_point_for_each_step_and_names_the_load(whole: tuple[Outcome, FakeTestbed]) -> None:
     outcome, _ = whole
     svg = (outcome.results / "figures" / "rates.svg").read_text()
     assert "<!-- A model, not SQL Server (simulated lab; it models 2008) · closed loop, and open loops at 10 to" in svg
@@ -137,9 +144,9 @@ def test_the_figure_has_a_point_for_each_step_and_names_the_load(whole: tuple[Ou
 def test_repeats_are_blocks_of_the_same_rates_and_the_figure_has_their_intervals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome, runner = climb(tmp_path, monkeypatch, repeats="3")
+    outcome, bed = climb(tmp_path, monkeypatch, repeats="3")
     assert (outcome.total, outcome.completed) == (36, 36)
-    assert runner.asked == 3 * [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
+    assert bed.asked == 3 * [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
     table = rate_lines.read(outcome.results)
     assert table.groupby("block").percent.count().to_dict() == dict.fromkeys((1, 2, 3), len(PERCENTS))
     factors = table.block.map({1: 0.5, 2: 1.0, 3: 2.0})
@@ -160,9 +167,9 @@ def test_without_a_rate_of_the_closed_loop_no_other_step_runs(tmp_path: Path, mo
     def fail(open_loop: OpenLoop | None) -> None:
         raise CellFailed("10 calls failed")
 
-    outcome, runner = climb(tmp_path, monkeypatch, fail)
+    outcome, bed = climb(tmp_path, monkeypatch, fail)
     assert (outcome.completed, outcome.failed) == (0, 12)
-    assert runner.asked == [None, None], "the closed loop, and once more"
+    assert bed.asked == [None, None], "the closed loop, and once more"
     assert "the closed loop has no rate" in outcome.reason
     assert not (outcome.results / "reduced").exists()
 
@@ -203,7 +210,7 @@ def test_a_rate_from_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_resumed_run_makes_the_missing_steps_at_the_rates_of_the_first_and_has_the_table_of_a_whole_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Outcome, FakeRunner]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Outcome, FakeTestbed]
 ) -> None:
     def interrupt(open_loop: OpenLoop | None) -> None:
         if open_loop is not None and open_loop.rate_per_s > 100:
@@ -213,9 +220,9 @@ def test_a_resumed_run_makes_the_missing_steps_at_the_rates_of_the_first_and_has
         climb(tmp_path, monkeypatch, interrupt)
     [results] = tmp_path.iterdir()
     assert str(interrupted.value) == f"measured: 3 of 12 steps; go on with: harness rates --resume {results}"
-    outcome, runner = climb(tmp_path, monkeypatch, arrivals=None, resume=results)
+    outcome, bed = climb(tmp_path, monkeypatch, arrivals=None, resume=results)
     assert (outcome.results, outcome.total, outcome.completed) == (results, 12, 12)
-    assert runner.asked == [OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS[2:]]
+    assert bed.asked == [OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS[2:]]
     tables = [pd.read_parquet(each / "reduced" / "rates.parquet") for each in (results, whole[0].results)]
     pd.testing.assert_frame_equal(*(table.drop(columns="run_id") for table in tables))
 
@@ -229,14 +236,14 @@ def test_a_resumed_run_makes_the_missing_steps_at_the_rates_of_the_first_and_has
     ],
 )
 def test_a_run_is_not_resumed_under_another_load(
-    monkeypatch: pytest.MonkeyPatch, whole: tuple[Outcome, FakeRunner], options: dict[str, Any], refusal: str
+    monkeypatch: pytest.MonkeyPatch, whole: tuple[Outcome, FakeTestbed], options: dict[str, Any], refusal: str
 ) -> None:
     results = whole[0].results
     with pytest.raises(ResumeRefused, match=f"{results} cannot be resumed.*{refusal}"):
         climb(results.parent, monkeypatch, resume=results, **options)
 
 
-def test_a_run_is_resumed_by_the_command_that_began_it(whole: tuple[Outcome, FakeRunner]) -> None:
+def test_a_run_is_resumed_by_the_command_that_began_it(whole: tuple[Outcome, FakeTestbed]) -> None:
     results = whole[0].results
     right = f"is no run of harness techniques: go on with harness rates --resume {results}"
     with pytest.raises(ResumeRefused, match=right):

@@ -59,11 +59,11 @@ def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attemp
     """Replace the simulated lab by a fake; return the drain times that it gets, in seconds."""
     drains: list[float] = []
 
-    def testbed(settings: SimulationSettings, hardware: Any, workload: Any, results: Path) -> FakeTestbed:
+    def testbed(settings: SimulationSettings, hardware: Any, results: Path, *, workload: Any) -> FakeTestbed:
         drains.append(settings.drain)
         return FakeTestbed(results, trouble)
 
-    monkeypatch.setattr(scenario_run, "SimulatedTestbed", testbed)
+    monkeypatch.setattr(scenario_run, "VirtualTestbed", testbed)
     return drains
 
 
@@ -143,7 +143,7 @@ def test_servers_that_turn_out_to_be_embedded_are_refused_before_the_first_step(
     def examine(preflight: Preflight, lab: Any) -> None:
         run_folder.write_manifest(preflight.results, run_folder.read_manifest(preflight.results) | {"lab": "embedded"})
 
-    monkeypatch.setattr(scenario_run, "ServerTestbed", Opening)
+    monkeypatch.setattr(scenario_run, "LabTestbed", Opening)
     monkeypatch.setattr(Preflight, "examine", examine)
     servers = "".join(f'{head}\nhost = "s{number}.example"\nuser = "u"\n' for number, head in enumerate(SERVERS))
     (tmp_path / "lab.toml").write_text(f'version = "2022"\n{servers}')

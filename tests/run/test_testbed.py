@@ -14,7 +14,9 @@ from harness.lab.opening import Topology
 from harness.lab_kinds import CONTAINERS, EMBEDDED
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
+from harness.run import attempt as attempts
 from harness.run import testbed
+from harness.run.equipment import Preflight
 from harness.run.phases import Phases
 from harness.run.testbed import LabTestbed
 from harness.workload_file import Queue
@@ -34,7 +36,7 @@ def test_missing_pages_without_an_administrator_connection_are_noted_once(
     monkeypatch.setattr(dialog_pages, "located", refused)
     reporter = NotingReporter()
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    bed = LabTestbed(settings, Topology(EMBEDDED), tmp_path, [CELL], reporter)
+    bed = LabTestbed(Topology(EMBEDDED), Preflight(settings, [CELL], tmp_path, reporter))
     instances: list[Any] = [SimpleNamespace(name=f"initiator-{number}") for number in (1, 2)]
     assert bed._spread(instances) == {}
     assert bed._spread(instances) == {}
@@ -86,10 +88,12 @@ def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_they_retain
     monkeypatch.setattr(testbed, "QueueSizes", FakeQueueSizes)
     monkeypatch.setattr(testbed, "locust_clients", lambda preflight: IdleClients())
     monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
+    monkeypatch.setattr(attempts, "run", lambda attempt, equipment, phases: None)
     monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    bed = LabTestbed(settings, Topology(CONTAINERS), tmp_path, [CELL], NotingReporter())
+    bed = LabTestbed(Topology(CONTAINERS), Preflight(settings, [CELL], tmp_path, NotingReporter()))
     for block in (1, 2, 3):
         bed.make_ready(Visit(CELL, block), Phases())
+        bed.run(Visit(CELL, block), 1, 1, Phases())
     bed.close()
     assert asked == expected

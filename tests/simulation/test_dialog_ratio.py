@@ -14,9 +14,9 @@ from harness import records
 from harness.lab import dialog_pool, link
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
+from harness.run.attempt import Times
 from harness.simulation import forks, simulated_cell, simulated_lab
 from harness.simulation.parameters import read
-from harness.simulation.simulated_cell import Times
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
 

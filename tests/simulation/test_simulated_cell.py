@@ -16,11 +16,11 @@ import pytest
 
 from harness import records
 from harness.matrix import Cell, Visit
-from harness.run.attempt import Measured
+from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed
 from harness.simulation import simulated_cell
 from harness.simulation.parameters import read
-from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
+from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.simulation.simulated_lab import SimulatedLab
 
 pytestmark = pytest.mark.process
@@ -34,7 +34,8 @@ RUN = """
 import sys
 from pathlib import Path
 from harness.matrix import Cell, Visit
-from harness.simulation.simulated_cell import Times, WarmedWorld, WorldSize
+from harness.run.attempt import Times
+from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.simulation.parameters import read
 
 cell = Cell.parse(sys.argv[1])

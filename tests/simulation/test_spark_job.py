@@ -19,10 +19,10 @@ from harness.matrix import Cell, Visit
 from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
 from harness.run import run_folder
-from harness.run.attempt import Measured
+from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed
 from harness.simulation import parameters, spark_job
-from harness.simulation.simulated_cell import Times, WorldSize
+from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
 from tests.results_fixture import quick_cells
 

@@ -12,19 +12,21 @@ from typing import Any
 import pytest
 
 from harness import settings as settings_module
-from harness.experiments import technique_testbeds
 from harness.experiments.technique_scenario import DEFAULT, VARIANTS, read, turns
-from harness.experiments.technique_testbeds import ServerTestbed, SimulatedTestbed
+from harness.experiments.virtual_testbed import VirtualTestbed
 from harness.lab import dialog_pool, link
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.lab_kinds import EMBEDDED
 from harness.reporting import Reporter
 from harness.run import attempt as attempts
+from harness.run import testbed as testbed_module
 from harness.run.cell_failures import NotReady
 from harness.run.equipment import Preflight
 from harness.run.phases import Phases
+from harness.run.testbed import LabTestbed
 from harness.simulation import parameters
+from harness.simulation.simulated_lab import SimulatedLab
 from tests.run.fakes import IdleClients
 
 TURNS = {
@@ -57,30 +59,30 @@ class FakeLab:
 
 
 @pytest.fixture
-def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
+def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabTestbed:
     asked: list[str] = []
 
     def build(lab: Any, *, initiators: int, dialogs: int, warm_up: bool) -> None:
         asked.append(f"build {dialogs}{'' if warm_up else ', cold'}")
 
-    monkeypatch.setattr(technique_testbeds, "locust_clients", lambda preflight: IdleClients())
-    monkeypatch.setattr(technique_testbeds, "LabEquipment", lambda *_, **__: FakeLab(asked))
+    monkeypatch.setattr(testbed_module, "locust_clients", lambda preflight: IdleClients())
+    monkeypatch.setattr(testbed_module, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
     monkeypatch.setattr(link, "change_workload", lambda lab, workload: None)
     monkeypatch.setattr(link, "retain", lambda lab, *, retention: None)
-    monkeypatch.setattr(technique_testbeds, "sending", lambda lab, initiators, turn: None)
+    monkeypatch.setattr(attempts, "sending_of", lambda lab, initiators, cell, arrangement: None)
     monkeypatch.setattr(attempts, "run", lambda attempt, equipment, phases: None)
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    preflight = Preflight(settings, [], tmp_path, Reporter())
-    return ServerTestbed(Topology(EMBEDDED), preflight)
+    cells = [turn.cell for turn in TURNS.values()]
+    return LabTestbed(Topology(EMBEDDED), Preflight(settings, cells, tmp_path, Reporter()))
 
 
 @pytest.fixture
-def run(testbed: ServerTestbed) -> Run:
+def run(testbed: LabTestbed) -> Run:
     """Make ready for a step and run it; return the calls of the lab."""
 
     def run(key: str) -> list[str]:
-        asked: list[str] = testbed._equipment.asked  # type: ignore[attr-defined]
+        asked: list[str] = testbed._stages["2008"].equipment.asked  # type: ignore[attr-defined]
         asked.clear()
         testbed.make_ready(TURNS[key], Phases())
         testbed.run(TURNS[key], 1, 1, Phases())
@@ -117,9 +119,9 @@ def test_cold_dialogs_are_not_used_a_second_time(run: Run) -> None:
 
 
 def test_messages_that_queues_retain_end_with_their_conversations_once_the_queues_do_not_retain_them(
-    testbed: ServerTestbed, run: Run, monkeypatch: pytest.MonkeyPatch
+    testbed: LabTestbed, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = testbed._equipment.asked  # type: ignore[attr-defined]
+    asked: list[str] = testbed._stages["2008"].equipment.asked  # type: ignore[attr-defined]
     monkeypatch.setattr(link, "retain", lambda lab, *, retention: asked.append(f"retain: {retention}"))
     assert run("heaps") == ["open", "retain: False", "build 7500"]
     assert run("retention") == ["retain: True"]
@@ -135,7 +137,7 @@ def test_activation_stops_for_a_step_in_batch_alone(run: Run, monkeypatch: pytes
     assert stopped == ["stopped"]
 
 
-def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, testbed: ServerTestbed) -> None:
+def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, testbed: LabTestbed) -> None:
     run("reuse")
     testbed.tear_down()
     assert run("reuse") == ["open", "build 50"]
@@ -143,7 +145,7 @@ def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, testbed: ServerTestbe
 
 @pytest.mark.parametrize("before", ["reuse", None])
 def test_after_dialogs_could_not_be_built_all_are_ended_and_built_again(
-    run: Run, testbed: ServerTestbed, monkeypatch: pytest.MonkeyPatch, before: str | None
+    run: Run, testbed: LabTestbed, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     if before:
         run(before)
@@ -163,13 +165,13 @@ def test_a_world_is_freed_when_a_step_needs_other_dialogs(tmp_path: Path) -> Non
     text = DEFAULT.read_text().replace("initiators = 3", "initiators = 1").replace("threads = 50", "threads = 2")
     path.write_text(text)
     settings = settings_module.create_simulation({}, environment={})
-    testbed = SimulatedTestbed(settings, parameters.read("paper"), read(path).workload, tmp_path)
+    testbed = VirtualTestbed(settings, parameters.read("paper"), tmp_path, workload=read(path).workload)
     worlds = []
     for turn in turns(read(path), version="2008", repeats=1):
         if turn.technique.key in ("dialog_per_message", "reuse", "receive_top_n"):
             testbed.make_ready(turn, Phases())
-            assert testbed._lab is not None
-            worlds.append(weakref.ref(testbed._lab.world))
+            assert isinstance(testbed._world, SimulatedLab)
+            worlds.append(weakref.ref(testbed._world.world))
     first, second, third = (world() for world in worlds)
     assert first is None, "no dialogs of its own"
     assert second is third is not None
