@@ -19,16 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.failures import Declined, MachineFailure, UsageFailure  # noqa: F401  public here too
+from harness.lab_kinds import SIMULATED
 from harness.results import Run, Tell, reporter_for, silent
 
 if TYPE_CHECKING:
     from harness.doctor import Finding
-    from harness.experiments.matrix_run import Outcome
     from harness.experiments.sweep_plan import Plan
     from harness.lab import Lab
     from harness.lab.opening import Selection
     from harness.load_model import Arrivals
     from harness.reporting import Reporter
+    from harness.run.under_way import Outcome
 
 
 @contextlib.contextmanager
@@ -102,14 +103,16 @@ def run_matrix(
     Declined if a reporter that was given declines a sweep of more than an hour.
     """
     from harness.experiments import matrix_run
+    from harness.reductions.spark_session import one_jvm
 
     reporter = reporter_for(progress)
     if reduce:
         _require_java()
-    outcome = matrix_run.sweep(_plain(settings), reporter, settings_file=_path(settings_file), resume=_path(resume))
-    if outcome is None:
-        raise Declined("a sweep of more than an hour was declined: nothing was started")
-    return _reduced(outcome, reduce, reporter)
+    with one_jvm():  # for cells of a model and the reduction
+        outcome = matrix_run.sweep(_plain(settings), reporter, settings_file=_path(settings_file), resume=_path(resume))
+        if outcome is None:
+            raise Declined("a sweep of more than an hour was declined: nothing was started")
+        return _reduced(outcome, reduce, reporter)
 
 
 def run_cell(
@@ -158,16 +161,9 @@ def simulate(
     The numbers are a model's. `settings` are those of `harness.settings.SimulationSettings`: `hardware`, `seed`,
     `matrix`, `cells`, `measure` in virtual seconds, and others. Outcome and errors are those of `run_matrix`.
     """
-    from harness.experiments import simulated_run
-    from harness.reductions.spark_session import one_jvm
-
-    reporter = reporter_for(progress)
-    _require_java()
     if "lab" in settings:
         raise UsageFailure("simulate runs on no other lab: leave lab out, or call run_matrix")
-    with one_jvm():  # for the cells and their reduction
-        outcome = simulated_run.simulate(_plain(settings), reporter, resume=_path(resume))
-        return _reduced(outcome, reduce, reporter)
+    return run_matrix(lab=SIMULATED.name, resume=resume, reduce=reduce, progress=progress, **settings)
 
 
 def run_rates(

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-    from harness.experiments.matrix_run import Outcome
     from harness.figures.comparison import Comparison
     from harness.reporting import Reporter, SafeConsole
+    from harness.run.under_way import Outcome
     from harness.summary import Summary
 
 Tell = Callable[[str], None]
@@ -89,7 +89,7 @@ class Run:
         if self._outcome:
             return self._outcome
         from harness import journal
-        from harness.experiments.matrix_run import Outcome
+        from harness.run.under_way import Outcome
 
         last = {(entry.cell, entry.block): entry for entry in journal.read(self.folder / journal.NAME)}
         failed = [entry.reason for entry in last.values() if entry.outcome == "failed"]

@@ -52,6 +52,10 @@ class SettingsError(UsageFailure):
     """An unknown setting, or one with a wrong value."""
 
 
+PaperVersion = Literal["2005", "2008"]
+SIMULATED_VERSIONS: tuple[PaperVersion, ...] = ("2005", "2008")
+
+
 def parse_percent(text: object) -> float:
     """The part of a percentage: 0.05 of `5%`; raises ValueError unless it lies between 0 % and 100 %."""
     match = _PERCENT.fullmatch(str(text).strip())
@@ -236,8 +240,8 @@ class SimulationSettings(RunSettings):
     lab: Annotated[str, AfterValidator(_simulated)] = Field(
         lab_kinds.SIMULATED.name, description="a model, in virtual time"
     )
-    server_versions: Annotated[tuple[Literal["2005", "2008"], ...], BeforeValidator(_words)] = Field(
-        ("2005", "2008"), description="the version axis of the matrix"
+    server_versions: Annotated[tuple[PaperVersion, ...], BeforeValidator(_words)] = Field(
+        SIMULATED_VERSIONS, description="the version axis of the matrix"
     )
     hardware: str = Field("paper", description="the model's parameters: a name of the package, or a TOML file")
     master: Annotated[str, AfterValidator(spark_master)] = Field(
@@ -248,6 +252,10 @@ class SimulationSettings(RunSettings):
 
 
 _KINDS: tuple[type[RunSettings], ...] = (Settings, SimulationSettings)
+_NO_EFFECT: dict[type[RunSettings], str] = {
+    Settings: f"has no effect on servers: leave it out, or choose --lab {lab_kinds.SIMULATED.name}",
+    SimulationSettings: f"does not go with the {lab_kinds.SIMULATED.name} lab: leave it out",
+}
 AnySettings = TypeVar("AnySettings", bound=RunSettings)
 # Gets what was given, with the matrix read, and may return values for the rest.
 Defaults = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -295,10 +303,8 @@ def _create(
             given[key], names[key] = value, name
     for key, value in options.items():
         if value is not None and value != ():
-            if key not in kind.model_fields and key in Settings.model_fields:
-                raise SettingsError(
-                    f"--{key.replace('_', '-')} does not go with the {lab_kinds.SIMULATED.name} lab: leave it out"
-                )
+            if key not in kind.model_fields and any(key in other.model_fields for other in _KINDS):
+                raise SettingsError(f"--{key.replace('_', '-')} {_NO_EFFECT[kind]}")
             given[key], names[key] = value, f"--{key.replace('_', '-')}"
     if isinstance(given.get("matrix"), str):
         given["matrix"] = matrix_file.read(given["matrix"])

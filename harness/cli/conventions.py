@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from harness.reporting import SafeConsole
 
 Function = Callable[..., Any]
-LAB_OPTIONS = ("lab", "lab_file", "dialog_security", "endpoint_encryption", "driver")
+_SERVER_OPTIONS = ("lab_file", "dialog_security", "endpoint_encryption", "driver")
+LAB_OPTIONS = ("lab", *_SERVER_OPTIONS)
+ANY_LAB_OPTIONS = ("any_lab", *_SERVER_OPTIONS)  # of commands that also run on a model
 # Of the test clients.
 CLIENT_OPTIONS = ("workers_per_initiator", "master_bind_host", "master_bind_port")
 MATRIX_OPTIONS = ("matrix", "initiators", "threads", "ratios", "payloads", "cells", "quick")
@@ -39,6 +41,12 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "NAME",
         f"Where the instances run: {' or '.join(lab_kinds.SERVER_NAMES)}. Default: sqlserver where a Docker engine "
         "answers or --lab-file names servers, else embedded.",
+    ),
+    "any_lab": _option(
+        "--lab",
+        "NAME",
+        f"Where the instances run: {', '.join(lab_kinds.NAMES[:-1])} or {lab_kinds.NAMES[-1]}. Default: sqlserver "
+        "where a Docker engine answers or --lab-file names servers, else embedded.",
     ),
     "lab_file": _option("--lab-file", "FILE", "lab.toml, which describes your own SQL Servers.", type=PATH),
     "server_versions": _option(
@@ -125,7 +133,12 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
     ),
     "quick": click.option("--quick", is_flag=True, hidden=True, expose_value=False, callback=_no_quick),
     "resume": _option("--resume", "DIR", "Continue the run in this folder, with the same settings.", type=PATH),
-    "hardware": _option("--hardware", "NAME", "The model's parameters: paper (default), this-machine or a TOML file."),
+    "hardware": _option("--hardware", "NAME", "Parameters of the model: paper (default), this-machine or a TOML file."),
+    "master": _option(
+        "--master",
+        "URL",
+        "Where Spark runs the cells of a model: local[*] (default), local[N], spark://host:7077 ...",
+    ),
     "settings": click.option(
         "--settings",
         "settings_file",

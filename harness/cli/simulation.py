@@ -45,15 +45,13 @@ if TYPE_CHECKING:
     help="Seed of every random choice in the model: same seed, same rows (default 1); with --faults and no "
     "--seeds: the one scenario to run.",
 )
-@settings_options("hardware")
-@click.option(
-    "--master", metavar="URL", help="Where Spark runs the cells: local[*] (default), local[N], spark://host:7077 ..."
-)
+@settings_options("hardware", "master")
 @click.option("--settle", metavar="TIME", help="Virtual time before the measured window (default 1s).")
 @click.option("--measure", metavar="TIME", help="Virtual length of the measured window (default 1s).")
 @settings_options("results", "resume")
 def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: Any) -> None:
     """Run the cells of a matrix in virtual time on a model of the paper's hardware, then reduce and draw.
+    It is harness matrix --lab simulated under a name of its own.
 
     The embedded broker runs the scripts of sql/; processors, page latches, log, network and clients are modelled. The
     numbers are a model's, not SQL Server's. With the master of a cluster the harness and its packages travel with the

@@ -15,6 +15,7 @@ import click
 
 import harness
 from harness.cli.conventions import (
+    ANY_LAB_OPTIONS,
     CLIENT_OPTIONS,
     LAB_OPTIONS,
     MATRIX_OPTIONS,
@@ -35,23 +36,9 @@ WEB_PORT = 8089  # Locust's own
 
 @click.command(epilog=EXIT_CODES)
 @settings_options(
-    *LAB_OPTIONS,
-    "workload",
-    "server_versions",
-    *MATRIX_OPTIONS,
-    "repeats",
-    "precision",
-    "rate",
-    "arrivals",
-    *CLIENT_OPTIONS,
-    "measure",
-    "settle",
-    "drain",
-    "events",
-    "seed",
-    "results",
-    "settings",
-    "resume",
+    *(*ANY_LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals"),
+    *(*CLIENT_OPTIONS, "measure", "settle", "drain", "events", "seed", "hardware", "master"),
+    *("results", "settings", "resume"),
 )
 @click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
 @click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than an hour.")
@@ -85,6 +72,7 @@ def matrix(
       harness matrix --lab-file lab.toml --workers-per-initiator 4
       harness matrix --lab-file lab.toml --master-bind-host 10.0.0.5     clients elsewhere: harness worker --help
       harness matrix --matrix quick --web               a page shows what is done, and the rates so far
+      harness matrix --matrix quick --lab simulated     a model of the paper's hardware, in virtual time
       harness matrix --resume results/20260101-120000-sqlserver
     """
     from harness import reporting
@@ -124,8 +112,8 @@ def _on_page(console: Reporter, port: int | None) -> Iterator[Reporter]:
 @click.command(epilog=EXIT_CODES)
 @click.argument("cell", required=False)
 @settings_options(
-    *(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS),
-    *("measure", "settle", "drain", "events", "results", "settings"),
+    *(*ANY_LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS),
+    *("measure", "settle", "drain", "events", "seed", "hardware", "master", "results", "settings"),
 )
 @click.option("--initiators", metavar="N", help="How many send (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
@@ -238,14 +226,6 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
             say(planned.noise)
 
 
-_any_lab = click.option(
-    "--lab",
-    metavar="NAME",
-    help="Where the instances run: sqlserver, embedded or simulated. Default: sqlserver where a Docker engine "
-    "answers or --lab-file names servers, else embedded.",
-)
-_other_lab_options = tuple(name for name in LAB_OPTIONS if name != "lab")
-
 _repeated_steps = click.option(
     "--repeats", metavar="N", help="Run every step so often, in blocks: each is one pass over them (default 1)."
 )
@@ -253,8 +233,7 @@ _repeated_steps = click.option(
 
 @click.command(epilog=EXIT_CODES, short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
 @click.argument("cell", required=False)
-@_any_lab
-@settings_options(*_other_lab_options, "workload")
+@settings_options(*ANY_LAB_OPTIONS, "workload")
 @click.option(
     "--arrivals",
     type=click.Choice(["constant", "poisson"]),
@@ -297,8 +276,7 @@ def _show_steps(measured: harness.Run) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
-@_any_lab
-@settings_options(*_other_lab_options, "server_versions")
+@settings_options(*ANY_LAB_OPTIONS, "server_versions")
 @click.option("--measure", metavar="TIME", help="Length of a step's measured window (default the scenario's).")
 @click.option("--settle", metavar="TIME", help="Longest wait for a steady state before it (default the scenario's).")
 @click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")

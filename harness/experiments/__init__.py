@@ -1,7 +1,8 @@
 """What is run, and how it is evaluated: cells of a matrix, one cell at several rates, the paper's recommendations.
 
-- `matrix_run`: a run of cells on servers from its settings to its folder, and how long it takes; `simulated_run`: the
-  same in virtual time; `selected_cells`: the cells of a run; `run_options`: its settings, also where it is resumed
+- `run_labs`: the lab of a run and its settings, also where it is resumed; `virtual_lab`: the same of a model, whose
+  cells Spark computes. No run has code of its own for either
+- `matrix_run`: a run of cells, and how long it takes; `selected_cells`: its cells
 - `repeats_plan`, `precision`: which gain so many repeats can show; which pairs need a further one; `sweep_plan`: both
   before anything starts
 - `rate_steps`, `rates_run`, `rates_table`: latency against throughput of one cell

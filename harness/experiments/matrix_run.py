@@ -4,70 +4,50 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import journal, load_model, units
-from harness.experiments import precision
+from harness.experiments import precision, run_labs
 from harness.experiments.precision import Precision
-from harness.experiments.run_options import on_servers, open_results
+from harness.experiments.run_labs import ExecutorOf
 from harness.experiments.selected_cells import cell_of, visits_on
-from harness.lab.opening import Selection, select_lab
 from harness.matrix import Cell, Visit, label
 from harness.reporting import Reporter, duration
-from harness.run import run_folder
-from harness.run.attempt import Measured
-from harness.run.engine import Sweep, Tally, Testbed
-from harness.run.equipment import Preflight
+from harness.run import under_way
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
-from harness.run.testbed import LabTestbed
-from harness.run.under_way import under_way
-from harness.settings import RunSettings, Settings
+from harness.run.under_way import Outcome
+from harness.settings import RunSettings
 from harness.whitepaper import ACTIVATION_PERIOD_S
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
 
 
-@dataclass
-class Outcome:
-    """How a run ended."""
-
-    results: Path
-    total: int
-    completed: int
-    failed: int
-    reason: str = ""
-    measured: Measured | None = None  # of the last completed cell
-
-
 def sweep(
     options: Mapping[str, Any], reporter: Reporter, *, settings_file: Path | None = None, resume: Path | None = None
 ) -> Outcome | None:
-    """Runs the cells that the options select, or those that a run lacks; None where the user declines a long sweep."""
-    selection = on_servers(options, resume=resume, verb="matrix", settings_file=settings_file)
-    settings = selection.settings
-    reporter.note(selection.first_line)
-    visits = visits_on(selection.topology, settings)
-    length_s = estimate_s(settings, visits)
-    plan = f"{counted(settings, visits)}, about {duration(length_s)}"
-    if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
-        return None
-    _note_bound(settings, [visit.cell for visit in visits], reporter)
-    _note_readers(settings, reporter)
-    if settings.precision is not None:
-        reporter.note(precision.forecast(settings.precision, settings.repeats))
-    results = open_results(settings, visits, resume)
+    """Run the cells that the options select, or those that a run lacks; None where the user declines a long sweep."""
+    lab = run_labs.choose(options, reporter, verb="matrix", resume=resume, settings_file=settings_file)
+    settings = lab.settings
+    visits = visits_on(lab.topology, settings)
+    plan = counted(settings, visits)
+    if not settings.kind.can.virtual_time:
+        length_s = estimate_s(settings, visits)
+        plan += f", about {duration(length_s)}"
+        if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
+            return None
+        if settings.precision is not None:
+            reporter.note(precision.forecast(settings.precision, settings.repeats))
+    _note_limits(settings, [visit.cell for visit in visits], reporter)
+    executor = lab.executor_of(visits, reporter)
+    results = lab.open_results(visits, resume)
     reporter.note(f"{plan}, {load_model.describe(settings.open_loop)}; results in {results}")
-    reporter.sweep(
-        results,
-        [label(visit.cell.id, visit.block) for visit in visits],
-        selection.topology.kind,
-    )
-    tally = run_cells(selection, results, visits, reporter)
+    reporter.sweep(results, [label(visit.cell.id, visit.block) for visit in visits], settings.kind)
+    outcome = run_visits(settings, executor, results, visits, reporter)
     if settings.precision is not None:
         reporter.note(precision.reached(settings.precision, journal.read(results / journal.NAME)))
-    return Outcome(results, len(visits) - tally.not_needed, tally.completed, tally.failed, tally.last_reason)
+    return outcome
 
 
 def single(
@@ -78,18 +58,33 @@ def single(
     *,
     settings_file: Path | None = None,
 ) -> Outcome:
-    """Runs one cell."""
-    selection = select_lab(options, settings_file=settings_file)
-    reporter.note(selection.first_line)
-    cell = cell_of(cell_id, given_axes, selection.topology)
-    this_alone = {"cells": (cell.id,), "ratios": (cell.dialog_ratio,), "repeats": 1}
-    selection = replace(selection, settings=selection.settings.model_copy(update=this_alone))
-    reporter.note(f"cell: {cell.id}, {load_model.describe(selection.settings.open_loop)}")
-    _note_bound(selection.settings, [cell], reporter)
-    _note_readers(selection.settings, reporter)
-    results = open_results(selection.settings, [cell])
-    tally = run_cells(selection, results, [Visit(cell)], reporter)
-    return Outcome(results, 1, tally.completed, tally.failed, tally.last_reason, tally.last)
+    """Run one cell."""
+    lab = run_labs.choose(options, reporter, verb="matrix", settings_file=settings_file)
+    cell = cell_of(cell_id, given_axes, lab.topology)
+    lab = lab.changed(cells=(cell.id,), ratios=(cell.dialog_ratio,), repeats=1)
+    reporter.note(f"cell: {cell.id}, {load_model.describe(lab.settings.open_loop)}")
+    _note_limits(lab.settings, [cell], reporter)
+    visits = [Visit(cell)]
+    executor = lab.executor_of(visits, reporter)
+    return run_visits(lab.settings, executor, lab.open_results(visits), visits, reporter)
+
+
+def run_visits(
+    settings: RunSettings, executor: ExecutorOf, results: Path, visits: Sequence[Visit], reporter: Reporter
+) -> Outcome:
+    """Run the visits in their folder, as long as they are needed."""
+    return under_way.run(
+        results,
+        visits,
+        reporter,
+        lambda run_journal: executor(results, run_journal),
+        stop_rule=lambda run_journal: Precision(settings.precision, visits, run_journal).is_needed,
+    )
+
+
+def _note_limits(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter) -> None:
+    _note_bound(settings, cells, reporter)
+    _note_readers(settings, reporter)
 
 
 def _note_bound(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter) -> None:
@@ -103,25 +98,15 @@ def _note_bound(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter
         )
 
 
-def _note_readers(settings: Settings, reporter: Reporter) -> None:
+def _note_readers(settings: RunSettings, reporter: Reporter) -> None:
     """Say that cells will not settle if a queue reader can be added in them, and too late to become steady."""
+    if settings.kind.can.virtual_time:
+        return  # all readers run before a cell begins
     if settings.settle < SHORTEST_MAX_S and settings.settle + settings.measure > ACTIVATION_PERIOD_S:
         reporter.note(
             f"a queue reader is added every {ACTIVATION_PERIOD_S:g} s while messages are left over: cells as long as "
             "these are mostly unsettled; give --settle 20s or more, or a shorter --measure"
         )
-
-
-def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], reporter: Reporter) -> Tally:
-    """Runs the cells on the chosen lab; the manifest says when all have had their turn."""
-    cells = [visit.cell for visit in visits]
-    with under_way(results) as run_journal:
-        preflight = Preflight(selection.settings, cells, results, reporter)
-        testbed: Testbed[Visit] = LabTestbed(selection.topology, preflight)
-        stop_rule = Precision(selection.settings.precision, visits, run_journal)
-        tally = Sweep(testbed, run_journal, reporter, results).run(visits, stop_rule.is_needed)
-        run_folder.finish(results)
-    return tally
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -156,7 +141,7 @@ def groups(visits: Sequence[Visit]) -> list[Group]:
     ]
 
 
-def settling_s(settings: Settings, settled_s: float | None = None) -> float:
+def settling_s(settings: RunSettings, settled_s: float | None = None) -> float:
     """How long a cell settles on average; `settled_s` is what a former run's cells took."""
     if settled_s is not None:
         return min(settled_s, settings.settle)
@@ -164,7 +149,7 @@ def settling_s(settings: Settings, settled_s: float | None = None) -> float:
     return shortest + settings.kind.costs.settled_part * (settings.settle - shortest)
 
 
-def estimate_s(settings: Settings, visits: Sequence[Visit], settled_s: float | None = None) -> float:
+def estimate_s(settings: RunSettings, visits: Sequence[Visit], settled_s: float | None = None) -> float:
     """How long the visits take; `settled_s` as for `settling_s`."""
     costs = settings.kind.costs
     cell_s = settings.measure + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
@@ -178,7 +163,7 @@ def estimate_s(settings: Settings, visits: Sequence[Visit], settled_s: float | N
     )
 
 
-def plan_lines(settings: Settings, visits: Sequence[Visit], settled_s: float | None = None) -> Iterator[str]:
+def plan_lines(settings: RunSettings, visits: Sequence[Visit], settled_s: float | None = None) -> Iterator[str]:
     """Say what the visits are and how long they take; `settled_s` as for `settling_s`."""
     built = groups(visits)
     dialogs = sum(group.dialogs for group in built)

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.experiments import recorded_attempts, techniques_table
-from harness.experiments.matrix_run import Outcome
-from harness.experiments.run_options import first_lines, in_virtual_time, is_of_virtual_time, on_servers, open_results
+from harness.experiments import recorded_attempts, run_labs, techniques_table
+from harness.experiments.run_labs import RunLab
 from harness.experiments.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
-from harness.experiments.virtual_testbed import VirtualTestbed
 from harness.failures import UsageFailure
 from harness.journal import Journal
-from harness.lab.instances import Lab
 from harness.lab_kinds import SIMULATED
 from harness.reporting import Reporter
-from harness.run import run_folder
-from harness.run.engine import Sweep, Tally, Testbed
-from harness.run.equipment import Preflight
+from harness.run import run_folder, under_way
+from harness.run.in_process import InProcess
 from harness.run.run_folder import ResumeRefused
-from harness.run.testbed import LabTestbed
-from harness.run.under_way import run_and_evaluate
+from harness.run.under_way import Outcome
 from harness.settings import SettingsError
-from harness.simulation import parameters
 from harness.units import counted
 from harness.workload_file import Dialogs, Target
-
-VERB = "techniques"
-
-# Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
-RequireAlike = Callable[[Mapping[str, Any]], None]
 
 
 class OtherLab(UsageFailure):
     """The run to which the table is to be added is of another lab or another model."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A run that can begin: its turns, its folder, and how to make its testbed."""
-
-    turns: Sequence[Turn]
-    results: Path
-    testbed: Callable[[], Testbed[Turn]]
 
 
 def run(
@@ -62,45 +41,72 @@ def run(
     which has its own scenario and settings. The lab `simulated` takes the options of a run in virtual time, any other
     lab those of a run on servers. `add_to` is the folder of a run on the same lab into which the table is copied.
     """
-    prepare = _in_virtual_time if is_of_virtual_time(options, resume) else _on_servers
     scenario = read(scenario_file or _stored_file(resume))
-    require_alike = _alike(add_to)
-    prepared = prepare(options, scenario, reporter, resume, require_alike)
-    results, to_run = prepared.results, prepared.turns
+    lab = _lab(options, reporter, scenario, resume)
+    settings = lab.settings
+    if add_to:
+        _require_alike(add_to, {"lab": settings.lab, "model": lab.model})
+    needed, initiators_max = scenario.load.initiators, lab.topology.initiators_max
+    if needed > initiators_max:
+        raise ScenarioError(
+            f"the scenario needs {needed} initiators, but the lab has {initiators_max}: lower [load] initiators"
+        )
+    to_run = turns(scenario, version=settings.server_versions[-1], repeats=settings.repeats)
+    results = lab.open_results(to_run, resume, scenario=_as_manifest(scenario, resume))
     runs = f"{counted(len(to_run), 'run')} of {counted(len(scenario.techniques), 'technique')}"
     reporter.note(f"{runs}; results in {results}")
 
-    def run_all(run_journal: Journal) -> Tally:
-        return Sweep(prepared.testbed(), run_journal, reporter, results, unit="run").run(to_run)
+    def examined() -> None:
+        """Only when a lab has opened is it known which one it is."""
+        if add_to:
+            _require_alike(add_to, run_folder.read_manifest(results))
+
+    def executor(run_journal: Journal) -> InProcess[Turn]:
+        testbed = lab.testbed([turn.cell for turn in to_run], results, reporter, examined=examined)
+        return InProcess(testbed, reporter)
 
     def evaluate() -> None:
         row = partial(techniques_table.row, scenario)
         recorded_attempts.evaluate(results, to_run, row, techniques_table.write, reporter)
 
-    tally = run_and_evaluate(results, run_all, evaluate)
-    if add_to and tally.completed:
+    outcome = under_way.run(results, to_run, reporter, executor, evaluate=evaluate)
+    if add_to and outcome.completed:
         for path in techniques_table.copy(results, add_to):
             reporter.note(f"table: {path}")
-    return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
+    return outcome
 
 
-def _alike(add_to: Path | None) -> RequireAlike:
-    host = run_folder.read_manifest(add_to) if add_to else None
+def _lab(options: Mapping[str, Any], reporter: Reporter, scenario: Scenario, resume: Path | None) -> RunLab:
+    """Return the lab, with the scenario's times; raises ScenarioError where it cannot run the scenario."""
+    if options.get("workload") is not None:
+        raise SettingsError("--workload has no effect on techniques: a --scenario names the workload of its steps")
+    times = {lab: durations.model_dump() for lab, durations in scenario.times.items()}
+    lab = run_labs.choose(options, reporter, verb="techniques", resume=resume, times=times, workload=scenario.workload)
+    if not lab.settings.kind.can.virtual_time:
+        if options.get("seed") is not None:
+            raise SettingsError(f"--seed has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
+        return lab
+    for technique in scenario.techniques:
+        _require_modelled(technique)
+    if lab.settings.lab not in times:
+        raise ScenarioError(
+            f"the scenario has no times for the lab {SIMULATED.name}: add a section [times.{SIMULATED.name}]"
+        )
+    return lab
 
-    def require(manifest: Mapping[str, Any]) -> None:
-        if host is None:
-            return
-        if host["lab"] != manifest["lab"]:
-            raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, but this run is on the {manifest['lab']} lab")
-        far, own_ = (_values(run.get("model", {})) for run in (host, manifest))
-        if different := [name for name in {**far, **own_} if far.get(name) != own_.get(name)]:
-            first = different[0]
-            raise OtherLab(
-                f"{add_to} is a run on another model: {first} is {far.get(first)} there and {own_.get(first)} here"
-                f"{f', and {more} more differ' if (more := len(different) - 1) else ''} (--hardware)"
-            )
 
-    return require
+def _require_alike(add_to: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise OtherLab if the table of a run with this manifest does not belong in the run of the other folder."""
+    host = run_folder.read_manifest(add_to)
+    if host["lab"] != manifest["lab"]:
+        raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, but this run is on the {manifest['lab']} lab")
+    far, own_ = (_values(run.get("model", {})) for run in (host, manifest))
+    if different := [name for name in {**far, **own_} if far.get(name) != own_.get(name)]:
+        first = different[0]
+        raise OtherLab(
+            f"{add_to} is a run on another model: {first} is {far.get(first)} there and {own_.get(first)} here"
+            f"{f', and {more} more differ' if (more := len(different) - 1) else ''} (--hardware)"
+        )
 
 
 def _values(model: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -119,65 +125,6 @@ def _as_manifest(scenario: Scenario, resume: Path | None) -> dict[str, Any]:
     if resume and run_folder.read_manifest(resume)["scenario"] != current:
         raise ResumeRefused(f"{resume} cannot be resumed: the scenario {scenario.file} is not as it was in the run")
     return current
-
-
-def _on_servers(
-    options: Mapping[str, Any],
-    scenario: Scenario,
-    reporter: Reporter,
-    resume: Path | None,
-    require_alike: RequireAlike,
-) -> Prepared:
-    if options.get("workload") is not None:
-        raise SettingsError("--workload has no effect on techniques: a --scenario names the workload of its steps")
-    for name in ("seed", "hardware"):
-        if options.get(name) is not None:
-            raise SettingsError(f"--{name} has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
-    times = {lab: durations.model_dump() for lab, durations in scenario.times.items()}
-    with_workload = {**options, "workload": scenario.workload.given_as}
-    selection = on_servers(with_workload, resume=resume, verb=VERB, times=times)
-    reporter.note(selection.first_line)
-    require_alike({"lab": selection.settings.lab})
-    needed, initiators_max = scenario.load.initiators, selection.topology.initiators_max
-    if needed > initiators_max:
-        raise ScenarioError(
-            f"the scenario needs {needed} initiators, but the lab has {initiators_max}: lower [load] initiators"
-        )
-    to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=selection.settings.repeats)
-    results = open_results(selection.settings, to_run, resume, scenario=_as_manifest(scenario, resume))
-
-    def testbed() -> Testbed[Turn]:
-        preflight = _Preflight(selection.settings, [turn.cell for turn in to_run], results, reporter)
-        preflight.require_alike = require_alike
-        return LabTestbed(selection.topology, preflight)
-
-    return Prepared(to_run, results, testbed)
-
-
-def _in_virtual_time(
-    options: Mapping[str, Any],
-    scenario: Scenario,
-    reporter: Reporter,
-    resume: Path | None,
-    require_alike: RequireAlike,
-) -> Prepared:
-    for technique in scenario.techniques:
-        _require_modelled(technique)
-    times = scenario.times.get(SIMULATED.name)
-    if times is None:
-        raise ScenarioError(
-            f"the scenario has no times for the lab {SIMULATED.name}: add a section [times.{SIMULATED.name}]"
-        )
-    settings = in_virtual_time(options, resume=resume, verb=VERB, defaults=lambda given: times.model_dump())
-    hardware = parameters.read(settings.hardware)
-    model = hardware.as_manifest()
-    require_alike({"lab": settings.lab, "model": model})
-    for line in first_lines(settings):
-        reporter.note(line)
-    to_run = turns(scenario, version=settings.server_versions[-1], repeats=settings.repeats)
-    more = {"model": model, "scenario": _as_manifest(scenario, resume)}
-    results = run_folder.open_run(settings, cells=len(to_run), driver=None, resume=resume, **more)
-    return Prepared(to_run, results, lambda: VirtualTestbed(settings, hardware, results, workload=scenario.workload))
 
 
 def _require_modelled(technique: Technique) -> None:
@@ -199,13 +146,3 @@ def _require_modelled(technique: Technique) -> None:
     else:
         return
     raise ScenarioError(f"{technique.key}: on the lab {SIMULATED.name} {text}: choose another --lab")
-
-
-class _Preflight(Preflight):
-    """Examines the lab when it opens. Only then is it known which lab it is."""
-
-    require_alike: RequireAlike
-
-    def examine(self, lab: Lab) -> None:
-        super().examine(lab)
-        self.require_alike(run_folder.read_manifest(self.results))

@@ -22,7 +22,7 @@ from harness.matrix import (
     select,
     sweep_order,
 )
-from harness.settings import RunSettings, Settings, SettingsError
+from harness.settings import RunSettings, SettingsError
 
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
@@ -96,7 +96,7 @@ def chosen_visits(
     return sweep_order(cells, settings.seed, settings.repeats, interleaved=interleaved)
 
 
-def visits_on(topology: Topology, settings: Settings) -> list[Visit]:
+def visits_on(topology: Topology, settings: RunSettings) -> list[Visit]:
     """The selected cells that this lab can run, in the order of the run."""
     visits = chosen_visits(
         settings, initiators_max=topology.initiators_max, interleaved=topology.kind.can.holds_all_versions

@@ -39,7 +39,7 @@ RAMP_MESSAGES = 6
 
 
 class VirtualTestbed:
-    """Implements `run.engine.Testbed`. Its world is kept while items need the same dialogs."""
+    """Implements `run.in_process.Testbed`. Its world is kept while items need the same dialogs."""
 
     def __init__(
         self,

@@ -24,9 +24,9 @@ from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, Security
 from harness.lab.pulse import Pulse
 from harness.lab_file import LabFile
-from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
+from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, SIMULATED, LabKind
 from harness.matrix import INITIATORS, INITIATORS_MAX
-from harness.settings import Settings, SettingsError
+from harness.settings import SIMULATED_VERSIONS, Settings, SettingsError
 from harness.workload_file import Workload
 
 
@@ -44,12 +44,14 @@ class Topology:
         """The versions of SQL Server that this topology offers, the oldest first."""
         if self.lab_file is not None:
             return (self.lab_file.version,)
+        if self.kind is SIMULATED:
+            return SIMULATED_VERSIONS
         return embedded_instances.VERSIONS if self.kind is EMBEDDED else containers.VERSIONS
 
     @property
     def sweep_versions(self) -> tuple[str, ...]:
         """The version axis of a sweep."""
-        if self.lab_file is not None:
+        if self.lab_file is not None or self.kind is SIMULATED:
             return self.versions
         return embedded_instances.SWEEP_VERSIONS if self.kind is EMBEDDED else containers.SWEEP_VERSIONS
 

@@ -7,11 +7,12 @@
   order on its dialog; and `counting`, what was sent and waits in no queue has been processed
 - `cell_failures`: why an attempt failed, and whether another would fail the same way
 - `worker_clocks`: clocks of client machines against the target's
-- `engine`: the loop over the cells: journal, second attempts, rebuilt testbeds
+- `engine`: the loop over the cells: journal, second attempts; `in_process`: attempts one after another on a testbed,
+  which is rebuilt after a failure (Spark's many at once are in `harness.simulation.spark_job`)
 - `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the
   examination of a lab before its first cell
 - `phases`: how long each phase of a cell took; `run_folder`: the run's folder, made or reopened with its manifest
-- `under_way`: no other process writes into the run, and an early end says how to go on
+- `under_way`: how every run is run: no other process writes into it, and an early end says how to go on
 - `outside_readers`: programs that receive in place of the activation procedure
 
 Rules. A cell is completed only if its line in the journal says so. That line is written last, after the cell's raw

@@ -1,32 +1,28 @@
-"""The loop over a run's cells: journal, second attempt, rebuilt testbed, next cell."""
+"""The loop over a run's items: attempts by an executor, the journal, second attempts, the next item."""
 
 from __future__ import annotations
 
 import errno
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from harness.failures import MachineFailure
 from harness.journal import Entry, Journal
-from harness.lab import interruption
 from harness.matrix import label
 from harness.records import State
-from harness.reporting import Reporter
+from harness.reporting import Reporter, TimeLeft
 from harness.run import run_folder
 from harness.run.arrangement import Named
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed, NotReady
-from harness.run.phases import Phases
 
-ATTEMPTS_MAX = 2
 # Less free space than this, and the next cell's raw records may not fit.
 FREE_SPACE_MIN_BYTES = 32 * 2**20
-NOT_READY_MAX = 4  # attempts in a row without a testbed, after which no further cell will have one
-_FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+NOT_READY_FIRST_MAX = 2  # attempts in a row without a testbed, while nothing has run
+NOT_READY_MAX = 4  # the same later, after which no further cell will have one
 
 
 class SweepStopped(MachineFailure):
@@ -34,26 +30,49 @@ class SweepStopped(MachineFailure):
 
 
 Swept = TypeVar("Swept", bound=Named)
-Swept_contra = TypeVar("Swept_contra", bound=Named, contravariant=True)
 
 
-class Testbed(Protocol[Swept_contra]):
-    """Lab, dialogs, clients and observers."""
+class Due(NamedTuple, Generic[Swept]):
+    """An attempt to be made: the item, the attempt's number, and its number in the run, for its payloads."""
 
-    def make_ready(self, cell: Swept_contra, phases: Phases) -> None:
-        """Builds whatever this cell needs and is not there yet; raises NotReady where it cannot."""
+    item: Swept
+    attempt: int
+    run: int
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """An attempt that has ended."""
+
+    entry: Entry
+    measured: Measured | None = None
+    failure: CellFailed | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another attempt would fail in the same way."""
+        return self.failure is not None and self.failure.is_final
+
+
+class Executor(Protocol[Swept]):
+    """How attempts are made: one after another in this process (`run.in_process`), or many at once with Spark."""
+
+    attempts_max: int  # of an item, in one run
+
+    def batches(self, items: Sequence[Swept]) -> Iterable[Sequence[Swept]]:
+        """Cut the items, in their order, where a decision may depend on what was attempted before."""
         ...
 
-    def run(self, cell: Swept_contra, attempt: int, run: int, phases: Phases) -> Measured:
-        """Makes one attempt and writes its raw records; raises CellFailed otherwise."""
+    def time_left(self, items: Sequence[Swept]) -> TimeLeft | None:
+        """Return an estimate that knows the items; None where all take about as long."""
         ...
 
-    def tear_down(self) -> None:
-        """Ends lab and clients after a failure, but not clients of other machines; never raises."""
+    def run(self, attempts: Sequence[Due[Swept]], on_end: Callable[[Attempted], None]) -> None:
+        """Make each attempt once, and call `on_end` when it ends."""
         ...
 
     def close(self) -> None:
-        """Ends everything; never raises."""
+        """End everything; never raise."""
         ...
 
 
@@ -65,15 +84,14 @@ class Tally:
     last_reason: str = ""
     last: Measured | None = None
     not_ready: int = 0  # attempts in a row
-    is_final: bool = False  # another attempt at the cell that failed last would fail the same way
 
 
 class Sweep(Generic[Swept]):
-    """Runs cells on a testbed and keeps the journal."""
+    """Runs items and keeps the journal."""
 
     def __init__(
         self,
-        testbed: Testbed[Swept],
+        executor: Executor[Swept],
         journal: Journal,
         reporter: Reporter,
         results: Path,
@@ -81,89 +99,80 @@ class Sweep(Generic[Swept]):
         unit: str = "cell",
         free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
-        self._testbed = testbed
+        self._executor = executor
         self._journal = journal
         self._reporter = reporter
         self._results = results
         self._unit = unit
         self._free_bytes = free_bytes
+        self._tally = Tally()
 
-    def run(self, cells: Sequence[Swept], is_needed: Callable[[Swept], bool] = lambda cell: True) -> Tally:
-        """Runs every cell that is needed and that the journal does not call completed.
+    def run(self, items: Sequence[Swept], is_needed: Callable[[Swept], bool] = lambda item: True) -> Tally:
+        """Run every item that is needed and that the journal does not call completed.
 
-        `is_needed` is asked when a cell's turn comes. However the loop ends, it closes the testbed.
+        `is_needed` is asked when a batch begins. However the loop ends, it closes the executor.
         """
         completed = self._journal.completed()
-        tally = Tally(completed=sum((cell.id, cell.block) in completed for cell in cells))
-        self._reporter.begin(len(cells), tally.completed, unit=self._unit)
-        number = tally.completed
+        left = [item for item in items if (item.id, item.block) not in completed]
+        tally = self._tally = Tally(completed=len(items) - len(left))
+        self._reporter.begin(len(items), tally.completed, self._executor.time_left(left), unit=self._unit)
         try:
-            for cell in cells:
-                if (cell.id, cell.block) in completed:
-                    continue
-                number += 1
-                if not is_needed(cell):
-                    tally.not_needed += 1
-                    continue
-                entry = self._run_cell(cell, tally)
-                if entry.outcome == "completed":
-                    tally.completed += 1
-                else:
-                    tally.failed += 1
-                    tally.last_reason = entry.reason
-                self._reporter.cell_done(number, label(entry.cell, entry.block), entry.outcome, describe(entry))
+            for batch in self._executor.batches(left):
+                needed = [item for item in batch if is_needed(item)]
+                tally.not_needed += len(batch) - len(needed)
+                self._run_batch(needed)
         finally:
             self._reporter.end()
-            self._testbed.close()
+            self._executor.close()
         return tally
 
-    def _run_cell(self, cell: Swept, tally: Tally) -> Entry:
-        before = self._journal.attempts(cell.id, cell.block)
-        for attempt in range(before + 1, before + 1 + ATTEMPTS_MAX):
-            entry = self._attempt(cell, attempt, tally)
-            if entry.outcome == "completed":
-                break
-            self._testbed.tear_down()
-            self._check_disk()
-            # While nothing has run, the first cell's two attempts are enough.
-            if tally.not_ready >= (NOT_READY_MAX if tally.completed else ATTEMPTS_MAX):
-                raise SweepStopped(entry.reason if tally.is_final else f"the lab is not available: {entry.reason}")
-            if tally.is_final:
-                break
-            if attempt < before + ATTEMPTS_MAX:
-                self._reporter.note(f"{label(cell.id, cell.block)} failed and will be tried again: {entry.reason}")
-        return entry
+    def _run_batch(self, batch: Sequence[Swept]) -> None:
+        by_name = {(item.id, item.block): item for item in batch}
+        due, attempts_left = list(batch), self._executor.attempts_max
 
-    def _attempt(self, cell: Swept, attempt: int, tally: Tally) -> Entry:
-        run = self._journal.next_run()
-        phases = Phases(label(cell.id, cell.block), self._reporter)
-        began = time.perf_counter()
-        measured, reason = None, ""
-        try:
-            self._testbed.make_ready(cell, phases)
-            measured = self._testbed.run(cell, attempt, run, phases)
-        except CellFailed as failure:
-            reason = " ".join(str(failure).split())
-            tally.is_final = failure.is_final
-            more = ATTEMPTS_MAX if failure.is_final else 1
-            tally.not_ready = tally.not_ready + more if isinstance(failure, NotReady) else 0
-        except OSError as error:
-            if error.errno in _FATAL_ERRNOS:
-                raise
-            reason, tally.is_final = f"{type(error).__name__}: {error}", False
-        interruption.check()  # a cell that an interrupt broke has not failed
-        phases.seconds["total"] = round(time.perf_counter() - began, 4)
-        entry = entry_of(cell, attempt, run, measured, reason, phases.seconds)
-        self._journal.append(entry)
-        if measured:
-            tally.last, tally.not_ready = measured, 0
-            self._reporter.rate(measured.processed_per_s)
-        return entry
+        def on_end(attempted: Attempted) -> None:
+            entry = attempted.entry
+            self._journal.append(entry)
+            if entry.outcome == "failed":
+                self._require_another(attempted)
+                if attempts_left and not attempted.is_final:
+                    name = label(entry.cell, entry.block)
+                    self._reporter.note(f"{name} failed and will be tried again: {entry.reason}")
+                    due.append(by_name[entry.cell, entry.block])
+                    return
+            self._count(attempted)
 
-    def _check_disk(self) -> None:
-        """Raises OSError where the disk is full: every further cell would fail too."""
+        while due:
+            attempts_left -= 1
+            run = self._journal.next_run()
+            attempts = [Due(item, self._journal.attempts(item.id, item.block) + 1, run) for item in due]
+            due.clear()
+            self._executor.run(attempts, on_end)
+
+    def _require_another(self, failed: Attempted) -> None:
+        """Raise OSError or SweepStopped where every further attempt would fail too."""
         if self._free_bytes(self._results) < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(self._results))
+        tally, most = self._tally, NOT_READY_MAX if self._tally.completed else NOT_READY_FIRST_MAX
+        if not isinstance(failed.failure, NotReady):
+            tally.not_ready = 0
+            return
+        tally.not_ready += NOT_READY_FIRST_MAX if failed.is_final else 1
+        if tally.not_ready >= most:
+            reason = failed.entry.reason
+            raise SweepStopped(reason if failed.is_final else f"the lab is not available: {reason}")
+
+    def _count(self, attempted: Attempted) -> None:
+        entry, tally = attempted.entry, self._tally
+        if entry.outcome == "completed":
+            tally.completed += 1
+            tally.last, tally.not_ready = attempted.measured, 0
+            self._reporter.rate(entry.processed_per_s)
+        else:
+            tally.failed += 1
+            tally.last_reason = entry.reason
+        number = tally.completed + tally.failed + tally.not_needed
+        self._reporter.cell_done(number, label(entry.cell, entry.block), entry.outcome, describe(entry))
 
 
 def entry_of(  # noqa: PLR0917

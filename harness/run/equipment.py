@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,11 +26,20 @@ from harness.settings import Settings
 class Preflight:
     """Examines the lab of each version once. What it finds goes into the manifest; an error ends the run."""
 
-    def __init__(self, settings: Settings, cells: Sequence[Cell], results: Path, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        cells: Sequence[Cell],
+        results: Path,
+        reporter: Reporter,
+        examined: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`examined` is called each time that a lab has been examined."""
         self.settings = settings
         self.cells = cells
         self.results = results
         self.reporter = reporter
+        self._then = examined
         self._examined: set[str] = set()
         self._noted: set[str] = set()
 
@@ -47,6 +56,7 @@ class Preflight:
         if lab.kind.can.has_data_files:
             sizes = doctor.file_sizes(lab, cells=cells, settings=self.settings, tell=self.note_once)
             link.enlarge_files(lab, sizes)
+        self._then()
 
     def _examine_anew(self, lab: Lab, cells: Sequence[Cell]) -> None:
         is_first = not self._examined

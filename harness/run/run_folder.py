@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from harness import json_file, lab_kinds, load_model, manifest_file, records
+from harness import json_file, load_model, manifest_file, records
 from harness.failures import UsageFailure, nearest
 from harness.lab.drivers import Driver
 from harness.lab.placement import scaling_governor
@@ -86,9 +86,7 @@ def verb(manifest: Mapping[str, Any]) -> str:
     """The command that resumes a run."""
     if "scenario" in manifest:
         return "techniques"
-    if "rates" in manifest:
-        return "rates"
-    return "simulate" if lab_kinds.named(manifest["lab"]).is_model else "matrix"
+    return "rates" if "rates" in manifest else "matrix"
 
 
 def stored_settings(folder: Path, kind: type[RunSettings], command: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ LoadOf = Callable[[Any], OpenLoop | None]  # of an item; raises CellFailed where
 
 
 class LabTestbed:
-    """Implements `run.engine.Testbed` with a real lab and Locust. Use it from the main thread."""
+    """Implements `run.in_process.Testbed` with a real lab and Locust. Use it from the main thread."""
 
     def __init__(self, topology: Topology, preflight: Preflight, load_of: LoadOf | None = None) -> None:
         """`load_of` gives each item's load in place of the settings'."""

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from harness.journal import Entry, Journal
 from harness.lab import interruption
 from harness.matrix import label
 from harness.records import NotWritable
+from harness.reporting import Reporter
 from harness.run import run_folder
-from harness.run.engine import Tally
+from harness.run.attempt import Measured
+from harness.run.engine import Executor, Sweep, Swept
 from harness.units import counted
 
 _UNITS = {"rates": "step", "techniques": "run"}  # by verb; else cells
@@ -25,6 +28,18 @@ _FULL = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the disk quota is used up: free some space",
 }
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    results: Path
+    total: int
+    completed: int
+    failed: int
+    reason: str = ""
+    measured: Measured | None = None  # of the last completed cell
 
 
 class InUse(MachineFailure):
@@ -75,11 +90,24 @@ def resumable(results: Path, run_journal: Journal) -> Iterator[None]:
         raise
 
 
-def run_and_evaluate(results: Path, run: Callable[[Journal], Tally], evaluate: Callable[[], None]) -> Tally:
-    """Run a sweep and evaluate it. If it is interrupted or fails, evaluate what was completed."""
+def run(
+    results: Path,
+    items: Sequence[Swept],
+    reporter: Reporter,
+    executor: Callable[[Journal], Executor[Swept]],
+    *,
+    stop_rule: Callable[[Journal], Callable[[Swept], bool]] = lambda run_journal: lambda item: True,
+    evaluate: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Run the items that are not in the run's journal yet, say in the manifest that all had their turn, and evaluate.
+
+    If the run is interrupted or fails, what was completed is evaluated.
+    """
+    unit = _unit(run_folder.read_manifest(results))
     with under_way(results) as run_journal:
+        sweep = Sweep(executor(run_journal), run_journal, reporter, results, unit=unit)
         try:
-            tally = run(run_journal)
+            tally = sweep.run(items, stop_rule(run_journal))
         except BaseException:
             # Report what ended the run, and not that the disk has no room for a table either.
             with contextlib.suppress(OSError, MachineFailure, UsageFailure):
@@ -87,7 +115,8 @@ def run_and_evaluate(results: Path, run: Callable[[Journal], Tally], evaluate: C
             raise
         run_folder.finish(results)
         evaluate()
-    return tally
+    needed = len(items) - tally.not_needed
+    return Outcome(results, needed, tally.completed, tally.failed, tally.last_reason, tally.last)
 
 
 def so_far(results: Path, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
@@ -105,4 +134,8 @@ def _lost(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
 
 def _measured(manifest: Mapping[str, Any], entries: Sequence[Entry]) -> str:
     completed = {(entry.cell, entry.block) for entry in entries if entry.outcome == "completed"}
-    return f"{len(completed)} of {counted(manifest['cells'], _UNITS.get(run_folder.verb(manifest), 'cell'))}"
+    return f"{len(completed)} of {counted(manifest['cells'], _unit(manifest))}"
+
+
+def _unit(manifest: Mapping[str, Any]) -> str:
+    return _UNITS.get(run_folder.verb(manifest), "cell")

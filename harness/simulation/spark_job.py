@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import heapq
+import itertools
 import json
 import math
 import os
@@ -28,7 +29,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,15 +38,17 @@ from pyspark import SparkContext
 
 from harness import journal
 from harness.failures import MachineFailure
+from harness.inference import BLOCKS_MIN
 from harness.journal import Entry
 from harness.lab.processes import die_with_parent
-from harness.matrix import Cell, Visit
+from harness.matrix import Cell, Visit, label
 from harness.records import written_whole
 from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
 from harness.reductions.spark_session import context
+from harness.reporting import Reporter, TimeLeftByWork
 from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed
-from harness.run.engine import entry_of
+from harness.run.engine import Attempted, Due, describe, entry_of
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
@@ -229,6 +232,48 @@ def run(
         if fruitless == FRUITLESS_MAX:
             raise JobBroken(f"Spark's Python workers failed: {broken}{remedy(broken)}")
     mailbox.close()
+
+
+class SparkExecutor:
+    """Implements `run.engine.Executor`: cells that depend on no decision are one job of Spark.
+
+    A job builds its worlds anew, so there are as few as the decisions allow.
+    """
+
+    attempts_max = 1  # another one would compute the same
+
+    def __init__(self, experiment: Experiment, reporter: Reporter, *, master: str, decides_by_block: bool) -> None:
+        """`decides_by_block` says that some cells may need no further block once they have had the first three."""
+        self._experiment = experiment
+        self._reporter = reporter
+        self._master = master
+        self._decides_by_block = decides_by_block
+
+    def batches(self, items: Sequence[Visit]) -> Iterator[Sequence[Visit]]:
+        if not self._decides_by_block:
+            return iter([items])
+        return (
+            list(of_blocks) for _, of_blocks in itertools.groupby(items, lambda visit: max(visit.block, BLOCKS_MIN))
+        )
+
+    def time_left(self, items: Sequence[Visit]) -> TimeLeftByWork:
+        return TimeLeftByWork({label(visit.id, visit.block): self._work_s(visit) for visit in items})
+
+    def run(self, attempts: Sequence[Due[Visit]], on_end: Callable[[Attempted], None]) -> None:
+        self._reporter.phase("building and warming worlds")
+        turns = [Turn(due.item, due.attempt, self._work_s(due.item)) for due in attempts]
+
+        def on_entry(entry: Entry) -> None:
+            self._reporter.phase(f"{label(entry.cell, entry.block)}: {describe(entry)}")
+            on_end(Attempted(entry))
+
+        run(self._experiment, turns, master=self._master, open_world=open_warmed_world, on_entry=on_entry)
+
+    def close(self) -> None: ...
+
+    def _work_s(self, visit: Visit) -> float:
+        times = self._experiment.times
+        return cell_work_s(visit.cell, times.settle + times.measure)
 
 
 def _round(

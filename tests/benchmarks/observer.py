@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import inference, records
-from harness.experiments.matrix_run import open_results
+from harness.experiments.run_labs import OnServers
 from harness.lab import interruption
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
@@ -23,6 +23,7 @@ from harness.observe.observers import Observed, TargetProgress
 from harness.reporting import Reporter
 from harness.run.attempt import Measured
 from harness.run.attempt import Observers as ObserversOfACell
+from harness.run.equipment import Preflight
 from harness.run.phases import Phases
 from harness.run.testbed import LabTestbed
 
@@ -85,9 +86,9 @@ def log_ratios(size: Size, folder: Path) -> Iterator[float]:
     """Yield a log ratio per block."""
     cell = Cell.parse(size.cell)
     selection = select_lab({"lab": "embedded", "measure": size.measure_s, "settle": size.settle_s, "results": folder})
-    results = open_results(selection.settings, [cell])
+    results = OnServers(selection.settings, selection.topology).open_results([cell])
     reporter = Reporter()
-    testbed = SwitchedTestbed(selection.settings, selection.topology, results, [cell], reporter)
+    testbed = SwitchedTestbed(selection.topology, Preflight(selection.settings, [cell], results, reporter))
     run = 0
     try:
         for block in range(1, size.blocks + 1):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import journal
-from harness.experiments import simulated_run
+from harness.experiments import matrix_run
 from harness.reporting import Lines
 from harness.run import run_folder
 from tests.benchmarks.reduction import GIB, measure
@@ -49,7 +49,7 @@ def _measure_cells(settings: Mapping[str, Any]) -> bool:
     with tempfile.TemporaryDirectory(prefix="harness-benchmark-") as folder:
         elapsed_s, peak_bytes = measure(
             "cells in virtual time",
-            lambda: outcomes.append(simulated_run.simulate({**settings, "results": folder}, Lines(), resume=None)),
+            lambda: outcomes.append(matrix_run.sweep({**settings, "lab": "simulated", "results": folder}, Lines())),
         )
         [outcome] = outcomes
         entries = list(journal.read(outcome.results / journal.NAME))

@@ -16,12 +16,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.experiments.matrix_run import open_results
+from harness.experiments.run_labs import OnServers
 from harness.lab import interruption
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.run.attempt import Measured
+from harness.run.equipment import Preflight
 from harness.run.phases import Phases
 from harness.run.testbed import LabTestbed
 
@@ -81,9 +82,9 @@ def p99_ms(size: Size, rate: str | None, folder: Path) -> dict[str, float]:
     times = {"measure": size.measure_s, "settle": size.settle_s}
     options = {"lab": "embedded", **times, "results": folder, "rate": rate}
     selection = select_lab(options)
-    results = open_results(selection.settings, [CELL])
+    results = OnServers(selection.settings, selection.topology).open_results([CELL])
     reporter = Reporter()
-    testbed = StallingTestbed(selection.settings, selection.topology, results, [CELL], reporter)
+    testbed = StallingTestbed(selection.topology, Preflight(selection.settings, [CELL], results, reporter))
     found = {}
     try:
         for attempt, name in enumerate(("without", "with"), start=1):

@@ -27,12 +27,12 @@ import signal, sys
 from pathlib import Path
 import psutil
 from harness.reporting import Lines
-from harness.experiments import simulated_run
+from harness.experiments import matrix_run
 handler = signal.getsignal(signal.SIGINT)
-simulated_run.simulate(
-    {"cells": sys.argv[1].split(), "ratios": sys.argv[2], "measure": "300ms", "seed": "5", "master": "local[2]",
+matrix_run.sweep(
+    {"lab": "simulated", "cells": sys.argv[1].split(), "ratios": sys.argv[2], "measure": "300ms", "seed": "5", "master": "local[2]",
      "results": Path("again")},
-    Lines(), resume=None,
+    Lines(),
 )
 assert signal.getsignal(signal.SIGINT) is handler
 assert not psutil.Process().children(), "Spark's JVM lives on"

@@ -17,12 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.experiments import matrix_run
+from harness.experiments.run_labs import OnServers
 from harness.journal import Entry, read
 from harness.lab import drivers, pulse
 from harness.lab.opening import select_lab
 from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.results import Run
+from harness.run.under_way import Outcome
 from tests.commands import harness
 from tests.processes import Child, children_of, command_line, environment, is_alive
 from tests.thorough import one_of_each
@@ -61,6 +63,10 @@ class Saboteur(Reporter):
             os.kill(found, self.number)
 
 
+def run(lab: OnServers, results: Path, visits: list[Visit], reporter: Reporter) -> Outcome:
+    return matrix_run.run_visits(lab.settings, lab.executor_of(visits, reporter), results, visits, reporter)
+
+
 def entries(results: Path) -> list[Entry]:
     return list(read(results / "journal.jsonl"))
 
@@ -81,10 +87,11 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
 ) -> None:
     selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
     cells = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2)]
-    results = matrix_run.open_results(selection.settings, cells)
+    lab = OnServers(selection.settings, selection.topology)
+    results = lab.open_results(cells)
     saboteur = Saboteur([VICTIMS[first], VICTIMS[second]])
-    tally = matrix_run.run_cells(selection, results, cells, saboteur)
-    assert (tally.completed, tally.failed) == (2, 0), tally.last_reason
+    outcome = run(lab, results, cells, saboteur)
+    assert (outcome.completed, outcome.failed) == (2, 0), outcome.reason
     failed = [entry for entry in entries(results) if entry.outcome == "failed"]
     for name, killed, entry in zip((first, second), saboteur.killed.values(), failed, strict=True):
         assert f"{name} (process {killed}) was killed by signal 9 (SIGKILL)" in entry.reason
@@ -100,9 +107,10 @@ def test_an_instance_that_stops_in_mid_cell_is_told_of_and_fails_that_cell_which
     monkeypatch.setattr(pulse, "DEAD_AFTER_S", 3)
     selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
     cells = [Visit(Cell.parse("i1-t1-r1-p100-v2008"))]
-    results = matrix_run.open_results(selection.settings, cells)
+    lab = OnServers(selection.settings, selection.topology)
+    results = lab.open_results(cells)
     saboteur = Saboteur([VICTIMS["target"]], signal.SIGSTOP)
-    assert matrix_run.run_cells(selection, results, cells, saboteur).completed == 1
+    assert run(lab, results, cells, saboteur).completed == 1
     failed, completed = entries(results)
     assert "has not answered for 3 s: its process was killed" in failed.reason
     assert completed.outcome == "completed"

@@ -22,6 +22,7 @@ from harness.records import State
 from harness.reporting import Reporter
 from harness.run.attempt import Measured
 from harness.run.engine import Sweep
+from harness.run.in_process import InProcess
 from harness.run.phases import Phases
 from harness.settings import Settings, SettingsError
 
@@ -56,7 +57,9 @@ class NoisyTestbed:
 def sweep(testbed: NoisyTestbed, folder: Path, settings: Settings = SETTINGS) -> Journal:
     journal = Journal(folder / "journal.jsonl")
     visits = sweep_order(CELLS, seed=1, repeats=settings.repeats)
-    Sweep(testbed, journal, Reporter(), folder).run(visits, Precision(settings.precision, visits, journal).is_needed)
+    Sweep(InProcess(testbed, Reporter()), journal, Reporter(), folder).run(
+        visits, Precision(settings.precision, visits, journal).is_needed
+    )
     return journal
 
 
@@ -119,7 +122,9 @@ def test_a_pair_of_which_one_gain_is_selected_waits_for_no_other(tmp_path: Path)
     """`--cells` may leave out some of the ratios."""
     journal = Journal(tmp_path / "journal.jsonl")
     visits = sweep_order([cell for cell in CELLS if cell.dialog_ratio != 50], seed=1, repeats=REPEATS)
-    Sweep(NoisyTestbed(0.0), journal, Reporter(), tmp_path).run(visits, Precision(0.1, visits, journal).is_needed)
+    Sweep(InProcess(NoisyTestbed(0.0), Reporter()), journal, Reporter(), tmp_path).run(
+        visits, Precision(0.1, visits, journal).is_needed
+    )
     assert len(journal.entries) < len(visits)
 
 

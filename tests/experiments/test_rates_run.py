@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection
 
-from harness.experiments import rates_run, rates_table, scenario_run
-from harness.experiments.matrix_run import Outcome
+from harness.experiments import rates_run, rates_table, scenario_run, virtual_lab
 from harness.experiments.rate_steps import PERCENTS, Step, steps
 from harness.failures import UsageFailure
 from harness.figures import rate_lines
@@ -25,6 +24,7 @@ from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
 from harness.run.run_folder import ResumeRefused
 from harness.run.testbed import LoadOf
+from harness.run.under_way import Outcome
 from harness.settings import SettingsError
 from tests.experiments.raw import FROM, TO, S, write_calls, write_cell, write_deliveries
 
@@ -79,11 +79,11 @@ def climb(
 ) -> tuple[Outcome, FakeTestbed]:
     bed = FakeTestbed(trouble)
 
-    def testbed(settings: Any, hardware: Any, results: Path, *, load_of: LoadOf) -> FakeTestbed:
+    def testbed(settings: Any, hardware: Any, results: Path, *, workload: Any, load_of: LoadOf) -> FakeTestbed:
         bed.results, bed.load_of = results, load_of
         return bed
 
-    monkeypatch.setattr(rates_run, "VirtualTestbed", testbed)
+    monkeypatch.setattr(virtual_lab, "VirtualTestbed", testbed)
     given = options if resume else {"lab": "simulated", "results": tmp_path, "seed": "7", **options}
     return rates_run.run(given, Notes(), cell_id=None if resume else CELL.id, arrivals=arrivals, resume=resume), bed
 

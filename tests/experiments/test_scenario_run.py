@@ -5,17 +5,18 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from harness import cli, journal
-from harness.experiments import scenario_run, techniques_table
-from harness.experiments.matrix_run import Outcome
+from harness.experiments import run_labs, scenario_run, techniques_table, virtual_lab
 from harness.experiments.scenario_run import OtherLab
 from harness.experiments.technique_scenario import DEFAULT, ScenarioError, Turn, read
 from harness.failures import UsageFailure
+from harness.lab_kinds import EMBEDDED
 from harness.records import NotWritable
 from harness.reporting import Reporter
 from harness.run import run_folder
@@ -24,6 +25,7 @@ from harness.run.cell_failures import CellFailed
 from harness.run.equipment import Preflight
 from harness.run.phases import Phases
 from harness.run.run_folder import NoRun, ResumeRefused
+from harness.run.under_way import Outcome
 from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters
 from tests.experiments.raw import write_raw
@@ -59,11 +61,13 @@ def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attemp
     """Replace the simulated lab by a fake; return the drain times that it gets, in seconds."""
     drains: list[float] = []
 
-    def testbed(settings: SimulationSettings, hardware: Any, results: Path, *, workload: Any) -> FakeTestbed:
+    def testbed(
+        settings: SimulationSettings, hardware: Any, results: Path, *, workload: Any, load_of: Any
+    ) -> FakeTestbed:
         drains.append(settings.drain)
         return FakeTestbed(results, trouble)
 
-    monkeypatch.setattr(scenario_run, "VirtualTestbed", testbed)
+    monkeypatch.setattr(virtual_lab, "VirtualTestbed", testbed)
     return drains
 
 
@@ -133,18 +137,18 @@ def test_servers_that_turn_out_to_be_embedded_are_refused_before_the_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Opening(FakeTestbed):
-        def __init__(self, topology: Any, preflight: Preflight) -> None:
+        def __init__(self, topology: Any, preflight: Preflight, load_of: Any) -> None:
             super().__init__(preflight.results, lambda turn, attempt: pytest.fail("it was measured"))
             self._preflight = preflight
 
         def make_ready(self, cell: Turn, phases: Phases) -> None:
-            self._preflight.examine(None)  # type: ignore[arg-type]
+            self._preflight.examine(SimpleNamespace(version="2022", kind=EMBEDDED))  # type: ignore[arg-type]
 
-    def examine(preflight: Preflight, lab: Any) -> None:
+    def examine(preflight: Preflight, lab: Any, cells: Any) -> None:
         run_folder.write_manifest(preflight.results, run_folder.read_manifest(preflight.results) | {"lab": "embedded"})
 
-    monkeypatch.setattr(scenario_run, "LabTestbed", Opening)
-    monkeypatch.setattr(Preflight, "examine", examine)
+    monkeypatch.setattr(run_labs, "LabTestbed", Opening)
+    monkeypatch.setattr(Preflight, "_examine_anew", examine)
     servers = "".join(f'{head}\nhost = "s{number}.example"\nuser = "u"\n' for number, head in enumerate(SERVERS))
     (tmp_path / "lab.toml").write_text(f'version = "2022"\n{servers}')
     other = a_run(tmp_path / "other", "sqlserver")

@@ -16,6 +16,7 @@ from harness.reporting import Reporter
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed, NotReady
 from harness.run.engine import Sweep, SweepStopped, describe
+from harness.run.in_process import InProcess
 from harness.run.phases import Phases
 
 CELLS = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2, 3)]
@@ -45,7 +46,13 @@ class FakeTestbed:
 
 
 def sweep(testbed: FakeTestbed, folder: Path, free: int = 2**40) -> Sweep:
-    return Sweep(testbed, Journal(folder / "journal.jsonl"), Reporter(), folder, free_bytes=lambda path: free)
+    return Sweep(
+        InProcess(testbed, Reporter()),
+        Journal(folder / "journal.jsonl"),
+        Reporter(),
+        folder,
+        free_bytes=lambda path: free,
+    )
 
 
 def failing(*attempts: tuple[str, int], error: Exception | None = None) -> Callable[[str, int], None]:

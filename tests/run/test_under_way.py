@@ -13,6 +13,7 @@ from harness.failures import MachineFailure
 from harness.records import NotWritable
 from harness.reporting import Reporter
 from harness.run.engine import Sweep, SweepStopped
+from harness.run.in_process import InProcess
 from harness.run.under_way import InUse, locked, under_way
 from tests.results_fixture import write_manifest
 from tests.run.test_engine import CELLS, FakeTestbed
@@ -28,7 +29,7 @@ def run(folder: Path, second_cell: Callable[[], None]) -> None:
             second_cell()
 
     with under_way(folder) as kept:
-        Sweep(FakeTestbed(trouble), kept, Reporter(), folder).run(CELLS)
+        Sweep(InProcess(FakeTestbed(trouble), Reporter()), kept, Reporter(), folder).run(CELLS)
 
 
 @pytest.fixture
@@ -59,7 +60,6 @@ def test_one_process_at_a_time_writes_into_a_run(folder: Path) -> None:
     "kind, how",
     [
         ({}, "measured: 1 of 3 cells; go on with: harness matrix --resume '{}'"),
-        ({"lab": "simulated"}, "measured: 1 of 3 cells; go on with: harness simulate --resume '{}'"),
         ({"rates": {"arrivals": "constant"}}, "measured: 1 of 3 steps; go on with: harness rates --resume '{}'"),
         ({"scenario": {}}, "measured: 1 of 3 runs; go on with: harness techniques --resume '{}'"),
     ],

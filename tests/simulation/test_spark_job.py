@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness import journal
-from harness.experiments import simulated_run
+from harness.experiments import matrix_run
 from harness.failures import UsageFailure
 from harness.journal import Entry
 from harness.matrix import Cell, Visit
@@ -21,6 +21,7 @@ from harness.reporting import Lines, Reporter
 from harness.run import run_folder
 from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed
+from harness.run.under_way import Outcome
 from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
@@ -124,24 +125,27 @@ def test_a_machine_without_the_results_folder_ends_the_job_in_one_line(experimen
         run_job(elsewhere, fake_world(), *CELLS)
 
 
-def simulate(results: Path, open_world: OpenWorld, **options: object) -> simulated_run.Outcome:
-    return simulated_run.simulate(
-        {"cells": CELLS, "results": results, "master": "local[2]", **options},
-        Reporter(),
-        resume=None,
-        open_world=open_world,
-    )
+def sweep(options: Mapping[str, object], open_world: OpenWorld, reporter: Reporter, **more: Path) -> Outcome:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark_job, "open_warmed_world", open_world)
+        outcome = matrix_run.sweep({"lab": "simulated", **options}, reporter, **more)
+    assert outcome is not None
+    return outcome
 
 
-def resume(folder: Path, open_world: OpenWorld, **options: object) -> simulated_run.Outcome:
-    return simulated_run.simulate(options, Reporter(), resume=folder, open_world=open_world)
+def simulate(results: Path, open_world: OpenWorld, **options: object) -> Outcome:
+    return sweep({"cells": CELLS, "results": results, "master": "local[2]", **options}, open_world, Reporter())
+
+
+def resume(folder: Path, open_world: OpenWorld, **options: object) -> Outcome:
+    return sweep(options, open_world, Reporter(), resume=folder)
 
 
 def test_a_run_leaves_the_files_of_every_run_and_says_that_it_is_a_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"matrix": "quick", "results": tmp_path, "seed": "7"}
-    outcome = simulated_run.simulate(settings, Lines(), resume=None, open_world=fake_world())
+    outcome = sweep(settings, fake_world(), Lines())
     assert (outcome.total, outcome.completed, outcome.failed) == (24, 24, 0)
     written = run_folder.read_manifest(outcome.results)
     assert (written["lab"], written["seed"], written["settings"]["hardware"]) == ("simulated", 7, "paper")
@@ -178,7 +182,7 @@ def test_pairs_whose_gain_is_precise_enough_run_in_no_further_block(
     pair = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005")
     # The worlds of this test process have no chance: after three blocks their gain is exact.
     settings = {"cells": pair, "results": tmp_path, "master": "local[2]", "repeats": "6", "precision": "10%"}
-    outcome = simulated_run.simulate(settings, Lines(), resume=None, open_world=fake_world())
+    outcome = sweep(settings, fake_world(), Lines())
     assert (outcome.total, outcome.completed, outcome.failed) == (6, 6, 0)
     entries = list(journal.read(outcome.results / journal.NAME))
     assert {(entry.cell, entry.block) for entry in entries} == {(cell, block) for cell in pair for block in (1, 2, 3)}
