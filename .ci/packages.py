@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from harness import reporting  # noqa: E402
+from harness.output import reporting  # noqa: E402
 
 # What follows is a requirement (`rich>=13 (from ...)`), or where it is found (`/wheels/rich-13.0-py3-none-any.whl`).
 FETCHED = re.compile(

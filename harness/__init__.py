@@ -1,6 +1,7 @@
 """A load-test harness for Service Broker, after Microsoft's "Service Broker: Performance and Scalability Techniques".
 
-The paper, below and everywhere in this repository: M. Thomassy, March 2009; `whitepaper` has its numbers and words.
+The paper, below and everywhere in this repository: M. Thomassy, March 2009; `definitions.whitepaper` has its
+numbers and words.
 
 From Python, in a notebook or a script (`results/from-python.ipynb` is one that runs):
 
@@ -29,19 +30,20 @@ The command line measures, reduces, draws and compares with nothing else (a cont
 beside these names may change without notice. `import harness` imports none of it: that happens at the first use of a
 name, because every process of the product imports this package.
 
-The way of a run: `cli` takes a command, `settings` validates its options, `matrix` selects and orders cells. `lab`
-starts and links instances with the scripts of `sql/`; everything after that is T-SQL through pyodbc. `sweep` runs one
-cell after another by the same protocol, with `load` (Locust: the clients) and `observe` (samplers) beside it, accounts
-for every message, and writes raw records (`records`) and a journal. `reductions` (PySpark) makes tables of them,
-`figures` (Matplotlib) draws those, and `claims` checks what the paper states. `reporting` shows a run to the user.
+The way of a run: `cli` takes a command, `files.settings` validates its options, `experiments` selects and orders what
+is run. `lab` starts and links instances with the scripts of `sql/`; everything after that is T-SQL through pyodbc.
+`run` runs one cell after another by the same protocol, with `load` (Locust: the clients) and `observe` (samplers)
+beside it, accounts for every message, and writes raw records (`files.records`) and a journal. `reductions` (PySpark)
+makes tables of them, `figures` (Matplotlib) draws those, and `claims` checks what the paper states. `output.reporting`
+shows a run to the user.
 
 `embedded` is a small server for the lab of that name. Two packages import it: `cli`, whose command `serve` `lab` starts
 as a process, and `simulation`, which runs the broker in virtual time on a model of hardware. The others reach
 it only through pyodbc.
 
-Imports only point down: cli, api and results (what is public), techniques, simulation, sweep, figures and reductions,
-claims, doctor, load and observe, lab, embedded, then settings, records, matrix and the other single modules. A failure
-that a user can mend derives from `failures` and becomes one line and an exit code.
+Imports only point down: cli, api and results (what is public), experiments, simulation, run, figures and reductions,
+claims, doctor, load and observe, lab, embedded, then files, output and definitions. A failure that a user can mend
+derives from `failures` and becomes one line and an exit code.
 """
 
 TYPE_CHECKING = False  # as type checkers know it, without the import of typing
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
         simulate,
     )
     from harness.failures import Declined, MachineFailure, UsageFailure
-    from harness.results import Run
+    from harness.results.run import Run
 
 __all__ = [
     "Declined",

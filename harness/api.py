@@ -3,10 +3,12 @@
 The functions are named after the commands, their keywords after the options: `measure="2s"` is `--measure 2s`. A
 setting that is not given comes from the environment (`HARNESS_MEASURE`), the settings file, or the lab's defaults. A
 wrong one raises SettingsError, a UsageFailure, before anything starts; its message spells the setting as the command
-line does. `harness.settings` has every setting with its meaning; times are texts such as `500ms` or numbers of seconds.
+line does. `harness.files.settings` has every setting with its meaning; times are texts such as `500ms` or numbers of
+seconds.
 
 Whatever opens a lab is called from the main thread, as Jupyter calls it, and says nothing. `progress=True` prints a
-line per cell, and `progress` may be any `harness.reporting.Reporter`. Ctrl-C ends a run; what was measured is kept.
+line per cell, and `progress` may be any `harness.output.reporting.Reporter`. Ctrl-C ends a run; what was measured is
+kept.
 """
 
 # ruff: noqa: PLC0415  a function imports its parts only when it runs
@@ -18,17 +20,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.definitions.lab_kinds import SIMULATED
 from harness.failures import Declined, MachineFailure, UsageFailure  # noqa: F401  public here too
-from harness.lab_kinds import SIMULATED
-from harness.results import Run, Tell, reporter_for, silent
+from harness.results.run import Run, Tell, reporter_for, silent
 
 if TYPE_CHECKING:
+    from harness.definitions.load_model import Arrivals
     from harness.doctor import Finding
     from harness.experiments.sweep_plan import Plan
     from harness.lab import Lab
     from harness.lab.opening import Selection
-    from harness.load_model import Arrivals
-    from harness.reporting import Reporter
+    from harness.output.reporting import Reporter
     from harness.run.under_way import Outcome
 
 
@@ -158,7 +160,7 @@ def simulate(
 ) -> Run:
     """Run the cells of a matrix in virtual time on a model of the paper's hardware, then reduce them.
 
-    The numbers are a model's. `settings` are those of `harness.settings.SimulationSettings`: `hardware`, `seed`,
+    The numbers are a model's. `settings` are those of `harness.files.settings.SimulationSettings`: `hardware`, `seed`,
     `matrix`, `cells`, `measure` in virtual seconds, and others. Outcome and errors are those of `run_matrix`.
     """
     if "lab" in settings:

@@ -13,9 +13,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from harness import records
-from harness.matrix import Cell
-from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
+from harness.definitions.matrix import Cell
+from harness.definitions.whitepaper import SYSDESEND_ROWS_PER_PAGE
+from harness.files import records
 
 NS = 1_000_000_000
 LOOKS_PER_S = 20

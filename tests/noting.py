@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.reporting import Reporter, TimeLeft
+from harness.output.reporting import Reporter, TimeLeft
 
 
 class NotingReporter(Reporter):

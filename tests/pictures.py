@@ -20,7 +20,7 @@ from rich.text import Text
 
 from harness.lab import drivers, embedded_instances
 from harness.lab.instances import Instance
-from harness.reporting import SafeConsole
+from harness.output.reporting import SafeConsole
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM, START_TIMEOUT_MS, fill, open_tab, serving, start
 
 FOLDER = Path(__file__).parent.parent / ".github"

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness import matrix_file, records
-from harness.journal import Entry
-from harness.matrix import PAPER_VERSIONS, Cell, Visit
+from harness.definitions.matrix import PAPER_VERSIONS, Cell, Visit
+from harness.files import matrix_file, records
+from harness.files.journal import Entry
 from tests import instances_fixture
 from tests.instances_fixture import instances
 

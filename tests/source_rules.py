@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness import lab_kinds, workload_file
+from harness.definitions import lab_kinds
+from harness.files import workload_file
 
 ROOT = Path(__file__).parent.parent
 SQL = ROOT / "sql"
@@ -96,12 +97,12 @@ def names_of_labs() -> Iterator[str]:
     """What a lab can do is asked of its kind: no module names a lab, and only those that open labs compare kinds."""
     kinds = {name for name, value in vars(lab_kinds).items() if isinstance(value, lab_kinds.LabKind)}
     for path in MODULES:
-        if path == ROOT / "harness/lab_kinds.py":
+        if path == ROOT / "harness/definitions/lab_kinds.py":
             continue
         opens_labs = path.is_relative_to(ROOT / "harness/lab")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and node.value in lab_kinds.NAMES:
-                yield f"{name_of(path)}:{node.lineno}: names the lab {node.value}: ask its LabKind (harness.lab_kinds)"
+                yield f"{name_of(path)}:{node.lineno}: names the lab {node.value}: ask its LabKind (harness.definitions.lab_kinds)"
             elif isinstance(node, ast.Compare) and not opens_labs:
                 for name in kinds.intersection(re.findall(r"\w+", ast.unparse(node))):
                     yield f"{name_of(path)}:{node.lineno}: compares a lab with {name}: ask what it can (LabKind.can)"

@@ -14,7 +14,7 @@ import pytest
 
 import harness
 from harness import cli
-from harness.settings import Settings, SimulationSettings
+from harness.files.settings import Settings, SimulationSettings
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "plan": harness.plan_matrix,

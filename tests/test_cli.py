@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli, workload_file
+from harness import cli
 from harness.cli import conventions, first_run
 from harness.cli.outcomes import Failure, one_line_errors
+from harness.files import workload_file
 from harness.lab import user_servers
-from harness.reporting import SafeConsole
+from harness.output.reporting import SafeConsole
 from tests.results_fixture import write_manifest
 
 COMMANDS = [
@@ -392,7 +393,7 @@ def test_help_is_quick_because_no_part_is_imported() -> None:
 def test_an_instance_starts_without_settings_and_what_validates_them() -> None:
     code = (
         "import sys; from harness import cli; from harness.cli import serving; from harness.embedded.server import serve;"
-        "print([m for m in ('pydantic', 'numpy', 'harness.settings') if m in sys.modules])"
+        "print([m for m in ('pydantic', 'numpy', 'harness.files.settings') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=400).strip() == "[]"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.inference import (
+from harness.definitions.inference import (
     Difference,
     Interval,
     benjamini_hochberg,

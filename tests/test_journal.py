@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.journal import Entry, Journal, read
-from harness.json_file import DamagedFile
+from harness.files.journal import Entry, Journal, read
+from harness.files.json_file import DamagedFile
 from tests.unsafe import NAME, unsafe_in
 
 

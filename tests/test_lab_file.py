@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import lab_file
+from harness.definitions.lab_kinds import SERVERS
+from harness.files import lab_file
+from harness.files.toml_file import TomlError, TomlFile
 from harness.lab.opening import Topology
-from harness.lab_kinds import SERVERS
-from harness.toml_file import TomlError, TomlFile
 
 GOOD = """\
 # two servers

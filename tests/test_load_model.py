@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.load_model import OpenLoop, describe, parse_rate
-from harness.settings import SettingsError, create, create_simulation
+from harness.definitions.load_model import OpenLoop, describe, parse_rate
+from harness.files.settings import SettingsError, create, create_simulation
 
 S = 1_000_000_000
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness import manifest_file
-from harness import settings as settings_module
 from harness.failures import UsageFailure
 from harness.figures import circumstances, reduced_run, report
-from harness.json_file import DamagedFile
-from harness.results import Run
+from harness.files import manifest_file
+from harness.files import settings as settings_module
+from harness.files.json_file import DamagedFile
+from harness.files.settings import Settings
+from harness.results.run import Run
 from harness.run import run_folder, under_way
-from harness.settings import Settings
 from harness.simulation import parameters
 from tests.results_fixture import quick_cells, write_manifest, write_reduced
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import matrix
-from harness.matrix import Cell, UnknownCell
+from harness.definitions import matrix
+from harness.definitions.matrix import Cell, UnknownCell
 
 
 def test_the_matrix_has_the_papers_528_cells_each_once():

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import matrix, matrix_file, settings
+from harness.definitions import matrix
+from harness.definitions.matrix import Cell
 from harness.experiments import matrix_run, selected_cells
 from harness.failures import UsageFailure
+from harness.files import matrix_file, settings
+from harness.files.matrix_file import Axes, Matrix, MatrixError
+from harness.files.toml_file import TomlError
 from harness.lab.opening import select_lab
 from harness.load.payload import HEADER_BYTES
-from harness.matrix import Cell
-from harness.matrix_file import Axes, Matrix, MatrixError
-from harness.toml_file import TomlError
 
 VERSIONS = ("2005", "2008")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measures import COLUMNS_READ, Distribution, Measures
+from harness.definitions.measures import COLUMNS_READ, Distribution, Measures
 
 S, US = 1_000_000_000, 1_000
 ATTEMPT = {

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.definitions.matrix import PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN
 from harness.failures import UsageFailure
-from harness.matrix import PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN
-from harness.message_bodies import Bodies, Body, read
-from harness.toml_file import TomlFile
+from harness.files.message_bodies import Bodies, Body, read
+from harness.files.toml_file import TomlFile
 
 SIZES = st.integers(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)
 RANGES = st.tuples(SIZES, SIZES).map(lambda ends: tuple(sorted(ends)))

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from harness.places import CHECKOUT
+from harness.machine.places import CHECKOUT
 
 PIP = """
 import sys

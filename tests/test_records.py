@@ -11,9 +11,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from harness import records
-from harness.matrix import Cell, Visit
-from harness.safe_text import visible
+from harness.definitions.matrix import Cell, Visit
+from harness.files import records
+from harness.output.safe_text import visible
 from tests.unsafe import NAME, unsafe_in
 
 VISIT = Visit(Cell.parse("i1-t2-r150-p100-v2008"))

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from harness.reporting import Bar, Lines, SafeConsole, TimeLeftByCells, TimeLeftByWork, duration
+from harness.output.reporting import Bar, Lines, SafeConsole, TimeLeftByCells, TimeLeftByWork, duration
 
 
 @pytest.mark.parametrize(

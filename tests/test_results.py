@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import harness
-from harness.journal import Entry, Journal
-from harness.matrix import Cell
-from harness.records import ResultsError
+from harness.definitions.matrix import Cell
+from harness.files.journal import Entry, Journal
+from harness.files.records import ResultsError
 from tests.noting import CountingReporter
 from tests.results_fixture import quick_cells, write_journal, write_manifest, write_raw, write_reduced
 

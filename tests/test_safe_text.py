@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from harness import terminal
 from harness.monitors import showing
 from harness.monitors.state import Database, Queue, Server, Waiting
-from harness.reporting import Bar, Lines, SafeConsole, styled
-from harness.safe_text import visible, visible_lines
+from harness.output import terminal
+from harness.output.reporting import Bar, Lines, SafeConsole, styled
+from harness.output.safe_text import visible, visible_lines
 from tests.unsafe import EVERY, NAME, is_unsafe, unsafe_in
 
 NAMES = st.text(st.one_of(st.sampled_from(EVERY), st.characters()))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import script_text
-from harness.places import SQL_ROOT
-from harness.script_text import Batch, ScriptError, ScriptRefused
+from harness.files import script_text
+from harness.files.script_text import Batch, ScriptError, ScriptRefused
+from harness.machine.places import SQL_ROOT
 from tests.token_structure import HOSTILE, structure
 
 SPLIT_CASES = [

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import settings
+from harness.definitions.units import parse_duration
 from harness.failures import UsageFailure
-from harness.settings import SettingsError
-from harness.toml_file import TomlError
-from harness.units import parse_duration
+from harness.files import settings
+from harness.files.settings import SettingsError
+from harness.files.toml_file import TomlError
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.summary import states, states_by_cell
+from harness.results.summary import states, states_by_cell
 
 Write = Callable[..., Path]
 

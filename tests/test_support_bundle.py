@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import support_bundle
-from harness.records import NotWritable
-from harness.results import Run
+from harness.files.records import NotWritable
+from harness.results import support_bundle
+from harness.results.run import Run
 from tests.results_fixture import manifest
 from tests.unsafe import NAME, unsafe_in
 

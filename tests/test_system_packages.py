@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import system_packages
+from harness.machine import system_packages
 
 FILE = Path(system_packages.__file__)
 

@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.toml_file import Lines, keys
+from harness.files.toml_file import Lines, keys
 
 NOISE = st.sampled_from(
     ["", "   ", "# [fake]", "# key = 1", "\t# x = '''", "#"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.units import counted
+from harness.definitions.units import counted
 
 
 @pytest.mark.parametrize(

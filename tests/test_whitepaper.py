@@ -1,5 +1,5 @@
-from harness import matrix, whitepaper
-from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE, TRICK_DIALOG_RATIO
+from harness.definitions import matrix, whitepaper
+from harness.definitions.whitepaper import SYSDESEND_ROWS_PER_PAGE, TRICK_DIALOG_RATIO
 
 
 def test_the_papers_numbers_fit_together():

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import workload_file
 from harness.failures import UsageFailure
-from harness.workload_file import PAPER, PRESETS
+from harness.files import workload_file
+from harness.files.workload_file import PAPER, PRESETS
 
 GOOD = """\
 [client]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from harness.definitions.lab_kinds import EMBEDDED
 from harness.lab import drivers, embedded_instances, scripts
 from harness.lab.instances import Instance, Lab, connections
 from harness.lab.processes import Child
-from harness.lab_kinds import EMBEDDED
 from harness.load.locust_clients import LocustClients
 from harness.run import testbed
 

@@ -34,10 +34,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from harness import toml_file
 from harness.failures import UsageFailure
+from harness.files import toml_file
+from harness.files.lab_file import LoginKeys, Word, check_login, refuse_passwords
 from harness.lab.drivers import Driver, Secret
-from harness.lab_file import LoginKeys, Word, check_login, refuse_passwords
 
 PASSWORD = "HARNESS_PASSWORD"
 PROGRAM = "service-broker-harness activator"

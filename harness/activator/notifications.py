@@ -10,10 +10,10 @@ from harness.activator.config import Config, WatchedQueue
 from harness.activator.event import Activation, NotAnEvent
 from harness.activator.statements import END_DIALOG, ERROR, first_rows
 from harness.failures import MachineFailure
+from harness.files.script_text import substitute
 from harness.lab import drivers, error_remedies, interruption
 from harness.lab.drivers import Driver, OdbcError
 from harness.lab.error_remedies import error_text
-from harness.script_text import substitute
 
 if TYPE_CHECKING:
     import pyodbc

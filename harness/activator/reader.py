@@ -24,11 +24,11 @@ import click
 
 from harness.activator.statements import END_DIALOG, ERROR, first_rows
 from harness.failures import MachineFailure
+from harness.files.script_text import substitute
 from harness.lab import drivers, interruption
 from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import error_text
-from harness.script_text import substitute
-from harness.terminal import to_standard_error
+from harness.output.terminal import to_standard_error
 
 if TYPE_CHECKING:
     import pyodbc

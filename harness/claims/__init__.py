@@ -1,7 +1,7 @@
 """The paper's claims, checked against the reduced tables of a run of any lab.
 
-`harness.whitepaper.CLAIMS` states each claim and the bounds within which it holds. This package computes, claim by
-claim, the run's number that is compared with those bounds:
+`harness.definitions.whitepaper.CLAIMS` states each claim and the bounds within which it holds. This package computes,
+claim by claim, the run's number that is compared with those bounds:
 
 * `throughput`: peaks, growth with initiators and threads, payloads, the complete matrix, versions
 * `gain`: what the 150 trick gains, and from how many threads on; what the paper's other recommendations gain
@@ -57,11 +57,11 @@ from harness.claims.judgement import (
 )
 from harness.claims.measurement import Measurement, NotMeasured
 from harness.claims.provenance import Provenance, provenance
-from harness.inference import no_interval
-from harness.load_model import CLOSED_LOOP
-from harness.records import written_whole
-from harness.reporting import Reporter
-from harness.whitepaper import CLAIMS, Claim
+from harness.definitions.inference import no_interval
+from harness.definitions.load_model import CLOSED_LOOP
+from harness.definitions.whitepaper import CLAIMS, Claim
+from harness.files.records import written_whole
+from harness.output.reporting import Reporter
 
 __all__ = [
     "Judgement",

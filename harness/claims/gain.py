@@ -17,9 +17,9 @@ import pandas as pd
 
 from harness.claims.judgement import GAIN, PAIR, Evidence, fell_behind, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
-from harness.inference import BLOCKS_MIN, noise_of_pairs, width
-from harness.matrix import Cell
-from harness.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
+from harness.definitions.inference import BLOCKS_MIN, noise_of_pairs, width
+from harness.definitions.matrix import Cell
+from harness.definitions.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
 INITIATORS = 3
 IMPRECISE_SHOWN = 10

@@ -14,11 +14,11 @@ import pandas as pd
 
 from harness.claims.measurement import Measurement
 from harness.claims.provenance import Provenance
-from harness.inference import BLOCKS_MIN
-from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
-from harness.records import State
-from harness.whitepaper import TRICK_DIALOG_RATIO, Claim
-from harness.workload_file import PAPER
+from harness.definitions.inference import BLOCKS_MIN
+from harness.definitions.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
+from harness.definitions.whitepaper import TRICK_DIALOG_RATIO, Claim
+from harness.files.records import State
+from harness.files.workload_file import PAPER
 
 
 class Verdict(StrEnum):

@@ -2,7 +2,7 @@
 
 The builders take a Series whose index has a level `block`; the other levels name the member, such as a cell or a pair
 of cells. They average over members in each block and then over blocks, so that the block is the unit of the interval
-(`harness.inference`). Members that were repeated in fewer than three blocks are left out where others were
+(`harness.definitions.inference`). Members that were repeated in fewer than three blocks are left out where others were
 repeated more often: their spread is not known.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from harness.inference import block_means, interval_of_mean, interval_of_ratio, repeated
+from harness.definitions.inference import block_means, interval_of_mean, interval_of_ratio, repeated
 
 
 class NotMeasured(Exception):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from harness.lab_kinds import named
+from harness.definitions.lab_kinds import named
 
 
 class Provenance(StrEnum):

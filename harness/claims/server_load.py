@@ -11,8 +11,8 @@ import pandas as pd
 from harness.claims.judgement import VISIT, Evidence, fell_behind, is_valid
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean, mean, quotient_of_sums
 from harness.claims.throughput import with_trick
-from harness.units import counted
-from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
+from harness.definitions.units import counted
+from harness.definitions.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
 
 INITIATORS = 3
 SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")

@@ -13,8 +13,8 @@ import pandas as pd
 
 from harness.claims.judgement import Evidence
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean, place
-from harness.matrix import PAPER_VERSIONS, PAYLOADS_BYTES
-from harness.whitepaper import (
+from harness.definitions.matrix import PAPER_VERSIONS, PAYLOADS_BYTES
+from harness.definitions.whitepaper import (
     LARGE_PAYLOAD_BYTES,
     PLATEAU,
     PLATEAU_OF_LARGE_PAYLOADS,

@@ -9,8 +9,8 @@ import pandas as pd
 
 from harness.claims.judgement import PAIR, VISIT, Evidence
 from harness.claims.measurement import Measurement, NotMeasured, place, quotient_of_sums
-from harness.units import counted
-from harness.whitepaper import (
+from harness.definitions.units import counted
+from harness.definitions.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
     LATCHED_TABLE,

@@ -25,7 +25,7 @@ import click
 
 from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
-from harness.terminal import show_traceback, to_standard_error
+from harness.output.terminal import show_traceback, to_standard_error
 
 # The module of each command, in the order of use.
 _MODULES = {

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness import lab_kinds, workload_file
-from harness import settings as settings_module
 from harness.cli.outcomes import CELLS_FAILED, PATH, Failure
+from harness.definitions import lab_kinds
+from harness.files import settings as settings_module
+from harness.files import workload_file
 
 if TYPE_CHECKING:
-    from harness.reporting import SafeConsole
+    from harness.output.reporting import SafeConsole
 
 Function = Callable[..., Any]
 _SERVER_OPTIONS = ("lab_file", "dialog_security", "endpoint_encryption", "driver")
@@ -118,7 +119,7 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "--matrix",
         "NAME",
         "Which cells: paper (default), quick (24 of them), trick (does it pay here?), ratio, threads, or a TOML file "
-        "as harness/matrix_file.py describes it.",
+        "as harness/files/matrix_file.py describes it.",
     ),
     "initiators": _option("--initiators", "LIST", "Numbers of initiators, 1,2, in place of the matrix's."),
     "threads": _option("--threads", "LIST", "Client threads per initiator, 1,64,500, likewise."),
@@ -174,7 +175,7 @@ class Percent(click.ParamType[float]):
 
 def console() -> SafeConsole:
     """Standard output, wide enough for a table of sentences also where it is no terminal."""
-    from harness.reporting import SafeConsole
+    from harness.output.reporting import SafeConsole
 
     safe_console = SafeConsole()
     if not safe_console.is_terminal:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import harness
 from harness.cli.outcomes import CELLS_FAILED, Failure
-from harness.records import State
-from harness.terminal import say
+from harness.files.records import State
+from harness.output.terminal import say
 
 if TYPE_CHECKING:
+    from harness.files.workload_file import Workload
     from harness.lab.drivers import Kind
-    from harness.workload_file import Workload
 
 STEPS = 5
 SECTION = "section 5 of sql/server/README.md"
@@ -37,8 +37,8 @@ SHOWN_TO = {
 
 def walk(*, initiators: str, server_version: str | None, settings_file: Path | None, options: dict[str, Any]) -> None:
     """Walk all steps; raises a failure of the first one that differs."""
-    from harness import reporting
     from harness.lab import opening
+    from harness.output import reporting
 
     lab = {"settings_file": settings_file, **options}
     selected = opening.select_lab(options, settings_file=settings_file)
@@ -86,8 +86,8 @@ def _driver(kind: Kind | Literal["auto"]) -> None:
 
 def examine(**options: Any) -> None:
     """Print what the doctor finds; raises UnfitLab if a finding is an error."""
-    from harness import reporting
     from harness.doctor import raise_errors
+    from harness.output import reporting
 
     with reporting.on_console() as reporter:
         findings = harness.examine_lab(progress=reporter, **options)
@@ -105,7 +105,7 @@ def payload(workload: Workload) -> int | None:
 
 
 def _measure(initiators: str, version: str, payload_bytes: int | None, lab: dict[str, Any]) -> harness.Run:
-    from harness import reporting
+    from harness.output import reporting
 
     run = harness.run_matrix(
         initiators=initiators,

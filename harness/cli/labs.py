@@ -14,9 +14,9 @@ import click
 import harness
 from harness.cli.conventions import LAB_OPTIONS, settings_options
 from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors
-from harness.lab_kinds import CONTAINERS
-from harness.matrix import INITIATORS_MAX
-from harness.terminal import say
+from harness.definitions.lab_kinds import CONTAINERS
+from harness.definitions.matrix import INITIATORS_MAX
+from harness.output.terminal import say
 
 
 @click.group(epilog=EXIT_CODES, short_help="Instances to try things on; containers; clean-up of your servers.")

@@ -13,11 +13,11 @@ import click
 
 from harness.cli.conventions import console, settings_options
 from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors
-from harness.terminal import say
+from harness.output.terminal import say
 
 if TYPE_CHECKING:
+    from harness.files.lab_file import Server
     from harness.lab.instances import Instance
-    from harness.lab_file import Server
 
 _NO_SERVER = (
     "no server named: harness monitors --server HOST,PORT --user NAME, or --lab-file lab.toml; harness lab open and "
@@ -71,10 +71,10 @@ def monitors(
       harness monitors --lab-file lab.toml --database Orders --once
       harness monitors --server sql1.example --json | jq .servers[0].explanations
     """
+    from harness.definitions.units import parse_duration
     from harness.lab import interruption
     from harness.monitors import showing, watching
     from harness.monitors.reading import Reader
-    from harness.units import parse_duration
 
     with one_line_errors(), contextlib.ExitStack() as stack:
         try:
@@ -121,7 +121,7 @@ def _instances(
 
 
 def _server(address: str, user: str | None, trust: bool) -> Server:
-    from harness.lab_file import Server
+    from harness.files.lab_file import Server
 
     if re.fullmatch(r"[^:,]+:\d+", address):
         raise Failure(f"--server {address!r} is no address: write {address.replace(':', ',')}", USAGE)

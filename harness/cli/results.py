@@ -13,10 +13,10 @@ import click
 import harness
 from harness.cli.conventions import Percent, console, print_rows
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors
-from harness.terminal import say, to_standard_error
+from harness.output.terminal import say, to_standard_error
 
 if TYPE_CHECKING:
-    from harness.reporting import Reporter
+    from harness.output.reporting import Reporter
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 SLOWDOWNS_SHOWN = 5
@@ -61,7 +61,7 @@ def reduce(results: str, master: str | None) -> None:
       harness reduce /shared/20260101-120000-sqlserver --master spark://host:7077
       harness reduce s3://bucket/20260101-120000-sqlserver
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         with harness.Run.fetched(results) as run, reporting.on_console() as reporter:
@@ -79,7 +79,7 @@ def figures(results: str) -> None:
     Example:
       harness figures results/20260101-120000-embedded
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:
@@ -101,7 +101,7 @@ def report(results: str, in_browser: bool) -> None:
       harness report results/20260101-120000-embedded
       harness report results/20260101-120000-embedded --open
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:
@@ -161,7 +161,7 @@ def claims(results: str, markdown: bool) -> None:
     """
     with one_line_errors():
         from harness import claims as judging
-        from harness import reporting
+        from harness.output import reporting
 
         run = harness.Run(results)
         with reporting.on_console(stderr=True) as reporter:
@@ -182,7 +182,7 @@ def _print_claims(rows: Sequence[Any]) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
-    from harness.reporting import styled
+    from harness.output.reporting import styled
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("claim, and what the run says", ratio=1, min_width=24)
@@ -246,7 +246,7 @@ def compare(a: str, b: str, output: Path | None, fail_over: float | None, despit
       harness compare results/before results/after --fail-over 5%
       harness compare results/20260101-120000-embedded results/20260102-120000-simulated --despite-differences
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:

@@ -16,9 +16,9 @@ from typing import Any
 import click
 
 from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.definitions.lab_kinds import EMBEDDED
 from harness.embedded.versions import NEWEST, PRODUCTS
-from harness.lab_kinds import EMBEDDED
-from harness.terminal import say
+from harness.output.terminal import say
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
@@ -123,8 +123,8 @@ def worker(master: str, processes: int) -> None:
       harness worker 10.0.0.5                            on each client machine
       harness worker 10.0.0.5:6000 --processes 3         three workers of one machine
     """
-    from harness.places import LOCUSTFILE
-    from harness.settings import MASTER_PORT, load_token
+    from harness.files.settings import MASTER_PORT, load_token
+    from harness.machine.places import LOCUSTFILE
 
     with one_line_errors():
         load_token()

@@ -17,11 +17,11 @@ import harness
 from harness.cli.conventions import MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.cli.results import draw_and_show
-from harness.terminal import say
-from harness.units import counted
+from harness.definitions.units import counted
+from harness.output.terminal import say
 
 if TYPE_CHECKING:
-    from harness.reporting import Reporter
+    from harness.output.reporting import Reporter
     from harness.simulation.calibration import Bench, Measure, ReferenceNumbers
     from harness.simulation.parameters import Parameters
 
@@ -78,7 +78,7 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
         return
     if seeds is not None:
         raise Failure("--seeds goes with --faults", USAGE)
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:
@@ -90,7 +90,7 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
 
 
 def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **other_options: Any) -> None:
-    from harness import reporting
+    from harness.output import reporting
     from harness.simulation.faults import fault_run
 
     if misplaced := [f"--{name}" for name, value in other_options.items() if value]:
@@ -167,7 +167,7 @@ def calibrate(  # noqa: PLR0917
         if path:
             _require_writable(path)
     with one_line_errors():
-        from harness import reporting
+        from harness.output import reporting
         from harness.simulation import calibration, parameters
 
         model = parameters.read(hardware)

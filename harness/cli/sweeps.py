@@ -25,11 +25,11 @@ from harness.cli.conventions import (
 )
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.cli.results import draw_and_show, show
-from harness.terminal import say
+from harness.output.terminal import say
 
 if TYPE_CHECKING:
-    from harness.load_model import Arrivals
-    from harness.reporting import Reporter
+    from harness.definitions.load_model import Arrivals
+    from harness.output.reporting import Reporter
 
 WEB_PORT = 8089  # Locust's own
 
@@ -75,7 +75,7 @@ def matrix(
       harness matrix --matrix quick --lab simulated     a model of the paper's hardware, in virtual time
       harness matrix --resume results/20260101-120000-sqlserver
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         try:
@@ -130,7 +130,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
       harness run --threads 500 --payload 4000
       harness run --threads 50 --rate 500/s --arrivals poisson
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         measured = harness.run_cell(
@@ -259,7 +259,7 @@ def rates(cell: str | None, arrivals: Arrivals | None, resume: Path | None, **op
       harness rates i1-t50-r150-p100-v2022 --lab-file lab.toml --measure 1m
       harness rates --resume results/20260101-120000-embedded
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:
@@ -320,7 +320,7 @@ def techniques(scenario_file: Path | None, add_to: Path | None, resume: Path | N
       harness techniques --lab-file lab.toml --scenario variants
       harness techniques --resume results/20260101-120000-embedded
     """
-    from harness import reporting
+    from harness.output import reporting
 
     with one_line_errors():
         with reporting.on_console() as reporter:

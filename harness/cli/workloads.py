@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 import harness
-from harness import workload_file
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors
-from harness.lab_kinds import EMBEDDED
-from harness.terminal import say
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.files import workload_file
+from harness.output.terminal import say
 
 _TEMPLATE = "fan-in"
 _GUIDE = "README.md"  # that of a workload of the package is about that workload
@@ -64,8 +64,8 @@ def check(name: str) -> None:
       harness workload check orders
       harness workload check request-reply
     """
-    from harness import reporting
     from harness.lab import scripts
+    from harness.output import reporting
 
     with one_line_errors():
         checked = workload_file.read(name)

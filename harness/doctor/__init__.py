@@ -23,16 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from harness.definitions.matrix import Cell
+from harness.definitions.units import counted
 from harness.doctor import commits, dialog_security, instance_settings, machine, probe, services, transport
 from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, read_files, worst_first
+from harness.files.script_text import ScriptError
+from harness.files.settings import Settings
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.link import FileSizes, local_name
 from harness.lab.placement import DISK
-from harness.matrix import Cell
-from harness.reporting import Reporter
-from harness.script_text import ScriptError
-from harness.settings import Settings
-from harness.units import counted
+from harness.output.reporting import Reporter
 
 __all__ = ["Finding", "UnfitLab", "examine", "file_sizes", "raise_errors"]
 

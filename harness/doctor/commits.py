@@ -27,12 +27,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.definitions.lab_kinds import PROBE_COMMITS, LabKind
 from harness.doctor.facts import HOST, TRACE_FLAGS, Facts, Finding
 from harness.doctor.machine import ClockDifference
+from harness.files.script_text import ScriptError
 from harness.lab import placement, scripts
 from harness.lab.scripts import is_refusal
-from harness.lab_kinds import PROBE_COMMITS, LabKind
-from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

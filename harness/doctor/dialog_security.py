@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from harness.doctor.facts import Facts, Finding, Row
 from harness.doctor.transport import other_of_that_name, validity
+from harness.files.script_text import quoted
 from harness.lab.instances import Security
-from harness.script_text import quoted
 
 _PRIVATE = "ENCRYPTED_BY_MASTER_KEY"
 _DEFINITIONS = "sees_database_definitions"

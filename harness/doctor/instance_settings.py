@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.doctor.facts import Facts, Finding
+from harness.files.script_text import quoted
 from harness.lab.instances import Lab, LabError
-from harness.script_text import quoted
 
 # The first number of ProductVersion; tens of sys.databases.compatibility_level since 2008.
 MAJOR_VERSIONS = {

@@ -22,16 +22,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness import units
+from harness.definitions import units
+from harness.definitions.matrix import Cell
+from harness.definitions.whitepaper import MESSAGE_DROP_BYTES, PEAK_THROUGHPUT
 from harness.doctor.facts import Facts, Finding, Row
 from harness.doctor.instance_settings import MAX_SERVER_MEMORY, UNLIMITED_MB
+from harness.files.settings import Settings
 from harness.lab import placement, scripts
 from harness.lab.instances import Lab
 from harness.lab.link import FileSizes
 from harness.lab.placement import PROCESSORS, Placement
-from harness.matrix import Cell
-from harness.settings import Settings
-from harness.whitepaper import MESSAGE_DROP_BYTES, PEAK_THROUGHPUT
 
 if TYPE_CHECKING:
     import pyodbc

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from harness.doctor.facts import Facts, Finding, Row
-from harness.script_text import quoted
+from harness.files.script_text import quoted
 
 _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.doctor.facts import Facts, Finding, Row
+from harness.files.script_text import quoted
 from harness.lab.instances import Security
-from harness.script_text import quoted
 
 BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
 DEFINITIONS = "sees_server_definitions"

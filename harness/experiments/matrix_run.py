@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import journal, load_model, units
+from harness.definitions import load_model, units
+from harness.definitions.matrix import Cell, Visit, label
+from harness.definitions.whitepaper import ACTIVATION_PERIOD_S
 from harness.experiments import precision, run_labs
 from harness.experiments.precision import Precision
 from harness.experiments.run_labs import ExecutorOf
 from harness.experiments.selected_cells import cell_of, visits_on
-from harness.matrix import Cell, Visit, label
-from harness.reporting import Reporter, duration
+from harness.files import journal
+from harness.files.settings import RunSettings
+from harness.output.reporting import Reporter, duration
 from harness.run import under_way
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
 from harness.run.under_way import Outcome
-from harness.settings import RunSettings
-from harness.whitepaper import ACTIVATION_PERIOD_S
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
 

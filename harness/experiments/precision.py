@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from harness.journal import Entry, Journal
-from harness.matrix import Cell, Pair, Visit
-from harness.settings import RunSettings, SettingsError
-from harness.whitepaper import BASE_DIALOG_RATIO
+from harness.definitions.matrix import Cell, Pair, Visit
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO
+from harness.files.journal import Entry, Journal
+from harness.files.settings import RunSettings, SettingsError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def require_possible(settings: RunSettings, cells: Sequence[Cell]) -> None:
     """Raise SettingsError where the settings ask for a precision that no gain of the selected cells can have."""
     if settings.precision is None:
         return
-    from harness.inference import BLOCKS_MIN
+    from harness.definitions.inference import BLOCKS_MIN
 
     if settings.repeats < BLOCKS_MIN:
         raise SettingsError(
@@ -94,7 +94,7 @@ def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
     import pandas as pd
 
     from harness.claims.judgement import GAIN
-    from harness.records import State
+    from harness.files.records import State
 
     completed, rows = {}, []
     for attempt in entries:

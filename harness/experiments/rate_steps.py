@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.journal import Entry
-from harness.load_model import Arrivals, OpenLoop
-from harness.matrix import Cell, Visit
+from harness.definitions.load_model import Arrivals, OpenLoop
+from harness.definitions.matrix import Cell, Visit
+from harness.files.journal import Entry
 from harness.run.cell_failures import CellFailed
 
 PERCENTS = tuple(range(10, 111, 10))

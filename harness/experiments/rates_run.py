@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import journal, load_model
+from harness.definitions import load_model
+from harness.definitions.load_model import Arrivals
 from harness.experiments import rates_table, recorded_attempts, run_labs
 from harness.experiments.rate_steps import PERCENTS, Step, load_of, steps
 from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.experiments.selected_cells import cell_of
 from harness.failures import UsageFailure
-from harness.journal import Journal
-from harness.load_model import Arrivals
-from harness.reporting import Reporter
+from harness.files import journal
+from harness.files.journal import Journal
+from harness.files.settings import RunSettings, SettingsError
+from harness.output.reporting import Reporter
 from harness.run import run_folder, under_way
 from harness.run.in_process import InProcess
 from harness.run.under_way import Outcome
-from harness.settings import RunSettings, SettingsError
 
 
 def run(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness import records
 from harness.experiments.rate_steps import Step
 from harness.experiments.recorded_attempts import RecordedAttempt
+from harness.files import records
 from harness.run.punctuality import SHORTFALL_MAX
 
 NAME = "rates"

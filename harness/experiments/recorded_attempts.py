@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness import journal, records
+from harness.definitions.matrix import Visit
+from harness.definitions.measures import COLUMNS_READ, Measures
 from harness.figures import build
-from harness.matrix import Visit
-from harness.measures import COLUMNS_READ, Measures
-from harness.reporting import Reporter
+from harness.files import journal, records
+from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.arrangement import Item
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from harness.claims.gain import noise_of
 from harness.claims.judgement import PAIR, of_the_trick
+from harness.definitions.inference import blocks_for, smallest_visible_difference
+from harness.definitions.units import counted
 from harness.figures.reduced_run import read
-from harness.inference import blocks_for, smallest_visible_difference
-from harness.records import ResultsError
-from harness.reporting import duration
-from harness.units import counted
+from harness.files.records import ResultsError
+from harness.output.reporting import duration
 
 REPEATS = (1, 3, 5, 10)
 EXPLANATION = "A gain of this size is distinguished from none in 80 % of sweeps, at the level of 5 %."

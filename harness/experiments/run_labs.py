@@ -8,22 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from harness import lab_kinds, workload_file
+from harness.definitions import lab_kinds
+from harness.definitions.matrix import Cell, Visit
 from harness.failures import nearest
-from harness.journal import Journal
+from harness.files import workload_file
+from harness.files.journal import Journal
+from harness.files.settings import RunSettings, Settings, SettingsError
+from harness.files.workload_file import Workload
 from harness.lab import drivers, opening
 from harness.lab.opening import Topology, select_lab
 from harness.load.locust_clients import Elsewhere
-from harness.matrix import Cell, Visit
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.engine import Executor
 from harness.run.equipment import Preflight
 from harness.run.in_process import InProcess, Testbed
 from harness.run.run_folder import ResumeRefused
 from harness.run.testbed import LabTestbed, LoadOf
-from harness.settings import RunSettings, Settings, SettingsError
-from harness.workload_file import Workload
 
 Times = Mapping[str, Mapping[str, Any]]  # default durations by the lab's name
 ExecutorOf = Callable[[Path, Journal], Executor[Visit]]

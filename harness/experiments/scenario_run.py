@@ -7,20 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.definitions.lab_kinds import SIMULATED
+from harness.definitions.units import counted
 from harness.experiments import recorded_attempts, run_labs, techniques_table
 from harness.experiments.run_labs import RunLab
 from harness.experiments.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.failures import UsageFailure
-from harness.journal import Journal
-from harness.lab_kinds import SIMULATED
-from harness.reporting import Reporter
+from harness.files.journal import Journal
+from harness.files.settings import SettingsError
+from harness.files.workload_file import Dialogs, Target
+from harness.output.reporting import Reporter
 from harness.run import run_folder, under_way
 from harness.run.in_process import InProcess
 from harness.run.run_folder import ResumeRefused
 from harness.run.under_way import Outcome
-from harness.settings import SettingsError
-from harness.units import counted
-from harness.workload_file import Dialogs, Target
 
 
 class OtherLab(UsageFailure):

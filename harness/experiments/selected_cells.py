@@ -9,10 +9,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.experiments import precision
-from harness.failures import UsageFailure, nearest
-from harness.lab.opening import Topology
-from harness.matrix import (
+from harness.definitions.matrix import (
     INITIATORS_MAX,
     Cell,
     Visit,
@@ -22,7 +19,10 @@ from harness.matrix import (
     select,
     sweep_order,
 )
-from harness.settings import RunSettings, SettingsError
+from harness.experiments import precision
+from harness.failures import UsageFailure, nearest
+from harness.files.settings import RunSettings, SettingsError
+from harness.lab.opening import Topology
 
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.definitions.matrix import label
 from harness.experiments import matrix_run, repeats_plan, selected_cells
 from harness.lab import opening
-from harness.matrix import label
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness import toml_file, workload_file
+from harness.definitions.matrix import THREADS_MAX, Cell, Visit
 from harness.failures import UsageFailure, nearest
-from harness.matrix import THREADS_MAX, Cell, Visit
-from harness.matrix_file import Duration
+from harness.files import toml_file, workload_file
+from harness.files.matrix_file import Duration
+from harness.files.toml_file import Key, TomlFile
+from harness.files.workload_file import PAPER, Workload, WorkloadError
 from harness.run.arrangement import Arrangement, LabUse
-from harness.toml_file import Key, TomlFile
-from harness.workload_file import PAPER, Workload, WorkloadError
 
 DEFAULT = Path(__file__).with_name("techniques.toml")
 VARIANTS = DEFAULT.with_name("variants.toml")

@@ -1,7 +1,7 @@
 """`reduced/techniques.parquet`: one row per technique and block, from its raw records.
 
-Numbers are those of `harness.measures`; a step that processes in batch receives nothing in the window, so its rate
-processed, readers and messages per RECEIVE are those from when its clients have stopped until all messages are
+Numbers are those of `harness.definitions.measures`; a step that processes in batch receives nothing in the window, so
+its rate processed, readers and messages per RECEIVE are those from when its clients have stopped until all messages are
 processed. A row holds the step's settings, so that the scenario file is not needed to read it.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness import records
+from harness.definitions.load_model import CLOSED_LOOP
+from harness.definitions.measures import NS_PER_S, Span
 from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.experiments.technique_scenario import Scenario, Turn
-from harness.load_model import CLOSED_LOOP
-from harness.measures import NS_PER_S, Span
+from harness.files import records
 from harness.observe.observers import INTERVAL_S
 
 NAME = "techniques"

@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import settings as settings_module
-from harness import workload_file
+from harness.definitions.lab_kinds import SIMULATED
+from harness.definitions.matrix import Cell, Visit
 from harness.experiments.run_labs import ExecutorOf, RunLab, Times
 from harness.experiments.selected_cells import cells_of
 from harness.experiments.virtual_testbed import VirtualTestbed
-from harness.journal import Journal
+from harness.files import settings as settings_module
+from harness.files import workload_file
+from harness.files.journal import Journal
+from harness.files.settings import SimulationSettings
+from harness.files.workload_file import Workload
 from harness.lab.opening import Topology
-from harness.lab_kinds import SIMULATED
-from harness.matrix import Cell, Visit
+from harness.output.reporting import Reporter
 from harness.reductions import spark_session
-from harness.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Times as AttemptTimes
 from harness.run.testbed import LoadOf
-from harness.settings import SimulationSettings
 from harness.simulation import parameters
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, Mailbox, SparkExecutor
-from harness.workload_file import Workload
 
 
 @dataclass(frozen=True)

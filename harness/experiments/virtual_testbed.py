@@ -10,6 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.definitions.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES
+from harness.files.script_text import ScriptError
+from harness.files.settings import SimulationSettings
+from harness.files.workload_file import Workload
 from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
@@ -19,16 +23,12 @@ from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed, NotReady
 from harness.run.phases import Phases
 from harness.run.testbed import DRAINING, LoadOf
-from harness.script_text import ScriptError
-from harness.settings import SimulationSettings
 from harness.simulation import forks, simulated_cell, simulated_lab
 from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
-from harness.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES
-from harness.workload_file import Workload
 
 if TYPE_CHECKING:
     import pyodbc

@@ -15,8 +15,9 @@ Rules:
   blocks (`parts.with_intervals`). Versions differ little (in the paper too: "comparable"), and twice as many lines
   would hide the payloads, which the figures compare.
 * A cell that is not valid is hollow (on a map: in brackets), and a note says so.
-* A gain is the geometric mean over versions and blocks, its bar the 95 % interval of the blocks (`harness.inference`).
-  With fewer than three blocks it has no bar, and the figure says so. The gain map is grey where no gain can be told.
+* A gain is the geometric mean over versions and blocks, its bar the 95 % interval of the blocks
+  (`harness.definitions.inference`). With fewer than three blocks it has no bar, and the figure says so. The gain map is
+  grey where no gain can be told.
 * The paper's numbers are marked only where a cell of the paper's matrix is drawn. Any other matrix has the same figures
   for the axes that it has; if it varies one axis alone, that axis has a plain line (`one_axis`).
 * The report of the matrix `trick` begins with its answer (`trick_answer`).

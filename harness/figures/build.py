@@ -12,8 +12,9 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.text import Text
 
-from harness import claims, manifest_file
+from harness import claims
 from harness.claims.judgement import over_blocks
+from harness.definitions.units import counted
 from harness.figures import (
     dialog_ratios,
     gain,
@@ -41,10 +42,10 @@ from harness.figures.reduced_run import (
     read,
 )
 from harness.figures.sharing import Drawn, Shared
-from harness.records import NotWritable
-from harness.reporting import Reporter
-from harness.safe_text import visible, visible_lines
-from harness.units import counted
+from harness.files import manifest_file
+from harness.files.records import NotWritable
+from harness.output.reporting import Reporter
+from harness.output.safe_text import visible, visible_lines
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from harness.figures.reduced_run import Run
-from harness.workload_file import Workload
+from harness.files.workload_file import Workload
 
 # Settings that choose what is run, how often and where its files go. All others change how it is measured. A workload's
 # procedures are what a comparison may be about.

@@ -13,16 +13,16 @@ from rich import box
 from rich.table import Table
 
 from harness.claims.judgement import over_blocks
+from harness.definitions.inference import BLOCKS_MIN, no_interval
+from harness.definitions.units import counted
 from harness.figures import side_by_side
 from harness.figures.build import Drawing, write
 from harness.figures.circumstances import forbidding, remarkable
 from harness.figures.gain import of_one_ratio
 from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, footer, listed, origin, read
-from harness.inference import BLOCKS_MIN, no_interval
-from harness.records import NotWritable, ResultsError, State
-from harness.reporting import Reporter, SafeConsole
-from harness.units import counted
+from harness.files.records import NotWritable, ResultsError, State
+from harness.output.reporting import Reporter, SafeConsole
 
 ROWS_PRINTED = 24
 THRESHOLD = 0.05

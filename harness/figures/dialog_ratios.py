@@ -6,10 +6,10 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter
 
 from harness.claims.gain import noise_of
+from harness.definitions.whitepaper import SYSDESEND_ROWS_PER_PAGE
 from harness.figures.gain import draw_noise, gain_limits, gain_lines, gain_points, points_note
 from harness.figures.parts import Sheet, clients, note, paper_colour, signed
 from harness.figures.reduced_run import Missing
-from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
 
 
 def has_course(gain: pd.DataFrame) -> bool:

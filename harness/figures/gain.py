@@ -13,9 +13,12 @@ from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
-from harness import units
 from harness.claims.gain import logarithms, noise_of
 from harness.claims.judgement import of_the_paper, of_the_trick
+from harness.definitions import units
+from harness.definitions.inference import BLOCKS_MIN, intervals, no_interval, noise_band
+from harness.definitions.matrix import which_dialogs
+from harness.definitions.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 from harness.figures.parts import (
     LineEnd,
     Sheet,
@@ -33,9 +36,6 @@ from harness.figures.parts import (
     signed,
 )
 from harness.figures.reduced_run import Missing, listed
-from harness.inference import BLOCKS_MIN, intervals, no_interval, noise_band
-from harness.matrix import which_dialogs
-from harness.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
 # Axes span at least this much, so that equal points do not look different.
 SMALLEST_SPAN_PERCENT = 5.0

@@ -20,17 +20,17 @@ from harness.claims.judgement import PAIR, Evidence, of_the_paper, of_the_trick,
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, fastest, logs_of
-from harness.figures.parts import count, payload_name, payload_words, percent, short, used_dialogs
-from harness.figures.reduced_run import Missing, Run
-from harness.inference import intervals, no_interval
-from harness.matrix import which_dialogs
-from harness.whitepaper import (
+from harness.definitions.inference import intervals, no_interval
+from harness.definitions.matrix import which_dialogs
+from harness.definitions.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
     NO_GAIN_UP_TO,
     PEAK_THROUGHPUT,
     TRICK_DIALOG_RATIO,
 )
+from harness.figures.parts import count, payload_name, payload_words, percent, short, used_dialogs
+from harness.figures.reduced_run import Missing, Run
 
 NONE = "–"
 PERCENTILES = ("p50", "p95", "p99")

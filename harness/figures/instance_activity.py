@@ -11,6 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.claims.judgement import PAIR, VISIT, Tables, of_the_paper
 from harness.claims.server_load import SYSTEM_DATABASES
+from harness.definitions.units import counted
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 from harness.figures.parts import (
     Sheet,
     count,
@@ -33,9 +35,7 @@ from harness.figures.parts import (
     with_intervals,
 )
 from harness.figures.reduced_run import Missing
-from harness.records import SCHEDULERS
-from harness.units import counted
-from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
+from harness.files.records import SCHEDULERS
 
 TYPES_SHOWN = 6  # a role
 TICKS = 5  # more numbers of six digits would touch in a panel of this width

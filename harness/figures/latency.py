@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from harness.definitions.units import counted
 from harness.figures.parts import (
     Sheet,
     count,
@@ -21,7 +22,6 @@ from harness.figures.parts import (
     with_intervals,
 )
 from harness.figures.reduced_run import Missing
-from harness.units import counted
 
 POINT = ["initiators", "threads", "payload_bytes"]
 SEND = {"latency_us_p50": "median", "latency_us_p95": "95th percentile"}

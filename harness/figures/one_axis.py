@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from harness.definitions.inference import intervals
+from harness.definitions.units import counted
 from harness.figures.parts import (
     Sheet,
     clients,
@@ -18,8 +20,6 @@ from harness.figures.parts import (
     versions_note,
 )
 from harness.figures.reduced_run import Missing
-from harness.inference import intervals
-from harness.units import counted
 
 # The axes that no other figure has as its own, with the words of a file's name and of the label.
 WORDS = {"initiators": "initiators", "dialog_ratio": "ratio", "payload_bytes": "payload"}

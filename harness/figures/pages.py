@@ -8,6 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from harness.claims.judgement import of_the_paper
+from harness.definitions.whitepaper import (
+    BASE_DIALOG_RATIO,
+    LATCHED_TABLE,
+    NO_GAIN_UP_TO,
+    SYSDESEND_ROWS_PER_PAGE,
+    TRICK_DIALOG_RATIO,
+)
 from harness.figures.parts import (
     Sheet,
     count,
@@ -24,13 +31,6 @@ from harness.figures.parts import (
     used_dialogs,
 )
 from harness.figures.reduced_run import Missing, listed
-from harness.whitepaper import (
-    BASE_DIALOG_RATIO,
-    LATCHED_TABLE,
-    NO_GAIN_UP_TO,
-    SYSDESEND_ROWS_PER_PAGE,
-    TRICK_DIALOG_RATIO,
-)
 
 QUEUE, OTHER, UNRESOLVED = "the queue's own table", "other objects", "not resolved"
 OBJECTS = (LATCHED_TABLE, "sys.sysxmitqueue", QUEUE, OTHER, UNRESOLVED)

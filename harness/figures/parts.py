@@ -18,11 +18,11 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, Formatter, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
+from harness.definitions.inference import BLOCKS_MIN, intervals, no_interval_sentence
+from harness.definitions.matrix import PAYLOADS_BYTES, which_dialogs
+from harness.definitions.units import counted
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from harness.figures.reduced_run import listed
-from harness.inference import BLOCKS_MIN, intervals, no_interval_sentence
-from harness.matrix import PAYLOADS_BYTES, which_dialogs
-from harness.units import counted
-from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 # A number of the paper is drawn to scale up to this many times the data's maximum, else as an arrow at the edge.
 ON_SCALE = 1.4

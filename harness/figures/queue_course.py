@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from harness import records
+from harness.definitions.matrix import Cell, Visit, matching, nearest_ids
 from harness.figures.parts import (
     Sheet,
     clients,
@@ -33,9 +33,9 @@ from harness.figures.parts import (
     used_dialogs,
 )
 from harness.figures.throughput import not_valid, phases
-from harness.matrix import Cell, Visit, matching, nearest_ids
+from harness.files import records
+from harness.files.records import ResultsError, State
 from harness.observe.observers import FAILURE, LATCH_SAMPLES
-from harness.records import ResultsError, State
 
 TARGET = "target"
 NO_MONITOR = "no queue monitor"  # at a moment when the instance was sampled

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from harness.definitions.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
 from harness.figures.parts import (
     Sheet,
     clients,
@@ -18,7 +19,6 @@ from harness.figures.parts import (
     thousands,
 )
 from harness.figures.reduced_run import Missing, read_steps
-from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
 
 TABLE = Path("reduced") / "rates.parquet"
 LINES = {"latency_us_p99": "99th percentile", "latency_us_p95": "95th percentile", "latency_us_p50": "median"}

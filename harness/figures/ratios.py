@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.figures.reduced_run import listed
-from harness.inference import (
+from harness.definitions.inference import (
     BLOCKS_MIN,
     Difference,
     Interval,
@@ -28,6 +27,7 @@ from harness.inference import (
     interval_between,
     verdicts,
 )
+from harness.figures.reduced_run import listed
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 AXES = ["server_version", *POINT]

@@ -10,14 +10,16 @@ from typing import Any
 
 import pandas as pd
 
-from harness import claims, lab_kinds, manifest_file, units
+from harness import claims
 from harness.claims.judgement import Tables, of_the_paper
-from harness.lab_kinds import LabKind
-from harness.message_bodies import Body
-from harness.records import ResultsError, State
-from harness.reporting import Reporter, duration
-from harness.whitepaper import PERMUTATIONS_A_VERSION
-from harness.workload_file import PAPER
+from harness.definitions import lab_kinds, units
+from harness.definitions.lab_kinds import LabKind
+from harness.definitions.whitepaper import PERMUTATIONS_A_VERSION
+from harness.files import manifest_file
+from harness.files.message_bodies import Body
+from harness.files.records import ResultsError, State
+from harness.files.workload_file import PAPER
+from harness.output.reporting import Reporter, duration
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.

@@ -15,6 +15,17 @@ from jinja2 import Environment, FileSystemLoader
 from harness.claims import Judgement, counted
 from harness.claims.gain import precision_reached
 from harness.claims.judgement import over_blocks
+from harness.definitions.whitepaper import (
+    BASE_DIALOG_RATIO,
+    GAIN_MAX_PERCENT,
+    GAIN_NOTICEABLE_FROM,
+    LATCHED_TABLE,
+    NO_GAIN_UP_TO,
+    PUBLISHED,
+    TITLE,
+    TOP_WAIT,
+    TRICK_DIALOG_RATIO,
+)
 from harness.doctor import commits
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages, trick_answer
@@ -30,20 +41,9 @@ from harness.figures.headlines import (
     version_sentences,
 )
 from harness.figures.reduced_run import COUNTED, Missing, Run, clocks, footer, listed, origin
-from harness.records import REPORT, NotWritable, written_whole
-from harness.safe_text import visible_lines
-from harness.whitepaper import (
-    BASE_DIALOG_RATIO,
-    GAIN_MAX_PERCENT,
-    GAIN_NOTICEABLE_FROM,
-    LATCHED_TABLE,
-    NO_GAIN_UP_TO,
-    PUBLISHED,
-    TITLE,
-    TOP_WAIT,
-    TRICK_DIALOG_RATIO,
-)
-from harness.workload_file import PAPER
+from harness.files.records import REPORT, NotWritable, written_whole
+from harness.files.workload_file import PAPER
+from harness.output.safe_text import visible_lines
 
 
 def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Path:

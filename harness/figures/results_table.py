@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.claims.judgement import over_blocks
+from harness.definitions.inference import intervals, no_interval
 from harness.figures.headlines import Number, gain_columns, headlines, milliseconds, peak_columns
 from harness.figures.reduced_run import Run
-from harness.inference import intervals, no_interval
 
 CELLS_MAX = 24
 

@@ -10,6 +10,9 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from harness.claims.gain import noise_of
+from harness.definitions.inference import Difference
+from harness.definitions.matrix import which_dialogs
+from harness.definitions.units import counted
 from harness.figures.gain import (
     colour_bar,
     comparison_scale,
@@ -41,9 +44,6 @@ from harness.figures.parts import (
     with_intervals,
 )
 from harness.figures.reduced_run import Missing
-from harness.inference import Difference
-from harness.matrix import which_dialogs
-from harness.units import counted
 
 Pair = tuple[pd.DataFrame, ...]
 _POINT = ["dialog_ratio", "threads", "payload_bytes"]

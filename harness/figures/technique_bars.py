@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from harness.definitions.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
+from harness.definitions.units import counted
 from harness.figures.parts import Sheet, count, cycle_entry, legend_below, muted_colour, note, payload_words, thousands
 from harness.figures.reduced_run import Missing, read_steps
-from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
-from harness.units import counted
 
 TABLE = Path("reduced") / "techniques.parquet"
 KINDS = {

@@ -7,6 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from harness.claims.judgement import of_the_paper
+from harness.definitions.units import counted
+from harness.definitions.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 from harness.figures.parts import (
     Sheet,
     clients,
@@ -32,8 +34,6 @@ from harness.figures.parts import (
     with_intervals,
 )
 from harness.figures.reduced_run import Missing
-from harness.units import counted
-from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
 POINT = ["dialog_ratio", "threads", "payload_bytes"]

@@ -13,11 +13,7 @@ import pandas as pd
 
 from harness.claims.gain import logarithms
 from harness.claims.judgement import PAIR, of_the_trick, over_blocks
-from harness.figures import instance_activity, pages
-from harness.figures.gain import gain_points
-from harness.figures.parts import clients, payload_words, percent
-from harness.figures.reduced_run import Missing, Run
-from harness.inference import (
+from harness.definitions.inference import (
     Difference,
     Interval,
     block_means,
@@ -26,6 +22,10 @@ from harness.inference import (
     repeated,
     verdicts,
 )
+from harness.figures import instance_activity, pages
+from harness.figures.gain import gain_points
+from harness.figures.parts import clients, payload_words, percent
+from harness.figures.reduced_run import Missing, Run
 
 MATRIX = "trick"  # whose report begins with the answer
 THRESHOLD = 0.05

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from harness.failures import nearest
+from harness.files.workload_file import Value, Workload, WorkloadError
 from harness.lab import scripts
-from harness.workload_file import Value, Workload, WorkloadError
 
 if TYPE_CHECKING:
     import pyodbc

@@ -22,13 +22,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from harness.definitions.matrix import INITIATORS_MAX
+from harness.definitions.units import counted
 from harness.failures import MachineFailure
 from harness.lab import passwords
 from harness.lab.drivers import Secret
 from harness.lab.placement import Machine
-from harness.matrix import INITIATORS_MAX
-from harness.places import COMPOSE_FILE, PROJECT_FOLDER
-from harness.units import counted
+from harness.machine.places import COMPOSE_FILE, PROJECT_FOLDER
 
 ROOT = PROJECT_FOLDER  # .env lies there
 PROJECT = "service-broker-harness"

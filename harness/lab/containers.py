@@ -26,7 +26,11 @@ from typing import NamedTuple
 
 import psutil
 
+from harness.definitions.lab_kinds import CONTAINERS
+from harness.definitions.matrix import INITIATORS_MAX
+from harness.definitions.units import counted
 from harness.failures import MachineFailure, UsageFailure
+from harness.files.script_text import ScriptError
 from harness.lab import compose, drivers, error_remedies, placement, scripts
 from harness.lab.compose import ComposeError, Container, Engine, EnvFileError, Inspected
 from harness.lab.control_groups import ControlGroup
@@ -35,10 +39,6 @@ from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, 
 from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Machine, Placement
 from harness.lab.processes import Child
-from harness.lab_kinds import CONTAINERS
-from harness.matrix import INITIATORS_MAX
-from harness.script_text import ScriptError
-from harness.units import counted
 
 VERSIONS = ("2017", "2019", "2022", "2025")
 SWEEP_VERSIONS = ("2022", "2025")

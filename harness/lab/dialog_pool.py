@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness.definitions.units import counted
+from harness.files.script_text import ScriptError
+from harness.files.workload_file import Client
 from harness.lab import scripts
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError, ProcedureFails, connections, in_parallel
-from harness.script_text import ScriptError
-from harness.units import counted
-from harness.workload_file import Client
 
 if TYPE_CHECKING:
     import pyodbc

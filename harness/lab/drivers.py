@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.failures import MachineFailure
-from harness.system_packages import FREETDS_PLACES, how_to_install
+from harness.machine.system_packages import FREETDS_PLACES, how_to_install
 
 try:
     import pyodbc

@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.definitions.matrix import PAPER_VERSIONS
 from harness.embedded.versions import PRODUCTS
 from harness.lab import placement
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login
 from harness.lab.processes import Child, ChildError, stop_all
-from harness.lab_kinds import EMBEDDED
-from harness.matrix import PAPER_VERSIONS
 
 HOST = "127.0.0.1"
 VERSIONS = tuple(PRODUCTS)

@@ -12,7 +12,7 @@ import os
 import re
 import socket
 
-from harness.safe_text import visible
+from harness.output.safe_text import visible
 
 KNOCK_TIMEOUT_S = 5.0
 

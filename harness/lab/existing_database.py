@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.definitions.units import counted
+from harness.files.script_text import ScriptError, quoted
+from harness.files.workload_file import DEFAULT_PRIORITY
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab
 from harness.lab.link import local_name
-from harness.script_text import ScriptError, quoted
-from harness.units import counted
-from harness.workload_file import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
     import pyodbc

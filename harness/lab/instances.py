@@ -10,8 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from harness import workload_file
+from harness.definitions.lab_kinds import LabKind
+from harness.definitions.matrix import INITIATORS_MAX
 from harness.failures import MachineFailure
+from harness.files import workload_file
+from harness.files.script_text import ScriptError
+from harness.files.workload_file import Names, Workload
 from harness.lab import drivers, error_remedies, interruption
 from harness.lab.control_groups import ControlGroup
 from harness.lab.drivers import Driver, OdbcError, Secret
@@ -19,10 +23,6 @@ from harness.lab.error_remedies import error_text
 from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Placement
 from harness.lab.processes import Process, stop_all
-from harness.lab_kinds import LabKind
-from harness.matrix import INITIATORS_MAX
-from harness.script_text import ScriptError
-from harness.workload_file import Names, Workload
 
 if TYPE_CHECKING:
     import pyodbc

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.files.lab_file import LabFile, Server
+from harness.files.script_text import ScriptError
 from harness.lab import existing_database, scripts
 from harness.lab.existing_database import Thing
 from harness.lab.instances import Instance, LabError
 from harness.lab.link import local_name
-from harness.lab_file import LabFile, Server
-from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

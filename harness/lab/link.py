@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from harness.files.script_text import ScriptError
+from harness.files.workload_file import Receiving, Workload, WorkloadError
 from harness.lab import client_procedure, pool_dialogs, queue_readers, scripts
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
-from harness.script_text import ScriptError
-from harness.workload_file import Receiving, Workload, WorkloadError
 
 if TYPE_CHECKING:
     import pyodbc

@@ -15,19 +15,20 @@ from pathlib import Path
 from shlex import join, quote
 from typing import Any, Literal
 
-from harness import lab_file as lab_files
-from harness import lab_kinds, workload_file
-from harness import settings as settings_module
+from harness.definitions import lab_kinds
+from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, SIMULATED, LabKind
+from harness.definitions.matrix import INITIATORS, INITIATORS_MAX
 from harness.failures import MachineFailure, nearest
+from harness.files import lab_file as lab_files
+from harness.files import settings as settings_module
+from harness.files import workload_file
+from harness.files.lab_file import LabFile
+from harness.files.settings import SIMULATED_VERSIONS, Settings, SettingsError
+from harness.files.workload_file import Workload
 from harness.lab import compose, containers, drivers, embedded_instances, link, placement, user_servers
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, Security
 from harness.lab.pulse import Pulse
-from harness.lab_file import LabFile
-from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, SIMULATED, LabKind
-from harness.matrix import INITIATORS, INITIATORS_MAX
-from harness.settings import SIMULATED_VERSIONS, Settings, SettingsError
-from harness.workload_file import Workload
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from typing import Any
 
 import psutil
 
-from harness.units import counted
+from harness.definitions.units import counted
 
 SYSTEM = Path("/sys/devices")
 CLIENTS = "clients"

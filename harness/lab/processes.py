@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import IO, Protocol
 
 from harness.failures import MachineFailure
-from harness.settings import child_environment
+from harness.files.settings import child_environment
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)

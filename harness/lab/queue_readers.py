@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.definitions.units import counted
 from harness.lab import scripts
 from harness.lab.instances import Lab, LabError
-from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc

@@ -1,4 +1,4 @@
-"""Run files of `sql/` as sqlcmd does (`harness.script_text`). Errors name file, line and SQL Server's message."""
+"""Run files of `sql/` as sqlcmd does (`harness.files.script_text`). Errors name file, line and SQL Server's message."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.files.script_text import VARIABLE, Batch, ScriptError, ScriptRefused, split, substitute
 from harness.lab import interruption
 from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import OF_STATEMENT, error_text, explain
-from harness.places import SQL_ROOT
-from harness.script_text import VARIABLE, Batch, ScriptError, ScriptRefused, split, substitute
+from harness.machine.places import SQL_ROOT
 
 if TYPE_CHECKING:
     import pyodbc

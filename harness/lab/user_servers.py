@@ -17,15 +17,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import settings
+from harness.definitions.lab_kinds import SERVERS
 from harness.failures import MachineFailure, UsageFailure
+from harness.files import settings
+from harness.files.lab_file import MAJORS, LabFile, Server
 from harness.lab import error_remedies, existing_database, ledger, pool_dialogs, scripts
 from harness.lab.drivers import Driver, Secret
 from harness.lab.existing_database import Thing
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.ledger import Holdings, place
-from harness.lab_file import MAJORS, LabFile, Server
-from harness.lab_kinds import SERVERS
 
 if TYPE_CHECKING:
     import pyodbc

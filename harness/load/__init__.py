@@ -9,15 +9,15 @@ users those of others.
 **One thread, one client.** A Locust user owns a native thread for its whole life, with its own connection and its own
 used dialog (`threads.ClientThread`). pyodbc blocks inside the driver, where gevent cannot switch, so the loop that
 sends never returns to the hub: it runs from the start of a cell to its stop, a closed loop as in the paper unless a
-rate is asked for (`harness.load_model`). It writes each call's start and latency into arrays that nobody else writes,
-and it never logs, prints or takes a lock that gevent has
-patched: under `monkey.patch_all` two logging threads block each other for ever, and counts are lost without an error.
-Workers therefore run with `LOCUST_SKIP_MONKEY_PATCH=1`, where threads, locks and time are the real ones; only the hub
-(messages, heartbeats, statistics) is gevent's. The master runs with Locust's patches only where it serves the web page:
-the web server needs them, and patching takes time. Measured against an echo server, native threads under the patches
-(gevent's thread pool, or the original `start_new_thread`) are as fast, 62,000 calls/s with ten threads either way, but
-2 of 40 starts hung while connecting; unpatched, 60 starts of 50 threads each did not. `tests/benchmarks/client.py`
-compares all of it with a bare loop of threads.
+rate is asked for (`harness.definitions.load_model`). It writes each call's start and latency into arrays that nobody
+else writes, and it never logs, prints or takes a lock that gevent has patched: under `monkey.patch_all` two logging
+threads block each other for ever, and counts are lost without an error. Workers therefore run with
+`LOCUST_SKIP_MONKEY_PATCH=1`, where threads, locks and time are the real ones; only the hub (messages, heartbeats,
+statistics) is gevent's. The master runs with Locust's patches only where it serves the web page: the web server needs
+them, and patching takes time. Measured against an echo server, native threads under the patches (gevent's thread pool,
+or the original `start_new_thread`) are as fast, 62,000 calls/s with ten threads either way, but 2 of 40 starts hung
+while connecting; unpatched, 60 starts of 50 threads each did not. `tests/benchmarks/client.py` compares all of it with
+a bare loop of threads.
 
 **Between cells** users stay: Locust starts or stops the difference (its `start` with a new count; never `stop`, which
 waits in steps of a second). The thread of a stopped user is parked with its connection open, and the next user takes

@@ -30,7 +30,7 @@ from harness.load.plan import CellPlan
 from harness.load.recorder import METHOD, CallFailed, NewCalls, Recorder
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
 from harness.load.ui import Feed, LabStage, looks_at
-from harness.safe_text import visible
+from harness.output.safe_text import visible
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from itertools import pairwise
 from random import Random
 from string import Template
 
+from harness.files.message_bodies import Bodies, text_bytes
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
-from harness.message_bodies import Bodies, text_bytes
 
 SIZES_MAX = 256
 READY_BYTES_MAX = 64 << 20  # of all threads of a worker, on average; each has at least one body

@@ -16,7 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from harness.definitions.matrix import Cell
+from harness.definitions.units import counted
 from harness.failures import UsageFailure
+from harness.files.records import write_calls
+from harness.files.settings import TOKEN, Settings, load_token, secret
 from harness.lab import interruption
 from harness.lab.instances import LabError
 from harness.lab.processes import Child, stop_all
@@ -34,11 +38,7 @@ from harness.load.messages import (
     encode,
 )
 from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share, WorkerClock
-from harness.matrix import Cell
-from harness.places import LOCUSTFILE
-from harness.records import write_calls
-from harness.settings import TOKEN, Settings, load_token, secret
-from harness.units import counted
+from harness.machine.places import LOCUSTFILE
 
 PREPARE_TIMEOUT_S = 60.0  # fifty logins on a busy machine
 STOP_TIMEOUT_S = 10.0  # for the last calls to return

@@ -18,7 +18,7 @@ from gevent.fileobject import FileObjectPosix
 from locust import User, constant, task
 
 from harness.load.messages import Answer, Failed, Message, decode, encode
-from harness.safe_text import visible_lines
+from harness.output.safe_text import visible_lines
 
 Handlers = dict[type[Message], Callable[[Any], Answer | None]]
 JOIN = "harness-join"  # Locust's name of the message with which a worker introduces itself; its data is an Introduction

@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
+from harness.definitions.load_model import CLOSED_LOOP, OPEN_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
+from harness.definitions.matrix import axis_value, which_dialogs
+from harness.definitions.units import counted
+from harness.files.message_bodies import Bodies
+from harness.files.workload_file import Client
 from harness.load.plan import GeneratorHealth, Share
-from harness.load_model import CLOSED_LOOP, OPEN_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
-from harness.matrix import axis_value, which_dialogs
-from harness.message_bodies import Bodies
-from harness.units import counted
-from harness.workload_file import Client
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):

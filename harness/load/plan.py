@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.definitions.load_model import OpenLoop
+from harness.definitions.matrix import Cell, Visit
+from harness.definitions.units import counted
 from harness.failures import MachineFailure
-from harness.load_model import OpenLoop
-from harness.matrix import Cell, Visit
-from harness.message_bodies import Bodies
-from harness.units import counted
-from harness.workload_file import Client
+from harness.files.message_bodies import Bodies
+from harness.files.workload_file import Client
 
 # The paper's two ways of sending.
 SEND_MESSAGE = Client(procedure="dbo.SendMessage", parameters=("handle", "body"))

@@ -17,8 +17,8 @@ from locust.rpc import zmqrpc
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
-from harness.settings import TOKEN, SettingsError, load_token
-from harness.terminal import to_standard_error
+from harness.files.settings import TOKEN, SettingsError, load_token
+from harness.output.terminal import to_standard_error
 
 REFUSALS_MAX = 3  # in a row; a master that is being restarted may drop one
 

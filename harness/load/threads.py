@@ -25,12 +25,12 @@ import numpy as np
 import numpy.typing as npt
 import pyodbc
 
+from harness.files.message_bodies import Bodies
+from harness.files.workload_file import Client
 from harness.load.bodies import Compose, composer
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import SEND_MESSAGE
-from harness.message_bodies import Bodies
-from harness.safe_text import visible
-from harness.workload_file import Client
+from harness.output.safe_text import visible
 
 # A pooled connection would hide the cost of connecting and the state of its session.
 pyodbc.pooling = False

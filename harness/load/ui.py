@@ -17,6 +17,12 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from harness import lab as lab_package
+from harness.definitions.load_model import OpenLoop
+from harness.definitions.matrix import PAYLOADS_BYTES, Cell, Visit
+from harness.definitions.units import counted
+from harness.files.script_text import ScriptError
+from harness.files.settings import RunSettings
+from harness.files.workload_file import PAPER, Workload, WorkloadError
 from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
 from harness.lab.opening import Selection
@@ -37,13 +43,7 @@ from harness.load.messages import (
     WebScenario,
 )
 from harness.load.plan import CellPlan, LoadError, Sending
-from harness.load_model import OpenLoop
-from harness.matrix import PAYLOADS_BYTES, Cell, Visit
 from harness.observe.looks import Looks
-from harness.script_text import ScriptError
-from harness.settings import RunSettings
-from harness.units import counted
-from harness.workload_file import PAPER, Workload, WorkloadError
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5

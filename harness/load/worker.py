@@ -16,6 +16,9 @@ from typing import Any
 
 import gevent
 
+from harness.definitions.matrix import Cell, Visit
+from harness.definitions.units import counted
+from harness.files.records import calls_file
 from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, carry_out, version
 from harness.load.messages import (
     PIECE_BYTES,
@@ -38,10 +41,7 @@ from harness.load.plan import GeneratorHealth
 from harness.load.recorder import NewCalls, Recorder
 from harness.load.seats import Seats
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
-from harness.matrix import Cell, Visit
-from harness.records import calls_file
-from harness.terminal import to_standard_error
-from harness.units import counted
+from harness.output.terminal import to_standard_error
 
 # The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
 COUNT_EVERY_S = 0.1

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.files.script_text import ScriptError, quoted
 from harness.lab import interruption, scripts
 from harness.lab.instances import Instance
-from harness.script_text import ScriptError, quoted
 
 if TYPE_CHECKING:
     import pyodbc

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.definitions.units import counted
+from harness.files.script_text import quoted
 from harness.monitors import state, ways
 from harness.monitors.state import NOT_COMPLETE, RETAINED, Database, Queue, Server, Session
 from harness.monitors.ways import Why
 from harness.monitors.wording import time_text
-from harness.script_text import quoted
-from harness.units import counted
 
 _EVENT_CONTRACT = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
 _LISTED = 3  # sessions that an explanation names

@@ -11,11 +11,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
+from harness.definitions.units import counted
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.state import NOT_COMPLETE, RETAINED, Database, Queue, Server
 from harness.monitors.wording import time_text
-from harness.reporting import SafeConsole, styled
-from harness.units import counted
+from harness.output.reporting import SafeConsole, styled
 
 WIDE = 130  # columns from which on a table has all that is known
 _ROWS_MIN = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
 
-from harness.script_text import quoted
+from harness.files.script_text import quoted
 
 READY, NOT_COMPLETE, RETAINED = 1, 2, (0, 3)  # status of a queue's rows
 THRESHOLD_S = 5.0  # of a queue monitor's timer: what lasts longer is no hesitation

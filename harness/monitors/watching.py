@@ -18,7 +18,7 @@ from harness.lab import interruption
 from harness.monitors import showing
 from harness.monitors.reading import LOOKS_SHARE, Reader
 from harness.monitors.state import Server
-from harness.reporting import SafeConsole, styled
+from harness.output.reporting import SafeConsole, styled
 
 _SLICE_S = 0.1  # of a pause, after which a signal is noticed
 _PATIENCE_S = 2.0  # with a server that does not answer

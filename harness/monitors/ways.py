@@ -11,11 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.definitions.units import counted
+from harness.files.script_text import literal, quoted
 from harness.monitors import state
 from harness.monitors.state import Database, Queue, Route, Server, Waiting
 from harness.monitors.wording import time_text
-from harness.script_text import literal, quoted
-from harness.units import counted
 
 # Reason, evidence, remedy
 Why = tuple[str, str, str]

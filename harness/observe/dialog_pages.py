@@ -13,10 +13,10 @@ from contextlib import closing
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from harness import records
+from harness.files import records
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import Instance
-from harness.script_text import ScriptError
 
 _LOCATION = re.compile(r"\((\d+):(\d+):(\d+)\)")
 

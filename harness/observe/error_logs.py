@@ -11,7 +11,7 @@ from typing import Any
 from harness.failures import MachineFailure
 from harness.lab import scripts
 from harness.lab.instances import Instance, in_parallel
-from harness.safe_text import visible
+from harness.output.safe_text import visible
 
 FOLDER = "error-logs"  # of a run
 QUERY_TIMEOUT_S = 30

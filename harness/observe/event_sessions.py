@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
-from harness import records
 from harness.failures import MachineFailure
+from harness.files import records
 from harness.lab import scripts
 from harness.lab.instances import Instance, in_parallel
 

@@ -15,11 +15,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance, ReconnectingConnection
 from harness.lab.scripts import is_broken, is_refusal
-from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

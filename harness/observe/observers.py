@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from harness import records
+from harness.files import records
+from harness.files.script_text import ScriptError
 from harness.lab import interruption, scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance, LabError, ReconnectingConnection
 from harness.observe import snapshots
 from harness.observe.latch_watch import RESOLVE_WITHIN_S, SAMPLE_TIMEOUT_S, LatchWatch, Watched
 from harness.observe.snapshots import Snapshot
-from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from harness.definitions.units import counted
 from harness.failures import MachineFailure
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab, in_parallel
-from harness.units import counted
 
 NAME = "queue-sizes.csv"  # of a run
 QUERY_TIMEOUT_S = 60

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness import records
+from harness.files import records
+from harness.files.records import FIELDS
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.control_groups import ControlGroup
 from harness.lab.log_storage import LogStorage
 from harness.lab.scripts import is_refusal
 from harness.observe.latch_watch import local_name
-from harness.records import FIELDS
-from harness.script_text import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc

@@ -13,8 +13,8 @@ and the cell's own record call completed, if all its files can be read. Everythi
 
 How numbers are computed:
 
-* Rates and percentiles are those of `harness.measures`, which says what is counted. `calls_in_window` is the number of
-  values of the percentiles of calls.
+* Rates and percentiles are those of `harness.definitions.measures`, which says what is counted. `calls_in_window` is
+  the number of values of the percentiles of calls.
 * Where a workload's messages are counted, the number of RECEIVEs and end-to-end latency are null.
 * The clocks of two machines may differ: negative end-to-end latencies are kept and counted.
 * In the closed loop each thread waits for its call, so latencies do not show how long calls of an open arrival stream
@@ -50,14 +50,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from harness.measures import COLUMNS_READ
-from harness.records import KEY, SCHEMAS, NotWritable, ResultsError, write_table
+from harness.definitions.measures import COLUMNS_READ
+from harness.definitions.units import counted
+from harness.files.records import KEY, SCHEMAS, NotWritable, ResultsError, write_table
+from harness.output.reporting import Reporter
 from harness.reductions import bins, cells, circumstances, instance_activity, message_records, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_failures import remedy, why_broken
 from harness.reductions.spark_session import LOCAL, is_local, reach, session
-from harness.reporting import Reporter
-from harness.units import counted
 
 __all__ = ["SparkUnavailable", "reduce"]
 
@@ -134,7 +134,7 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = No
                 _reduce(rows, _by_attempt(raw.files), tables, threads, has_events)
     except (PySparkException, Py4JError) as error:
         reason = why_broken(error)
-        _, is_of_a_file, text = reason.partition("harness.records.ResultsError: ")  # of a task
+        _, is_of_a_file, text = reason.partition("harness.files.records.ResultsError: ")  # of a task
         raise ResultsError(text if is_of_a_file else f"Spark failed on {results}: {reason}{remedy(reason)}") from error
     if empty := [name for name in MAY_BE_EMPTY if tables.rows.get(name) == 0]:
         progress.note(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
@@ -305,7 +305,7 @@ def _reduce(
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
-    """Read the gathered records of one kind in a folder, with the types of `harness.records`."""
+    """Read the gathered records of one kind in a folder, with the types of `harness.files.records`."""
     return spark.read.schema(spark_schema(gathered_schema(kind))).parquet(readable(folder))
 
 

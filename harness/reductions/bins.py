@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.measures import NS_PER_S
+from harness.definitions.measures import NS_PER_S
 from harness.reductions.cells import ATTEMPT, AXES, beside
 
 # The phases of a cell, each from one moment to the next.

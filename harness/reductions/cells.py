@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.measures import NS_PER_S
-from harness.records import State
-from harness.whitepaper import BASE_DIALOG_RATIO
+from harness.definitions.measures import NS_PER_S
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO
+from harness.files.records import State
 
 AXES = ("cell_id", "block", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
 ATTEMPT = ("cell_id", "block", "attempt")

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.measures import NS_PER_S
+from harness.definitions.measures import NS_PER_S
 from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, KEY, elapsed_s, in_window, with_moments
 
 MIB = 1024 * 1024

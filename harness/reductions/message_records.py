@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from harness.measures import COLUMNS_READ, NS_PER_S, QUANTILES, Columns, Measures, moments
-from harness.records import ResultsError
+from harness.definitions.measures import COLUMNS_READ, NS_PER_S, QUANTILES, Columns, Measures, moments
+from harness.files.records import ResultsError
 from harness.reductions.bins import bin_of, phases
 from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY
 
@@ -67,7 +67,7 @@ def course(summaries: DataFrame) -> DataFrame:
 
 
 def measures(summaries: DataFrame) -> DataFrame:
-    """Return one row per attempt: its measures, as `harness.measures` defines them."""
+    """Return one row per attempt: its measures, as `harness.definitions.measures` defines them."""
     return summaries.select(*ATTEMPT, *MEASURES)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.measures import NS_PER_S
+from harness.definitions.measures import NS_PER_S
 from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, AXES, beside, second_of, with_moments
 
 # No cell is meant to last longer; an absurd drain time must not blow up the table.

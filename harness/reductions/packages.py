@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.places import PACKAGE, SQL_ROOT
+from harness.machine.places import PACKAGE, SQL_ROOT
 
 NAME = "harness-packages"
 _OF_THE_CLUSTER = frozenset({"pyspark", "py4j"})

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from pyarrow.dataset import ParquetFileFormat
 from pyarrow.fs import LocalFileSystem
 
-from harness import journal, manifest_file
 from harness.failures import MachineFailure
-from harness.records import SCHEMAS, ResultsError
+from harness.files import journal, manifest_file
+from harness.files.records import SCHEMAS, ResultsError
 
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-b(?P<block>\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
 # A completed cell has no throughput without one kind of each. Other kinds may be missing and leave nulls.

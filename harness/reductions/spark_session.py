@@ -37,9 +37,9 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from harness.machine.system_packages import JAVA_MINIMUM, how_to_install, java_version
 from harness.reductions import packages
 from harness.reductions.raw_files import SparkUnavailable
-from harness.system_packages import JAVA_MINIMUM, how_to_install, java_version
 
 # The threads share the memory, so their number does not grow with the machine.
 THREADS = min(len(os.sched_getaffinity(0)), 8)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from harness.definitions.units import counted
 from harness.lab import dialog_pool, scripts
 from harness.lab.instances import Instance, Lab
 from harness.load.plan import LoadReport
@@ -17,7 +18,6 @@ from harness.observe.observers import TargetProgress
 from harness.run import accounting, counting
 from harness.run.accounting import Accounting
 from harness.run.counting import Numbers
-from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc

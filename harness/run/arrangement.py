@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.matrix import Cell, Visit
-from harness.workload_file import Workload
+from harness.definitions.matrix import Cell, Visit
+from harness.files.workload_file import Workload
 
 
 class LabUse(BaseModel):

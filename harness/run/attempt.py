@@ -16,20 +16,22 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 import pyarrow.parquet as pq
 
-from harness import records
+from harness.definitions.load_model import OpenLoop
+from harness.definitions.matrix import Cell, Visit
+from harness.definitions.measures import COLUMNS_READ, Measures
+from harness.definitions.units import counted
+from harness.files import records
+from harness.files.records import State
+from harness.files.settings import RunSettings
 from harness.lab import dialog_pool, placement
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError
 from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
-from harness.load_model import OpenLoop
-from harness.matrix import Cell, Visit
-from harness.measures import COLUMNS_READ, Measures
 from harness.observe import dialog_pages, event_sessions, snapshots
 from harness.observe.event_sessions import EventSessions
 from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
 from harness.observe.observers import Observed, TargetProgress
-from harness.records import State
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from harness.run import worker_clocks
 from harness.run.accounting import Accounting
 from harness.run.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
@@ -40,8 +42,6 @@ from harness.run.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.run.settling import Settling
 from harness.run.validity import Evidence, judge
 from harness.run.worker_clocks import Clocks
-from harness.settings import RunSettings
-from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc
@@ -59,7 +59,7 @@ class Measured:
     processed_per_s: float
     sent: int
     window_s: float
-    columns: Mapping[str, float | None]  # as tables have them: `harness.measures`
+    columns: Mapping[str, float | None]  # as tables have them: `harness.definitions.measures`
     punctuality: Punctuality = IN_TIME
     shortfall: str = ""  # of the rate that an open loop asks for
     state: State = State.VALID

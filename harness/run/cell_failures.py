@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from harness.files.script_text import ScriptError, ScriptRefused
 from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Lab, LabError, ProcedureFails
 from harness.load.plan import LoadError
-from harness.script_text import ScriptError, ScriptRefused
 
 FINAL = (ProcedureFails, ScriptRefused)  # errors of parts that another attempt would have too
 _POLL_S = 0.02

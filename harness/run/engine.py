@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from harness.definitions.matrix import label
 from harness.failures import MachineFailure
-from harness.journal import Entry, Journal
-from harness.matrix import label
-from harness.records import State
-from harness.reporting import Reporter, TimeLeft
+from harness.files.journal import Entry, Journal
+from harness.files.records import State
+from harness.output.reporting import Reporter, TimeLeft
 from harness.run import run_folder
 from harness.run.arrangement import Named
 from harness.run.attempt import Measured

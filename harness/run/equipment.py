@@ -7,20 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from harness import doctor, lab_kinds
+from harness import doctor
+from harness.definitions import lab_kinds
+from harness.definitions.matrix import Cell
+from harness.files.settings import Settings
 from harness.lab import interruption, link
 from harness.lab import open as open_lab
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
 from harness.load.locust_clients import Elsewhere, LocustClients
-from harness.matrix import Cell
 from harness.observe import Observers
 from harness.observe.error_logs import ErrorLogs
 from harness.observe.snapshots import fingerprint
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Clients, Equipment
-from harness.settings import Settings
 
 
 class Preflight:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from harness.definitions.matrix import label
 from harness.lab import interruption
-from harness.matrix import label
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from harness.run.arrangement import Named
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed

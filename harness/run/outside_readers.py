@@ -13,10 +13,10 @@ from pathlib import Path
 
 from harness.activator.config import PASSWORD
 from harness.activator.supervisor import GRACE_S
+from harness.files.workload_file import Receiving
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab, LabError, connections
 from harness.lab.processes import Child
-from harness.workload_file import Receiving
 
 _NAMES = {
     "Notification": "MySSBLabActivation",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from harness.lab import interruption
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 
 
 class Phases:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.definitions.load_model import LATE_NS, OpenLoop
 from harness.load.plan import Share
-from harness.load_model import LATE_NS, OpenLoop
 
 SHORTFALL_MAX = 0.02  # of the sends that were due
 

@@ -22,14 +22,15 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from harness import json_file, load_model, manifest_file, records
+from harness.definitions import load_model
 from harness.failures import UsageFailure, nearest
+from harness.files import json_file, manifest_file, records
+from harness.files.records import NotWritable
+from harness.files.settings import RESUME_MAY_DIFFER, RunSettings
 from harness.lab.drivers import Driver
 from harness.lab.placement import scaling_governor
-from harness.places import CHECKOUT, PACKAGE, SQL_ROOT
-from harness.records import NotWritable
-from harness.safe_text import visible_lines
-from harness.settings import RESUME_MAY_DIFFER, RunSettings
+from harness.machine.places import CHECKOUT, PACKAGE, SQL_ROOT
+from harness.output.safe_text import visible_lines
 
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
 # These must be equal when a run resumes: other code or another machine is another experiment.

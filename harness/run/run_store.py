@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
 
-from harness import journal, manifest_file
 from harness.failures import MachineFailure
+from harness.files import journal, manifest_file
 from harness.run.run_folder import NoRun
 
 SCHEMES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")

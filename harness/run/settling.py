@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harness.definitions.whitepaper import ACTIVATION_PERIOD_S
 from harness.observe.observers import TargetProgress
-from harness.whitepaper import ACTIVATION_PERIOD_S
 
 TOLERANCE = 0.05
 # A target cannot keep up if its queue grows by this share of what is sent, in both halves. It is twice the tolerance,

@@ -15,13 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.definitions.load_model import OpenLoop
+from harness.definitions.matrix import Cell
+from harness.definitions.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
+from harness.files.script_text import ScriptError
+from harness.files.workload_file import Receiving
 from harness.lab import dialog_pool, link, queue_readers
 from harness.lab.instances import Instance, Lab, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.load.plan import LoadError
-from harness.load_model import OpenLoop
-from harness.matrix import Cell
 from harness.observe import dialog_pages
 from harness.observe.event_sessions import EventSessions
 from harness.observe.queue_sizes import QueueSizes
@@ -32,9 +35,6 @@ from harness.run.attempt import Attempt, Equipment, Measured, Times
 from harness.run.cell_failures import not_ready
 from harness.run.equipment import LabEquipment, Preflight, locust_clients
 from harness.run.phases import Phases
-from harness.script_text import ScriptError
-from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
-from harness.workload_file import Receiving
 
 
 @dataclass

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import folder_lock, journal
+from harness.definitions.matrix import label
+from harness.definitions.units import counted
 from harness.failures import MachineFailure, UsageFailure
-from harness.journal import Entry, Journal
+from harness.files import journal
+from harness.files.journal import Entry, Journal
+from harness.files.records import NotWritable
 from harness.lab import interruption
-from harness.matrix import label
-from harness.records import NotWritable
-from harness.reporting import Reporter
+from harness.machine import folder_lock
+from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Measured
 from harness.run.engine import Executor, Sweep, Swept
-from harness.units import counted
 
 _UNITS = {"rates": "step", "techniques": "run"}  # by verb; else cells
 CELLS_SHOWN = 10  # of a run whose folder is gone

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.files.records import State
 from harness.load.plan import GeneratorHealth
 from harness.observe.machine_use import MachineUse
-from harness.records import State
 
 # Processor time that the hypervisor takes is missing in the rates. All tolerances of this kind are 5 %, as that of
 # settling: smaller differences cannot be distinguished from none in a cell.

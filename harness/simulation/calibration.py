@@ -29,16 +29,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from harness import records
-from harness.failures import MachineFailure, UsageFailure
-from harness.figures import reduced_run
-from harness.matrix import INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, Visit
-from harness.run.attempt import Times
-from harness.run.cell_failures import CellFailed
-from harness.simulation import forks, simulated_cell
-from harness.simulation.parameters import HardwareError, Parameters
-from harness.simulation.simulated_cell import WarmedWorld, WorldSize
-from harness.whitepaper import (
+from harness.definitions.matrix import INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, Visit
+from harness.definitions.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
     INITIATOR_PROCESSOR_PERCENT,
@@ -47,6 +39,14 @@ from harness.whitepaper import (
     TARGET_PROCESSOR_PERCENT,
     TRICK_DIALOG_RATIO,
 )
+from harness.failures import MachineFailure, UsageFailure
+from harness.figures import reduced_run
+from harness.files import records
+from harness.run.attempt import Times
+from harness.run.cell_failures import CellFailed
+from harness.simulation import forks, simulated_cell
+from harness.simulation.parameters import HardwareError, Parameters
+from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 
 TIMES = Times(settle=1.0, measure=1.0)
 VERSION = PAPER_VERSIONS[-1]

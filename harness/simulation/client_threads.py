@@ -19,17 +19,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness import records
 from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
 from harness.embedded.sqltypes import INT, MAX, UNIQUEIDENTIFIER, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.requests import ClientSession
+from harness.files import records
+from harness.files.workload_file import Client
 from harness.lab.instances import Instance
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import CellPlan, LoadReport, Progress, Share, WorkerClock
 from harness.simulation.computer import Cores
 from harness.simulation.parameters import ClientParameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab, parameter
-from harness.workload_file import Client
 
 STOP_TIMEOUT_S = 10.0  # for the last calls to return
 FAILURES_IN_A_ROW_MAX = 10  # a client that cannot send must not spin

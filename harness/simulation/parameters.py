@@ -19,10 +19,10 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, create_model
 
-from harness import toml_file
 from harness.embedded.runtime.platform import Work
 from harness.failures import UsageFailure, nearest
-from harness.toml_file import Key, in_words
+from harness.files import toml_file
+from harness.files.toml_file import Key, in_words
 
 FOLDER = Path(__file__).with_name("hardware")
 WORKS: tuple[Work, ...] = get_args(Work)

@@ -19,15 +19,15 @@ import pandas as pd
 from harness import claims, reductions
 from harness.claims import Judgement
 from harness.claims.judgement import GAIN, Tables, amount
+from harness.definitions.lab_kinds import SIMULATED
+from harness.definitions.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit, all_cells
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from harness.figures import reduced_run
-from harness.lab_kinds import SIMULATED
-from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit, all_cells
-from harness.records import State
+from harness.files.records import State
+from harness.files.settings import create_simulation
 from harness.run import run_folder
-from harness.settings import create_simulation
 from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
-from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 STEPS = (0.8, 1.2)
 COLUMNS = ("lab", "parameter", "factor", "value", "claim", "number", "unit", "verdict")

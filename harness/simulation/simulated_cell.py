@@ -18,11 +18,12 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.definitions.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit
+from harness.definitions.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
 from harness.lab import dialog_pool, link, queue_readers, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.load.plan import Sending
-from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit
 from harness.observe import dialog_pages, latch_watch, snapshots
 from harness.observe.latch_watch import SAMPLE_EVERY_S, PageObjects, Watched
 from harness.observe.observers import (
@@ -46,7 +47,6 @@ from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 from harness.simulation.world import derived_seed
-from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
 
 if TYPE_CHECKING:
     import pyodbc

@@ -20,16 +20,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
+from harness.definitions.lab_kinds import SIMULATED
+from harness.definitions.whitepaper import BROKER_PORT
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.requests import ClientSession
 from harness.lab.drivers import Driver, Secret
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import PROGRAM, STATEMENT_TIMEOUT_S, Instance, InstanceDied, Lab, LabError, Login
-from harness.lab_kinds import SIMULATED
 from harness.simulation.parameters import Parameters
 from harness.simulation.world import Server, World
-from harness.whitepaper import BROKER_PORT
 
 if TYPE_CHECKING:
     import pyodbc

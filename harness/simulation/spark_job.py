@@ -36,22 +36,22 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from harness import journal
+from harness.definitions.inference import BLOCKS_MIN
+from harness.definitions.matrix import Cell, Visit, label
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 from harness.failures import MachineFailure
-from harness.inference import BLOCKS_MIN
-from harness.journal import Entry
+from harness.files import journal
+from harness.files.journal import Entry
+from harness.files.records import written_whole
 from harness.lab.processes import die_with_parent
-from harness.matrix import Cell, Visit, label
-from harness.records import written_whole
+from harness.output.reporting import Reporter, TimeLeftByWork
 from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
 from harness.reductions.spark_session import context
-from harness.reporting import Reporter, TimeLeftByWork
 from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed
 from harness.run.engine import Attempted, Due, describe, entry_of
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import WarmedWorld, WorldSize
-from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 
 POLL_S = 0.5  # more often would take time from the workers
 CANCEL_TIMEOUT_S = 5.0

@@ -25,11 +25,11 @@ from uuid import uuid4
 
 import pyodbc
 
+from harness.definitions.matrix import Cell, Visit
 from harness.load.locust_clients import LocustClients
 from harness.load.payload import new_body
 from harness.load.plan import SEND_MESSAGE, CellPlan
 from harness.load.threads import input_sizes
-from harness.matrix import Cell, Visit
 from tests.load.echo_server import EchoServer, handles, running
 
 PAYLOAD_BYTES = 100
@@ -124,7 +124,7 @@ def kept_apart(server: EchoServer) -> Iterator[None]:
 def main(size: Size = FULL) -> None:
     from scipy import stats  # noqa: PLC0415  the bare processes do without
 
-    from harness import inference  # noqa: PLC0415
+    from harness.definitions import inference  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as directory, running() as server, kept_apart(server):
         results, connection_string = Path(directory), server.connection_string()

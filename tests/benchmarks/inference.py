@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from harness.inference import BLOCKS_MIN, interval_between, interval_of_ratio, smallest_visible_difference
+from harness.definitions.inference import BLOCKS_MIN, interval_between, interval_of_ratio, smallest_visible_difference
 
 NOISE = 0.12  # standard deviation of a cell's log rate: that of one second on the embedded lab
 LAG_1 = 0.45
@@ -148,8 +148,8 @@ def drawn_run(random: np.random.Generator, blocks: int) -> pd.DataFrame:
 def measured_run(size: Size, folder: Path) -> Path:
     """Run the embedded lab in blocks and reduce it."""
     from harness.experiments.matrix_run import sweep  # noqa: PLC0415
+    from harness.output.reporting import Reporter  # noqa: PLC0415
     from harness.reductions import reduce  # noqa: PLC0415
-    from harness.reporting import Reporter  # noqa: PLC0415
 
     options = {"lab": "embedded", "cells": size.cells, "repeats": size.repeats, "measure": size.measure}
     outcome = sweep({**options, "results": folder}, Reporter())

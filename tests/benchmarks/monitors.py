@@ -18,7 +18,7 @@ from harness.lab.instances import Instance
 from harness.lab.processes import Child
 from harness.monitors import watching
 from harness.monitors.reading import Reader
-from harness.reporting import SafeConsole
+from harness.output.reporting import SafeConsole
 
 GOAL = 0.01
 _TICKS = os.sysconf("SC_CLK_TCK")

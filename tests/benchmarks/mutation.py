@@ -6,7 +6,7 @@ No file changes: each mutant is compiled in a process of its own, in which its i
 tests wait for longer than TIMEOUT_S counts as seen. What survives is printed: a test is missing, or the mutant does the
 same as the module.
 
-`python -m tests.benchmarks.mutation --seed 7 --mutants 100` repeats a sample; `--place harness/journal.py` takes one place.
+`python -m tests.benchmarks.mutation --seed 7 --mutants 100` repeats a sample; `--place harness/files/journal.py` takes one place.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ ROOT = Path(__file__).parents[2]
 TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "harness/embedded/broker": (("tests/embedded/broker",), ("tests/embedded/tsql",)),
     "harness/embedded/tds": (("tests/embedded/tds",), ("tests/embedded/server/test_tds_listener.py",)),
-    "harness/journal.py": (("tests/test_journal.py",),),
-    "harness/measures.py": (("tests/test_measures.py",),),
+    "harness/files/journal.py": (("tests/test_journal.py",),),
+    "harness/definitions/measures.py": (("tests/test_measures.py",),),
 }
 TIMEOUT_S = 120
 PRELOADED = ["pytest", "hypothesis", "hypothesis.stateful", "msgspec", "numpy", "cryptography.x509", "sqlglot"]

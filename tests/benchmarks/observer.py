@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import inference, records
+from harness.definitions import inference
+from harness.definitions.matrix import Cell, Visit
 from harness.experiments.run_labs import OnServers
+from harness.files import records
 from harness.lab import interruption
 from harness.lab.opening import select_lab
-from harness.matrix import Cell, Visit
 from harness.observe.observers import Observed, TargetProgress
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from harness.run.attempt import Measured
 from harness.run.attempt import Observers as ObserversOfACell
 from harness.run.equipment import Preflight

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-from harness.matrix import all_cells, select
+from harness.definitions.matrix import all_cells, select
 from tests.results_fixture import write_raw
 
 GIB = 1024**3
@@ -106,8 +106,8 @@ def main(size: Size = FULL, *, keep: Path | None = None) -> bool:
         print(f"{cells_done} cells, {calls:,} calls, as many deliveries, {files:,} files")
         # Imported late: what a user's process would hold.
         from harness.figures.build import draw  # noqa: PLC0415
+        from harness.output.reporting import Lines  # noqa: PLC0415
         from harness.reductions import reduce  # noqa: PLC0415
-        from harness.reporting import Lines  # noqa: PLC0415
 
         reduce_s, reduce_bytes = measure("reduce", lambda: reduce(run, progress=Lines()))
         draw_s, draw_bytes = measure("draw", lambda: draw(run))

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness import journal
 from harness.experiments import matrix_run
-from harness.reporting import Lines
+from harness.files import journal
+from harness.output.reporting import Lines
 from harness.run import run_folder
 from tests.benchmarks.reduction import GIB, measure
 

@@ -16,11 +16,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.definitions.matrix import Cell, Visit
 from harness.experiments.run_labs import OnServers
 from harness.lab import interruption
 from harness.lab.opening import select_lab
-from harness.matrix import Cell, Visit
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from harness.run.attempt import Measured
 from harness.run.equipment import Preflight
 from harness.run.phases import Phases

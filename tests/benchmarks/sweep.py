@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import journal
 from harness.experiments.matrix_run import sweep
-from harness.journal import Entry
-from harness.reporting import Reporter
+from harness.files import journal
+from harness.files.journal import Entry
+from harness.output.reporting import Reporter
 
 PATH_CELL = "i1-t10-r150-p100-v2008"
 LOAD_PHASES = ("settle", "measure", "drain")

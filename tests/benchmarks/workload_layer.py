@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import pyodbc
 
-from harness import inference
+from harness.definitions import inference
 from harness.load.payload import STAMP, STAMP_OFFSET
 from harness.load.threads import (
     CALLS_PER_CHUNK,

@@ -1,7 +1,7 @@
 import pytest
 
+from harness.definitions.matrix import all_cells
 from harness.figures.reduced_run import read
-from harness.matrix import all_cells
 from tests.results_fixture import write_reduced
 
 

@@ -24,9 +24,9 @@ from harness.claims import (
     write,
 )
 from harness.claims.judgement import Judgement, Measurement, amount, evidence
+from harness.definitions.matrix import all_cells
+from harness.definitions.whitepaper import CLAIMS, Claim
 from harness.figures.reduced_run import OPTIONAL_TABLES, read
-from harness.matrix import all_cells
-from harness.whitepaper import CLAIMS, Claim
 from tests.claims.tables import Tables, cells
 from tests.results_fixture import quick_cells, write_reduced
 

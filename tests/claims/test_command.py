@@ -3,7 +3,7 @@
 import pytest
 
 from harness import cli
-from harness.matrix import all_cells
+from harness.definitions.matrix import all_cells
 from tests.results_fixture import quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing

@@ -7,8 +7,8 @@ import pytest
 
 from harness.claims import Verdict, markdown, provenance
 from harness.claims.provenance import BY_CONSTRUCTION, FITTED_TO_A_RUN, FITTED_TO_THE_PAPER
+from harness.definitions.whitepaper import CLAIMS
 from harness.simulation.calibration import PAPER
-from harness.whitepaper import CLAIMS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "harness" / "simulation" / "README.md").read_text(encoding="utf-8")

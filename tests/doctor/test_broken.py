@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from harness import doctor
+from harness.files.workload_file import Names
 from harness.lab import link, scripts
 from harness.lab.instances import Instance, Lab
-from harness.workload_file import Names
 from tests.doctor.conftest import asked, ills
 from tests.thorough import one_of_each
 

@@ -8,16 +8,17 @@ import time
 
 import pytest
 
-from harness import doctor, settings
+from harness import doctor
+from harness.definitions.lab_kinds import CONTAINERS
+from harness.definitions.matrix import all_cells
 from harness.doctor import probe
+from harness.files import settings
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
 from harness.lab.opening import open as open_lab
-from harness.lab_kinds import CONTAINERS
-from harness.matrix import all_cells
-from harness.reporting import Lines, SafeConsole
-from harness.script_text import ScriptError
+from harness.output.reporting import Lines, SafeConsole
 from tests.doctor.conftest import asked, ills
 
 pytestmark = pytest.mark.process

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
+from harness.definitions.matrix import Cell, all_cells
 from harness.doctor import machine
 from harness.doctor.facts import Facts, read_files
+from harness.files.settings import Settings
 from harness.lab import link, placement
 from harness.lab.instances import connections
 from harness.lab.link import FileSizes
 from harness.lab.placement import Placement
-from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
-from harness.matrix import Cell, all_cells
 from harness.run import run_folder
-from harness.settings import Settings
 from tests.doctor.conftest import ills
 
 SETTINGS = Settings(lab="sqlserver", measure=30.0, settle=10.0)

@@ -6,9 +6,9 @@ import pytest
 
 from harness.doctor import probe
 from harness.doctor.probe import SILENT, remedy_for
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import Lab, connections
-from harness.script_text import ScriptError
 from tests.doctor.conftest import asked, ills
 from tests.doctor.test_broken import BREAKAGES, mend, run_on
 from tests.doctor.test_examine import left_over

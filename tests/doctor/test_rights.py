@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness import doctor, settings
+from harness import doctor
+from harness.definitions.matrix import all_cells
+from harness.files import settings
 from harness.lab import scripts
 from harness.lab.drivers import Secret
 from harness.lab.instances import Lab, Login, connections
-from harness.matrix import all_cells
 from tests.doctor.conftest import ills
 
 pytestmark = pytest.mark.process

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.places import CHECKOUT
+from harness.machine.places import CHECKOUT
 from tests.warm_lab import warm_clients, warm_lab  # noqa: F401  fixtures
 
 

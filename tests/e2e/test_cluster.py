@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from harness.journal import Entry
-from harness.matrix import Cell, Visit
-from harness.measures import COLUMNS_READ
+from harness.definitions.matrix import Cell, Visit
+from harness.definitions.measures import COLUMNS_READ
+from harness.files.journal import Entry
 from harness.reductions import gather, message_records, packages, raw_files, read_raw, spark_session
 from harness.reductions.cells import completed_attempts
 from harness.reductions.spark_session import context, session

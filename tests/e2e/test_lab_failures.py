@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.journal import Entry, read
+from harness.files.journal import Entry, read
+from harness.files.script_text import ScriptError
 from harness.lab import drivers, instances, link, scripts
 from harness.lab.drivers import Secret
 from harness.lab.error_remedies import REMEDIES
-from harness.script_text import ScriptError
 from tests.commands import CommandResult
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 from tests.thorough import one_of_each

@@ -20,8 +20,8 @@ import pytest
 
 from harness.lab import drivers
 from harness.load.pages import sweep
+from harness.output.reporting import Reporter
 from harness.reductions.spark_session import context
-from harness.reporting import Reporter
 from tests.processes import Child, children_of
 
 pytestmark = pytest.mark.process

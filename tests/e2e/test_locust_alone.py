@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.places import LOCUSTFILE
+from harness.machine.places import LOCUSTFILE
 from tests.e2e.test_listeners import listening
 from tests.load.test_page_guard import statuses
 from tests.processes import Child, children_of

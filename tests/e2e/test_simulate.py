@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness.records import SCHEMAS
+from harness.files.records import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 CELLS = "i1-t1-r1-p100-v2008 i2-t2-r1-p1024-v2008"
@@ -26,7 +26,7 @@ RUN_AGAIN = """
 import signal, sys
 from pathlib import Path
 import psutil
-from harness.reporting import Lines
+from harness.output.reporting import Lines
 from harness.experiments import matrix_run
 handler = signal.getsignal(signal.SIGINT)
 matrix_run.sweep(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.matrix import Cell
+from harness.definitions.matrix import Cell
 from tests.results_fixture import write_raw
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]

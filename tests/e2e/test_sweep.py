@@ -16,14 +16,14 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from harness.definitions.matrix import Cell, Visit
 from harness.experiments import matrix_run
 from harness.experiments.run_labs import OnServers
-from harness.journal import Entry, read
+from harness.files.journal import Entry, read
 from harness.lab import drivers, pulse
 from harness.lab.opening import select_lab
-from harness.matrix import Cell, Visit
-from harness.reporting import Reporter
-from harness.results import Run
+from harness.output.reporting import Reporter
+from harness.results.run import Run
 from harness.run.under_way import Outcome
 from tests.commands import harness
 from tests.processes import Child, children_of, command_line, environment, is_alive

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness import journal
-from harness.lab_kinds import EMBEDDED
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.files import journal
 from harness.load.pages import sweep
 from harness.load.pages.sweep import SweepPage
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from harness.workload_file import FOLDER
+from harness.files.workload_file import FOLDER
 from tests.processes import Child
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.places import CHECKOUT
+from harness.machine.places import CHECKOUT
 
 pytestmark = pytest.mark.process
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import harness as harness_package
-from harness.records import State
-from harness.workload_file import FOLDER, PAPER, PRESETS
+from harness.files.records import State
+from harness.files.workload_file import FOLDER, PAPER, PRESETS
 from tests.commands import harness
 from tests.thorough import one_of_each
 

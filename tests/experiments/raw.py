@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness import records
+from harness.definitions.matrix import Visit
 from harness.experiments.technique_scenario import Turn
-from harness.matrix import Visit
+from harness.files import records
 
 S = 1_000_000_000
 FROM, TO = 100 * S, 102 * S  # the window

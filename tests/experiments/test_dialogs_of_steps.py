@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from harness import settings as settings_module
+from harness.definitions.lab_kinds import EMBEDDED
 from harness.experiments.technique_scenario import DEFAULT, VARIANTS, read, turns
 from harness.experiments.virtual_testbed import VirtualTestbed
+from harness.files import settings as settings_module
 from harness.lab import dialog_pool, link
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
-from harness.lab_kinds import EMBEDDED
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 from harness.run import attempt as attempts
 from harness.run import testbed as testbed_module
 from harness.run.cell_failures import NotReady

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.definitions.inference import interval_of_ratio
+from harness.definitions.matrix import Cell, Visit, all_cells, sweep_order
 from harness.experiments import precision, repeats_plan
 from harness.experiments.precision import Precision
-from harness.inference import interval_of_ratio
-from harness.journal import Journal
-from harness.matrix import Cell, Visit, all_cells, sweep_order
-from harness.records import State
-from harness.reporting import Reporter
+from harness.files.journal import Journal
+from harness.files.records import State
+from harness.files.settings import Settings, SettingsError
+from harness.output.reporting import Reporter
 from harness.run.attempt import Measured
 from harness.run.engine import Sweep
 from harness.run.in_process import InProcess
 from harness.run.phases import Phases
-from harness.settings import Settings, SettingsError
 
 CELLS = [Cell("2008", 1, ratio, threads, 100) for threads in (1, 5, 10) for ratio in (1, 50, 150)]
 REPEATS = 8

@@ -12,20 +12,20 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection
 
+from harness.definitions.load_model import Arrivals, OpenLoop
+from harness.definitions.matrix import Cell
 from harness.experiments import rates_run, rates_table, scenario_run, virtual_lab
 from harness.experiments.rate_steps import PERCENTS, Step, steps
 from harness.failures import UsageFailure
 from harness.figures import rate_lines
-from harness.load_model import Arrivals, OpenLoop
-from harness.matrix import Cell
-from harness.reporting import Notes
+from harness.files.settings import SettingsError
+from harness.output.reporting import Notes
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
 from harness.run.run_folder import ResumeRefused
 from harness.run.testbed import LoadOf
 from harness.run.under_way import Outcome
-from harness.settings import SettingsError
 from tests.experiments.raw import FROM, TO, S, write_calls, write_cell, write_deliveries
 
 CELL = Cell.parse("i2-t5-r1-p100-v2008")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.definitions.matrix import Cell
 from harness.experiments import repeats_plan, sweep_plan
-from harness.matrix import Cell
-from harness.records import ResultsError
-from harness.reporting import duration
+from harness.files.records import ResultsError
+from harness.output.reporting import duration
 from tests.results_fixture import write_reduced
 
 CELLS = [Cell("2008", 1, ratio, threads, 100) for threads in (1, 5, 10) for ratio in (1, 150)]

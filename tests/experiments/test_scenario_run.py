@@ -11,14 +11,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness import cli, journal
+from harness import cli
+from harness.definitions.lab_kinds import EMBEDDED
 from harness.experiments import run_labs, scenario_run, techniques_table, virtual_lab
 from harness.experiments.scenario_run import OtherLab
 from harness.experiments.technique_scenario import DEFAULT, ScenarioError, Turn, read
 from harness.failures import UsageFailure
-from harness.lab_kinds import EMBEDDED
-from harness.records import NotWritable
-from harness.reporting import Reporter
+from harness.files import journal
+from harness.files.records import NotWritable
+from harness.files.settings import SettingsError, SimulationSettings
+from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
@@ -26,7 +28,6 @@ from harness.run.equipment import Preflight
 from harness.run.phases import Phases
 from harness.run.run_folder import NoRun, ResumeRefused
 from harness.run.under_way import Outcome
-from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters
 from tests.experiments.raw import write_raw
 from tests.noting import NotingReporter

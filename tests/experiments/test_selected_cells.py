@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import workload_file
 from harness.experiments.selected_cells import cell_of, visits_on
 from harness.failures import UsageFailure
+from harness.files import workload_file
 from harness.lab.opening import Topology, select_lab
 
 TARGET = '[target]\nscripts = ["a.sql"]\nactivation_procedure = "dbo.Receive"\n'

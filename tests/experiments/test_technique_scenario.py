@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import workload_file
+from harness.definitions.matrix import Cell
+from harness.definitions.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, TRICK_DIALOG_RATIO
 from harness.experiments.technique_scenario import DEFAULT, ScenarioError, Technique, read, turns
-from harness.matrix import Cell
-from harness.toml_file import TomlError
-from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, TRICK_DIALOG_RATIO
+from harness.files import workload_file
+from harness.files.toml_file import TomlError
 
 LADDER = ["dialog_per_message", "reuse", "receive_top_n", "activation_life", "readers_per_core", "trick_150"]
 WARNINGS = [

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
+from harness.definitions.matrix import all_cells
 from harness.figures import build, sharing
 from harness.figures.build import draw
 from harness.figures.parts import Sheet
-from harness.matrix import all_cells
 from tests.results_fixture import quick_cells, write_reduced
 
 FIGURES = [

@@ -12,14 +12,15 @@ import pytest
 from matplotlib import style
 from matplotlib.text import Text
 
-from harness import matrix_file, reduced_summary
 from harness.claims.judgement import Verdict
+from harness.definitions.matrix import Cell, all_cells
+from harness.definitions.whitepaper import CLAIMS
 from harness.figures import comparison, one_axis, parts, report, results_table, trick_answer
 from harness.figures.build import STYLE, draw, drawings
 from harness.figures.reduced_run import Missing, footer, judge, origin, read
-from harness.matrix import Cell, all_cells
-from harness.reporting import SafeConsole
-from harness.whitepaper import CLAIMS
+from harness.files import matrix_file
+from harness.output.reporting import SafeConsole
+from harness.results import reduced_summary
 from tests.figures.conftest import FIGURES
 from tests.noting import FigureReporter
 from tests.results_fixture import quick_cells, write_manifest, write_reduced

@@ -16,13 +16,13 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from harness.definitions.matrix import Cell, all_cells
 from harness.figures import build, throughput
 from harness.figures.build import FORMATS, STYLE, draw, drawings, frame, wrap, write
 from harness.figures.gain import NOT_TOLD
 from harness.figures.reduced_run import Missing, clocks, footer, judge, origin, read
-from harness.matrix import Cell, all_cells
-from harness.records import NotWritable, ResultsError
-from harness.reporting import Reporter
+from harness.files.records import NotWritable, ResultsError
+from harness.output.reporting import Reporter
 from tests.figures.conftest import FIGURES, Drawn
 from tests.noting import FigureReporter
 from tests.results_fixture import write_reduced

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 from harness.cli import main
+from harness.definitions.matrix import all_cells
 from harness.figures import comparison
 from harness.figures.circumstances import forbidding, remarkable
 from harness.figures.comparison import compare
 from harness.figures.ratios import QUANTITIES, by_cell, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, read
-from harness.matrix import all_cells
-from harness.records import ResultsError
-from harness.reporting import SafeConsole
+from harness.files.records import ResultsError
+from harness.output.reporting import SafeConsole
 from tests.results_fixture import manifest, quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing

@@ -3,10 +3,10 @@
 import pytest
 from matplotlib import style
 
+from harness.definitions.matrix import all_cells
 from harness.figures.build import STYLE, drawings
 from harness.figures.dialog_ratios import by_ratio
 from harness.figures.reduced_run import Missing, read
-from harness.matrix import all_cells
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing

@@ -9,13 +9,13 @@ from matplotlib import style
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from harness.definitions.matrix import PAYLOADS_BYTES
+from harness.definitions.whitepaper import GAIN_MAX_PERCENT
 from harness.figures.build import STYLE
 from harness.figures.gain import GAIN_SCALE, comparison_scale
 from harness.figures.parts import log_value_axis, payload_name, payload_style, percent, spread_apart, versions_note
 from harness.figures.reduced_run import Missing
 from harness.figures.throughput import busiest
-from harness.matrix import PAYLOADS_BYTES
-from harness.whitepaper import GAIN_MAX_PERCENT
 
 
 @given(st.lists(st.floats(-1000, 1000), max_size=8), st.floats(1, 20))

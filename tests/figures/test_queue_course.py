@@ -8,12 +8,12 @@ from matplotlib import style
 from matplotlib.colors import to_hex
 
 from harness import Run
+from harness.definitions.matrix import Cell, Visit
 from harness.figures import queue_course
 from harness.figures.build import STYLE
 from harness.figures.parts import Sheet
 from harness.figures.queue_course import NO_MONITOR, STATE_COLOURS, Course
-from harness.matrix import Cell, Visit
-from harness.records import ResultsError, columns, write
+from harness.files.records import ResultsError, columns, write
 from tests.results_fixture import NS, STARTED_AT_NS, write_cell, write_manifest
 
 CELL = Cell("2022", 2, 150, 5, 100)

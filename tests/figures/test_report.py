@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 from harness import claims
+from harness.definitions.matrix import Cell, all_cells
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import report
 from harness.figures.headlines import gain_columns, headlines, highest_rate, peak_columns
 from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings
-from harness.matrix import Cell, all_cells
-from harness.records import NotWritable
+from harness.files.records import NotWritable
 from tests.figures.conftest import FIGURES
 from tests.results_fixture import quick_cells, write_reduced
 from tests.unsafe import NAME, unsafe_in

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
+from harness.definitions.inference import interval_of_ratio
 from harness.experiments import techniques_table
 from harness.figures import technique_bars
 from harness.figures.build import STYLE, draw, frame
 from harness.figures.reduced_run import Missing, is_techniques_run
-from harness.inference import interval_of_ratio
-from harness.records import ResultsError
+from harness.files.records import ResultsError
 from tests.results_fixture import write_manifest
 
 pytestmark = pytest.mark.drawing

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from harness import workload_file
+from harness.files import workload_file
+from harness.files.workload_file import Workload
 from harness.lab import Lab, dialog_pool, drivers, link, scripts
 from harness.lab import open as open_lab
 from harness.lab.instances import connections
 from harness.lab.opening import Topology
 from harness.load.bodies import SIZES_MAX, composer
 from harness.load.threads import CellRun, ClientThread, ThreadState
-from harness.places import SQL_ROOT
-from harness.workload_file import Workload
+from harness.machine.places import SQL_ROOT
 from tests.thorough import one_of_each
 
 pytestmark = pytest.mark.process

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import workload_file
 from harness.failures import UsageFailure
+from harness.files import workload_file
+from harness.files.workload_file import Value
 from harness.lab.client_procedure import Declared, check, declared
 from harness.simulation import parameters, simulated_lab
-from harness.workload_file import Value
 
 PROCEDURE = """\
 CREATE PROCEDURE dbo.Send -- @region = 'a comment'

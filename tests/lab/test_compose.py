@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.definitions.matrix import INITIATORS_MAX
 from harness.lab import compose, containers, passwords
-from harness.matrix import INITIATORS_MAX
 from tests.stand_ins import docker_engine
 
 FILE = compose.ROOT / "docker-compose.yml"

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from harness import lab as labs
+from harness.definitions.lab_kinds import CONTAINERS
 from harness.doctor import commits
 from harness.doctor.facts import read
 from harness.doctor.machine import check_placement
@@ -24,7 +25,6 @@ from harness.lab import compose, containers, control_groups, dialog_pool, placem
 from harness.lab.instances import Lab, connections
 from harness.lab.log_storage import LogStorage
 from harness.lab.opening import Topology
-from harness.lab_kinds import CONTAINERS
 from harness.observe.snapshots import fingerprint
 from tests.lab.test_placement import write_topology
 from tests.processes import command_line

@@ -12,13 +12,14 @@ from typing import Any
 import pyodbc
 import pytest
 
-from harness import doctor, lab_file, workload_file
+from harness import doctor
+from harness.definitions.lab_kinds import SERVERS
 from harness.failures import MachineFailure, UsageFailure
+from harness.files import lab_file, workload_file
+from harness.files.settings import Settings
 from harness.lab import dialog_pool, drivers, link, opening, user_servers
 from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
-from harness.lab_kinds import SERVERS
-from harness.settings import Settings
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, stop_all
 from tests.thorough import one_of_each
 

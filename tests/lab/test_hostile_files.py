@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import lab_file, matrix_file, workload_file
-from harness import settings as run_settings
 from harness.activator import config
 from harness.cli.outcomes import Failure, one_line_errors
+from harness.definitions.lab_kinds import SERVERS
 from harness.experiments import technique_scenario
+from harness.files import lab_file, matrix_file, workload_file
+from harness.files import settings as run_settings
+from harness.files.toml_file import Key, TomlFile, keys
 from harness.lab import compose, ledger, link, user_servers
 from harness.lab.instances import connections
-from harness.lab_kinds import SERVERS
 from harness.simulation import parameters, simulated_lab
 from harness.simulation.simulated_lab import NO_DRIVER, SimulatedLab, VirtualConnection
-from harness.toml_file import Key, TomlFile, keys
 from tests.token_structure import HOSTILE, structure
 
 Values = dict[str, Any]

@@ -8,14 +8,15 @@ from pathlib import Path
 import pyodbc
 import pytest
 
-from harness import doctor, workload_file
+from harness import doctor
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.files import workload_file
+from harness.files.settings import Settings
+from harness.files.workload_file import Dialogs, Names, Queue, WorkloadError
 from harness.lab import Lab, dialog_pool, link, scripts
 from harness.lab import open as open_lab
 from harness.lab.instances import Instance, LabError, Security, connections
 from harness.lab.opening import Topology
-from harness.lab_kinds import EMBEDDED
-from harness.settings import Settings
-from harness.workload_file import Dialogs, Names, Queue, WorkloadError
 
 pytestmark = pytest.mark.process
 

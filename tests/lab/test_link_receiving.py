@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import workload_file
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.files import workload_file
+from harness.files.workload_file import Receiving, Workload
 from harness.lab import link, queue_readers
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, Lab, LabError
-from harness.lab_kinds import EMBEDDED
-from harness.workload_file import Receiving, Workload
 
 QUICK = Receiving(receive_timeout_ms=100)
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from harness.cli.serving import serve
+from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
+from harness.files.settings import SettingsError
 from harness.lab import Lab, opening
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import Instance, Login
-from harness.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
-from harness.settings import SettingsError
 
 
 @pytest.fixture(autouse=True)

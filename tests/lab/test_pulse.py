@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from harness.definitions.lab_kinds import SERVERS
 from harness.lab import interruption, pulse
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, InstanceSilent, Lab
 from harness.lab.pulse import Pulse
-from harness.lab_kinds import SERVERS
 from tests.run.fakes import FakeCursor
 from tests.waiting import wait_until
 

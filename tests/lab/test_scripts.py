@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
-from harness.script_text import ScriptError
 from harness.simulation import parameters, simulated_lab
 
 

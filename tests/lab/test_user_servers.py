@@ -12,12 +12,12 @@ from typing import Any
 import pyodbc
 import pytest
 
-from harness import lab_file
+from harness.definitions.lab_kinds import SERVERS
 from harness.failures import MachineFailure, UsageFailure
+from harness.files import lab_file
 from harness.lab import dialog_pool, drivers, ledger, link, opening, scripts, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
 from harness.lab.opening import Topology
-from harness.lab_kinds import SERVERS
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 from tests.thorough import one_of_each
 

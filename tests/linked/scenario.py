@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.definitions.units import parse_duration
 from harness.lab import drivers, link
 from harness.lab.drivers import OdbcError, Secret
 from harness.lab.embedded_instances import free_ports, read_ready_line
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, Security, connections
 from harness.lab.processes import Child, stop_all
-from harness.lab_kinds import EMBEDDED
-from harness.units import parse_duration
 from tests.linked import checker, clients
 from tests.linked.networks import Loopback, Namespaces, Network, separate
 from tests.stand_ins import clocks

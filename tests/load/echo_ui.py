@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+from harness.definitions.lab_kinds import SERVERS
+from harness.definitions.load_model import OpenLoop
 from harness.lab import LabError
-from harness.lab_kinds import SERVERS
 from harness.load import ui
 from harness.load.locust_clients import LocustClients
 from harness.load.messages import Looked, ServePage, WebScenario
 from harness.load.plan import SEND_MESSAGE, CellPlan, Sending
-from harness.load_model import OpenLoop
 from tests.load import echo_server
 
 LOOKS = [

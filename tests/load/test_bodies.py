@@ -12,11 +12,11 @@ from xml.sax.saxutils import escape
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.files.message_bodies import Bodies
 from harness.load import bodies as bodies_module
 from harness.load.bodies import composer
 from harness.load.payload import Header, parse_header
 from harness.load.threads import CellRun
-from harness.message_bodies import Bodies
 
 SIZES = st.lists(st.integers(32, 20_000), min_size=1, max_size=600).map(lambda sizes: tuple(sorted(sizes)))
 NUMBERS = {"run": 7, "initiator": 2, "thread": 50, "threads": 50}

@@ -15,13 +15,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness import records
-from harness import settings as settings_module
+from harness.definitions.matrix import Cell, Visit
 from harness.failures import UsageFailure
+from harness.files import records
+from harness.files import settings as settings_module
 from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.load.plan import CellPlan, LoadError
-from harness.matrix import Cell, Visit
-from harness.places import LOCUSTFILE
+from harness.machine.places import LOCUSTFILE
 from tests import commands
 from tests.load.echo_server import EchoServer, handles
 from tests.processes import Child

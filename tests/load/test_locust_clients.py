@@ -13,13 +13,13 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from harness import records
-from harness.lab_kinds import SERVERS
+from harness.definitions.lab_kinds import SERVERS
+from harness.definitions.matrix import Cell, Visit
+from harness.files import records
 from harness.load import locust_clients
 from harness.load.locust_clients import LocustClients
 from harness.load.messages import ServePage
 from harness.load.plan import CellPlan, LoadError
-from harness.matrix import Cell, Visit
 from tests.load import echo_server
 from tests.processes import Child, command_line, environment
 
@@ -237,7 +237,7 @@ import sys
 from pathlib import Path
 from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan
-from harness.matrix import Cell, Visit
+from harness.definitions.matrix import Cell, Visit
 from tests.load import echo_server
 clients = LocustClients(log_directory=Path(sys.argv[1]))
 clients.prepare(CellPlan(Visit(Cell.parse("i2-t2-r150-p100-v2008")), 1, 1, [sys.stdin.readline().strip()] * 2, [echo_server.handles(2)] * 2, Path(sys.argv[1])))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from harness.lab_kinds import SERVERS
+from harness.definitions.lab_kinds import SERVERS
 from harness.load.messages import Looked
 from harness.load.pages.looks import LooksPage
 from tests.unsafe import NAME, unsafe_in

@@ -3,6 +3,8 @@
 import msgspec
 import pytest
 
+from harness.definitions.load_model import OpenLoop
+from harness.files.message_bodies import Bodies
 from harness.load.messages import (
     BadScenario,
     Done,
@@ -17,8 +19,6 @@ from harness.load.messages import (
     encode,
 )
 from harness.load.plan import SEND_MESSAGE, GeneratorHealth, Share
-from harness.load_model import OpenLoop
-from harness.message_bodies import Bodies
 
 MESSAGES = [
     Done(),

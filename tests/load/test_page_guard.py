@@ -13,7 +13,7 @@ from flask import Flask
 
 from harness.failures import UsageFailure
 from harness.load.pages import guard, sweep
-from harness.reporting import Reporter
+from harness.output.reporting import Reporter
 
 CROSS_SITE = {"Sec-Fetch-Site": "cross-site"}
 NAVIGATION = CROSS_SITE | {"Sec-Fetch-Mode": "navigate"}

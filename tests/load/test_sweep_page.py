@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from harness import journal
-from harness.lab_kinds import EMBEDDED
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.files import journal
 from harness.load.pages.sweep import SweepPage
 from tests.commands import harness
 from tests.noting import NotingReporter

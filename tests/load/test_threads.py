@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from harness.definitions.matrix import Cell, Visit
+from harness.files.records import calls_file, write_calls
+from harness.files.workload_file import Client
 from harness.load import threads
 from harness.load.plan import SEND_MESSAGE
 from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, SharedTransaction, ThreadState, Turns
-from harness.matrix import Cell, Visit
-from harness.records import calls_file, write_calls
-from harness.workload_file import Client
 from tests.load import echo_server
 
 pytestmark = pytest.mark.process

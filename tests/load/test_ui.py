@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import workload_file
+from harness.files import workload_file
+from harness.files.workload_file import FOLDER
 from harness.lab import LabError
 from harness.load import ui
 from harness.load.messages import Message, Status
 from harness.load.ui import suggested_payloads
-from harness.workload_file import FOLDER
 
 TEXT = '[body]\ntemplate = "order.json"\n[accounting]\nby = "count"\n'
 BODIES = [

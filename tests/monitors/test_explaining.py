@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import pyodbc
 import pytest
 
+from harness.files.script_text import quoted
 from harness.lab.instances import Instance
 from harness.monitors import state
 from harness.monitors.asking import Asker
@@ -20,7 +21,6 @@ from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Route, Server, Waiting
 from harness.monitors.ways import of_way
-from harness.script_text import quoted
 from tests.monitors.conftest import send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180), pytest.mark.usefixtures("at_once")]

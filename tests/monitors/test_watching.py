@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import Instance
 from harness.monitors import showing, watching
@@ -24,8 +25,7 @@ from harness.monitors.explaining import explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Server, Waiting
 from harness.monitors.watching import Watched
-from harness.reporting import SafeConsole
-from harness.script_text import ScriptError
+from harness.output.reporting import SafeConsole
 from tests.monitors.conftest import send
 from tests.waiting import wait_until
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import LabError
 from harness.observe import dialog_pages
 from harness.observe.dialog_pages import DialogPage, Spread
-from harness.script_text import ScriptError
 
 ROWS_PER_PAGE = 144
 

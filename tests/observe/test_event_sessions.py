@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.files.script_text import ScriptError
 from harness.lab import drivers, embedded_instances, scripts
 from harness.lab.instances import Instance
 from harness.observe import event_sessions
 from harness.observe.event_sessions import EventSessions
-from harness.script_text import ScriptError
 
 LATCH = """
 <event name="latch_suspend_end" package="sqlserver" timestamp="2026-01-01T00:00:00.250Z">

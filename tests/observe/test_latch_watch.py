@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import Instance
 from harness.observe import Observers, dialog_pages
 from harness.observe.latch_watch import LatchWatch, Page, PageObjects, allocation_name, object_name
 from harness.observe.looks import Looks
 from harness.observe.snapshots import fingerprint
-from harness.script_text import ScriptError
 from tests.observe.latching_server import latching_instance
 
 pytestmark = pytest.mark.process

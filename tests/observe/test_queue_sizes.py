@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.observe.queue_sizes import NAME, QueueSizes, Size
-from harness.script_text import ScriptError
 
 HEADER = "group,moment,instance,messages,pages,ghost_records"
 SMALL, LARGE = Size(0, 40, 7), Size(0, 4_000, 90_000)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.definitions.lab_kinds import EMBEDDED
 from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login
-from harness.lab_kinds import EMBEDDED
 from harness.observe import Observers, dialog_pages
 from harness.observe.queue_sizes import NAME, QueueSizes
 from harness.observe.snapshots import fingerprint

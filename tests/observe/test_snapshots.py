@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.files.records import FIELDS, columns
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.observe.snapshots import PAGE_BYTES, Snapshot, at_odds, changes, pages_read, snapshot
-from harness.records import FIELDS, columns
-from harness.script_text import ScriptError
 
 CONNECTION: Any = SimpleNamespace()
 INDEX = ("object_id", "schema_name", "object_name", "queue_schema_name", "queue_name", *FIELDS["index_waits"][2:])

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from harness.settings import child_environment
+from harness.files.settings import child_environment
 
 _ID = "c0ffee" * 10
 

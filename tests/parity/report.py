@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.lab_kinds import EMBEDDED_EDITION
+from harness.definitions.lab_kinds import EMBEDDED_EDITION
 from tests.parity.journal import Recording
 
 # Known differences of the embedded broker.

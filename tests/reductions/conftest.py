@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from harness.matrix import Cell
-from harness.measures import COLUMNS_READ
-from harness.records import SCHEMAS
+from harness.definitions.matrix import Cell
+from harness.definitions.measures import COLUMNS_READ
+from harness.files.records import SCHEMAS
 from harness.reductions import gathered_schema, message_records, spark_schema
 from harness.reductions.cells import ATTEMPT_KEY, completed_attempts
 from harness.reductions.spark_session import context, session

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from harness.matrix import Cell
+from harness.definitions.matrix import Cell
 
 NS = 1_000_000_000
 

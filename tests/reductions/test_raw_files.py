@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from harness import records
+from harness.definitions.matrix import Cell
 from harness.failures import UsageFailure
-from harness.matrix import Cell
-from harness.records import ResultsError
+from harness.files import records
+from harness.files.records import ResultsError
 from harness.reductions import raw_files
 from tests.results_fixture import write_journal, write_raw
 

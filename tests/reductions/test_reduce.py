@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 import harness
-from harness import records, reductions
+from harness import reductions
+from harness.definitions.matrix import Cell, Visit
+from harness.definitions.measures import COLUMNS_READ, Measures
 from harness.failures import UsageFailure
-from harness.matrix import Cell, Visit
-from harness.measures import COLUMNS_READ, Measures
-from harness.records import NotWritable, ResultsError
+from harness.files import records
+from harness.files.records import NotWritable, ResultsError
 from harness.reductions import TABLES, SparkUnavailable, reduce
 from tests.noting import NotingReporter
 from tests.reductions import oracle

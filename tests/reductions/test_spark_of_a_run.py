@@ -3,7 +3,7 @@
 import pytest
 
 import harness
-from harness.matrix import Cell
+from harness.definitions.matrix import Cell
 from tests.results_fixture import write_journal, write_manifest, write_raw, write_reduced
 
 pytestmark = pytest.mark.spark

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pyodbc
 
-from harness import records, workload_file
+from harness.definitions.lab_kinds import SIMULATED
+from harness.files import records, workload_file
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
-from harness.lab_kinds import SIMULATED
 from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share, WorkerClock
 from harness.observe.observers import Observed, TargetProgress
 

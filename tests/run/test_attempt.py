@@ -8,23 +8,23 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness import records
-from harness import settings as settings_module
+from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED
+from harness.definitions.matrix import Cell, Visit
 from harness.doctor import machine
 from harness.doctor.machine import ClockDifference
+from harness.files import records
+from harness.files import settings as settings_module
+from harness.files.records import State
+from harness.files.workload_file import Accounting
 from harness.lab import dialog_pool
 from harness.lab.error_remedies import REMEDIES
-from harness.lab_kinds import CONTAINERS, EMBEDDED
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending, WorkerClock
-from harness.matrix import Cell, Visit
 from harness.observe import event_sessions
 from harness.observe.dialog_pages import DialogPage
 from harness.observe.machine_use import MachineTotals
-from harness.records import State
 from harness.run.attempt import Attempt, Equipment, Measured, run
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
-from harness.workload_file import Accounting
 from tests.noting import NotingReporter
 from tests.run.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.journal import Journal
-from harness.matrix import Cell, Visit
-from harness.records import State
-from harness.reporting import Reporter
+from harness.definitions.matrix import Cell, Visit
+from harness.files.journal import Journal
+from harness.files.records import State
+from harness.output.reporting import Reporter
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed, NotReady
 from harness.run.engine import Sweep, SweepStopped, describe

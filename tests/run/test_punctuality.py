@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.definitions.load_model import LATE_NS, OpenLoop
 from harness.load.plan import Share
-from harness.load_model import LATE_NS, OpenLoop
 from harness.run.punctuality import Calls, Punctuality, punctuality
 
 S = 1_000_000_000

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import settings as settings_module
-from harness import workload_file
+from harness.files import settings as settings_module
+from harness.files import workload_file
+from harness.files.settings import Settings
 from harness.lab.drivers import Driver
 from harness.run import run_folder
-from harness.settings import Settings
 from tests.commands import harness
 from tests.unsafe import NAME, unsafe_in
 

@@ -18,7 +18,7 @@ from pyarrow.fs import (
 )
 
 from harness import reductions
-from harness.matrix import Cell
+from harness.definitions.matrix import Cell
 from harness.run import run_store
 from harness.run.run_folder import NoRun
 from harness.run.run_store import StoreFailure, copied, is_store, public

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.definitions.whitepaper import ACTIVATION_PERIOD_S
 from harness.observe.observers import TargetProgress
 from harness.run.settling import INTERVAL_MAX_S, INTERVAL_MIN_S, SHORTEST_MAX_S, SHORTEST_MIN_S, Settling, shortest_s
-from harness.whitepaper import ACTIVATION_PERIOD_S
 
 SPAN_S = 1.0
 

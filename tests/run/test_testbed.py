@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from harness import settings as settings_module
-from harness import workload_file
+from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED
+from harness.definitions.matrix import Cell, Visit
+from harness.files import settings as settings_module
+from harness.files import workload_file
+from harness.files.workload_file import Queue
 from harness.lab import dialog_pool, queue_readers
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
-from harness.lab_kinds import CONTAINERS, EMBEDDED
-from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.run import attempt as attempts
 from harness.run import testbed
 from harness.run.equipment import Preflight
 from harness.run.phases import Phases
 from harness.run.testbed import LabTestbed
-from harness.workload_file import Queue
 from tests.noting import NotingReporter
 from tests.run.fakes import IdleClients
 

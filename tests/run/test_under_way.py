@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.failures import MachineFailure
-from harness.records import NotWritable
-from harness.reporting import Reporter
+from harness.files.records import NotWritable
+from harness.output.reporting import Reporter
 from harness.run.engine import Sweep, SweepStopped
 from harness.run.in_process import InProcess
 from harness.run.under_way import InUse, locked, under_way

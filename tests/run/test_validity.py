@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.files.records import State
 from harness.load.plan import GeneratorHealth
 from harness.observe.machine_use import MachineUse
-from harness.records import State
 from harness.run.validity import Evidence, judge
 
 QUIET = MachineUse(load_average_1m=1.0, steal_percent=0.1, others_percent=2.0, processors=2)

@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from harness import cli
-from harness.matrix import Cell
+from harness.definitions.matrix import Cell
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from harness.simulation import calibration, parameters
 from harness.simulation.calibration import CellFigures, FiguresByCell, ReferenceNumber, ReferenceNumbers, cell_of, rate
 from harness.simulation.parameters import HardwareError, Parameters
-from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from tests.processes import children_of, is_alive
 from tests.waiting import wait_until
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness import workload_file
+from harness.definitions.matrix import Cell, Visit
+from harness.files import workload_file
+from harness.files.workload_file import FOLDER
 from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import connections
 from harness.load.plan import CellPlan
-from harness.matrix import Cell, Visit
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import FAILURES_IN_A_ROW_MAX, SimulatedClients
 from harness.simulation.parameters import ClientParameters, read
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
-from harness.workload_file import FOLDER
 
 pytestmark = pytest.mark.process
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness import records
+from harness.definitions.matrix import Cell, Visit
+from harness.definitions.whitepaper import SYSDESEND_ROWS_PER_PAGE
+from harness.files import records
 from harness.lab import dialog_pool, link
-from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.run.attempt import Times
 from harness.simulation import forks, simulated_cell, simulated_lab
 from harness.simulation.parameters import read
 from harness.simulation.simulated_lab import SimulatedLab
-from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
 
 pytestmark = pytest.mark.process
 

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from harness.definitions.matrix import Cell
 from harness.failures import UsageFailure
-from harness.matrix import Cell
 from harness.simulation import calibration, parameters
 from harness.simulation.calibration import CellFigures
 from tests.results_fixture import write_reduced

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 
+from harness.definitions.load_model import OpenLoop
+from harness.definitions.matrix import Cell, Visit
 from harness.lab import dialog_pool, link
 from harness.load.plan import CellPlan
-from harness.load_model import OpenLoop
-from harness.matrix import Cell, Visit
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import SimulatedClients
 from harness.simulation.parameters import read

@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from harness.failures import UsageFailure
+from harness.files.toml_file import TomlError
 from harness.simulation import parameters
 from harness.simulation.parameters import SECTIONS, WORKS, HardwareError
-from harness.toml_file import TomlError
 
 FOLDER = Path(parameters.__file__).parent / "hardware"
 PAPER = (FOLDER / "paper.toml").read_text(encoding="utf-8")

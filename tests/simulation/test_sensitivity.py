@@ -9,11 +9,11 @@ import pytest
 
 from harness.claims import Judgement, Measurement, Provenance, Verdict
 from harness.claims.judgement import Tables
-from harness.matrix import Cell
+from harness.definitions.matrix import Cell
+from harness.definitions.whitepaper import CLAIMS
 from harness.simulation import parameters, sensitivity
 from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
-from harness.whitepaper import CLAIMS
 
 PAPER = parameters.read("paper").with_values({"send_us": 351})  # whatever it is fitted to
 FAST, SLOW, ABSENT = CLAIMS[1:4]

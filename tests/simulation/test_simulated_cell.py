@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness import records
-from harness.matrix import Cell, Visit
+from harness.definitions.matrix import Cell, Visit
+from harness.files import records
 from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed
 from harness.simulation import simulated_cell
@@ -33,7 +33,7 @@ Elsewhere = dict[int, tuple[Path, "subprocess.Popen[bytes]"]]
 RUN = """
 import sys
 from pathlib import Path
-from harness.matrix import Cell, Visit
+from harness.definitions.matrix import Cell, Visit
 from harness.run.attempt import Times
 from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.simulation.parameters import read

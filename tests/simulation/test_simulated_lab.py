@@ -9,8 +9,8 @@ from typing import Any
 import pyodbc
 import pytest
 
+from harness.files.script_text import ScriptError
 from harness.lab import scripts
-from harness.script_text import ScriptError
 from harness.simulation.parameters import read
 from harness.simulation.simulated_lab import SimulatedInstance
 from harness.simulation.world import World

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.matrix import Cell, Visit, all_cells
+from harness.definitions.matrix import Cell, Visit, all_cells
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Turn, cell_work_s, elapsed_s, group_work_s, slices
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import journal
+from harness.definitions.matrix import Cell, Visit
 from harness.experiments import matrix_run
 from harness.failures import UsageFailure
-from harness.journal import Entry
-from harness.matrix import Cell, Visit
+from harness.files import journal
+from harness.files.journal import Entry
+from harness.output.reporting import Lines, Reporter
 from harness.reductions.spark_session import context
-from harness.reporting import Lines, Reporter
 from harness.run import run_folder
 from harness.run.attempt import Measured, Times
 from harness.run.cell_failures import CellFailed

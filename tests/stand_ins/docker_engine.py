@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import yaml
 
-from harness.matrix import INITIATORS_MAX
+from harness.definitions.matrix import INITIATORS_MAX
 from tests.processes import children_of, is_alive
 
 if TYPE_CHECKING:

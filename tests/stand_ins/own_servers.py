@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pyodbc
 
+from harness.files.settings import child_environment
 from harness.lab import drivers
 from harness.lab.drivers import Secret
 from harness.lab.embedded_instances import free_ports
-from harness.settings import child_environment
 from tests import commands
 from tests.commands import CommandResult
 from tests.processes import Child

@@ -12,7 +12,7 @@ from harness.embedded.broker.keys import Keys
 from harness.embedded.runtime.platform import Platform, WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
 from harness.embedded.store.group_commit import Store
-from harness.safe_text import one_line
+from harness.output.safe_text import one_line
 
 ERROR_LOG_ENTRIES_MAX = 1000
 ERROR_LOG_TEXT_MAX = 2100  # characters of an entry: RAISERROR has 2,047

@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from harness import folder_lock
+from harness.definitions.units import counted
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.disk import FolderDisk
 from harness.embedded.store.file_store import FileStore, Threads
 from harness.embedded.store.row_file import IDENTITY_BYTES, MARK, DamagedStore, UnreadableStore, checked
 from harness.failures import MachineFailure, UsageFailure
-from harness.units import counted
+from harness.machine import folder_lock
 
 KEY = "service_master_key"
 KEY_BYTES = 32

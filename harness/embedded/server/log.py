@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from harness.safe_text import one_line
+from harness.output.safe_text import one_line
 
 LINE_MAX = 1000  # characters of a record's message
 TRACEBACK_LINES_MAX = 60

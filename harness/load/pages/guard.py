@@ -28,7 +28,7 @@ from flask import Flask
 from werkzeug import Request, Response
 
 from harness.failures import UsageFailure
-from harness.settings import TOKEN, load_token
+from harness.files.settings import TOKEN, load_token
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = ("localhost", LOOPBACK, "[::1]")

@@ -23,9 +23,9 @@ from flask import Flask, Response, jsonify, request
 from flask.json.provider import DefaultJSONProvider
 from msgspec import to_builtins
 
-from harness.lab_kinds import LabKind
+from harness.definitions.lab_kinds import LabKind
 from harness.load.messages import Looked
-from harness.safe_text import visible_lines, visible_values
+from harness.output.safe_text import visible_lines, visible_values
 
 logger = logging.getLogger(__name__)
 

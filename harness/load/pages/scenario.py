@@ -23,7 +23,9 @@ from flask import Response, jsonify, request
 from locust import LoadTestShape, argument_parser, stats
 from locust.runners import STATE_RUNNING, STATE_STOPPING
 
-from harness import lab_kinds
+from harness.definitions import lab_kinds
+from harness.definitions.load_model import CLOSED_LOOP, OPEN_LOOP
+from harness.definitions.matrix import DIALOG_RATIOS, THREADS, bounds
 from harness.load.locust_process import Handlers, Pipe
 from harness.load.messages import (
     READY,
@@ -39,8 +41,6 @@ from harness.load.messages import (
 )
 from harness.load.pages import guard
 from harness.load.pages.looks import add_to_locust, add_to_page
-from harness.load_model import CLOSED_LOOP, OPEN_LOOP
-from harness.matrix import DIALOG_RATIOS, THREADS, bounds
 
 logger = logging.getLogger(__name__)
 

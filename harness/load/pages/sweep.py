@@ -24,15 +24,15 @@ from typing import Any
 from flask import Flask, Response, jsonify, send_from_directory
 from werkzeug.serving import make_server
 
-from harness import journal
-from harness.lab_kinds import LabKind
+from harness.definitions.lab_kinds import LabKind
+from harness.definitions.matrix import Cell, label
+from harness.files import journal
 from harness.load.messages import Looked
 from harness.load.pages import guard
 from harness.load.pages.looks import TABS, LooksPage
-from harness.matrix import Cell, label
 from harness.observe.cell_looks import CellLooks
 from harness.observe.looks import Look
-from harness.reporting import Reporter, TimeLeft, TimeLeftByCells
+from harness.output.reporting import Reporter, TimeLeft, TimeLeftByCells
 
 NEXT_SHOWN = 5
 NOTES_KEPT = 50

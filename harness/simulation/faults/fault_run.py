@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from harness import settings as settings_module
-from harness.reporting import Reporter
+from harness.definitions.units import counted
+from harness.files import settings as settings_module
+from harness.output.reporting import Reporter
 from harness.simulation import forks, parameters
 from harness.simulation.faults import fault_plan, fault_scenario
 from harness.simulation.faults.checkers import CallOutcome
 from harness.simulation.faults.fault_scenario import PreparedLab, ScenarioRun, SeedOutcome
-from harness.units import counted
 
 SEEDS_DEFAULT = 1000
 _SHOWN_MAX = 10  # violations of one seed

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from harness.definitions.units import counted
 from harness.embedded.broker.frames import Frame, MessageFrame
 from harness.embedded.runtime.tasks import SECOND, Delay, TaskState, Waiting
 from harness.embedded.runtime.virtual import EPOCH_UTC_NS
@@ -36,7 +37,6 @@ from harness.simulation.faults.fault_plan import (
 from harness.simulation.faults.injector import ClientConnection, Injector, InstanceConnections
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab
-from harness.units import counted
 
 if TYPE_CHECKING:
     import pyodbc

@@ -7,8 +7,8 @@ in the four reserved bytes of the lab's bodies.
 
 from __future__ import annotations
 
+from harness.files.workload_file import Names
 from harness.simulation.faults.fault_plan import Failure, Receiver
-from harness.workload_file import Names
 
 QUEUE = Names().target_queue
 LABS_PROCEDURE = "dbo.SRPerf_Queue_LabTest"

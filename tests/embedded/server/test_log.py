@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.embedded.server import log as server_log
 from harness.embedded.server.log import LINE_MAX, RECORDS_MAX, WINDOW_S, FloodFilter, LineFormatter
-from harness.safe_text import one_line
+from harness.output.safe_text import one_line
 
 
 class Log:

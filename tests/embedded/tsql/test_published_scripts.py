@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.script_text import split
+from harness.files.script_text import split
 from tests.embedded.tsql.sides import LISTINGS, World
 
 PUBLISHED = sorted((LISTINGS / "published").glob("*.sql"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import workload_file
+from harness.files import workload_file
 from harness.lab import dialog_pool, scripts
 from harness.lab.link import _BINDING, _OWN, _REMOTE, _SECURED_OWN, _SECURED_REMOTE, set_up_scripts
 from tests.embedded.tsql.sides import LISTINGS, Message, Side, World

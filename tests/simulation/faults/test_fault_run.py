@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from harness.cli import main
-from harness.reporting import Lines, SafeConsole
+from harness.output.reporting import Lines, SafeConsole
 from harness.simulation import forks
 from harness.simulation.faults import fault_run, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome

@@ -2,9 +2,9 @@
 
 `Settings` are those of a run on servers, `SimulationSettings` those of a run in virtual time. A value comes from the
 first of these that has one: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat), the
-lab's defaults (`harness.lab_kinds`, `harness.lab.opening`), the default below. A misspelt setting is a one-line error
-that names the nearest valid one. The manifest of a run has all settings; `RESUME_MAY_DIFFER` names those that may
-change when a run is resumed.
+lab's defaults (`harness.definitions.lab_kinds`, `harness.lab.opening`), the default below. A misspelt setting is a
+one-line error that names the nearest valid one. The manifest of a run has all settings; `RESUME_MAY_DIFFER` names those
+that may change when a run is resumed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,26 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
-from harness import lab_kinds, matrix_file, toml_file, workload_file
+from harness.definitions import lab_kinds
+from harness.definitions.lab_kinds import LabKind
+from harness.definitions.load_model import RATE_MAX_PER_S, Arrivals, OpenLoop, parse_rate
+from harness.definitions.matrix import INITIATORS_MAX
 from harness.failures import UsageFailure, nearest
-from harness.lab_kinds import LabKind
-from harness.load_model import RATE_MAX_PER_S, Arrivals, OpenLoop, parse_rate
-from harness.matrix import INITIATORS_MAX
-from harness.matrix_file import Axes, Duration, Initiators, Matrix, Measure, Payloads, Ratios, Repeats, Settle, Threads
-from harness.toml_file import in_words
-from harness.workload_file import Workload
+from harness.files import matrix_file, toml_file, workload_file
+from harness.files.matrix_file import (
+    Axes,
+    Duration,
+    Initiators,
+    Matrix,
+    Measure,
+    Payloads,
+    Ratios,
+    Repeats,
+    Settle,
+    Threads,
+)
+from harness.files.toml_file import in_words
+from harness.files.workload_file import Workload
 
 PREFIX = "HARNESS_"
 # Secrets are not settings: the embedded servers' password, which their parent passes on, those of own servers, and the

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import journal
-from harness.matrix import label
-from harness.measures import QUANTILES
-from harness.records import State
+from harness.definitions.matrix import label
+from harness.definitions.measures import QUANTILES
+from harness.definitions.units import counted
+from harness.files import journal
+from harness.files.records import State
 from harness.run.attempt import Measured
-from harness.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from harness import json_file
-from harness.safe_text import visible
+from harness.files import json_file
+from harness.output.safe_text import visible
 
 NAME = "journal.jsonl"
 

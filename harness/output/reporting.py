@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from harness.lab_kinds import LabKind
-from harness.safe_text import visible
+from harness.definitions.lab_kinds import LabKind
+from harness.output.safe_text import visible
 
 _REMEMBERED_CELLS = 40
 

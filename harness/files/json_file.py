@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from harness.failures import UsageFailure
-from harness.toml_file import Key, name
+from harness.files.toml_file import Key, name
 
 Read = TypeVar("Read")
 _BETWEEN = re.compile(r"[\s,:]*")

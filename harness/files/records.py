@@ -23,9 +23,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow.lib import StringBuilder
 
+from harness.definitions.matrix import Visit
 from harness.failures import MachineFailure, UsageFailure
-from harness.matrix import Visit
-from harness.safe_text import visible
+from harness.output.safe_text import visible
 
 REPORT = "report.html"  # of a run that was drawn
 KEY = [

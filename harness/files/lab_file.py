@@ -30,9 +30,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from harness import toml_file
-from harness.matrix import INITIATORS_MAX
-from harness.toml_file import Key, TomlFile
+from harness.definitions.matrix import INITIATORS_MAX
+from harness.files import toml_file
+from harness.files.toml_file import Key, TomlFile
 
 PREFIX = "ssbh_"
 # version -> major of SERVERPROPERTY('ProductVersion'); the scripts of sql/ need 2017 (CREATE OR ALTER, DATEDIFF_BIG)

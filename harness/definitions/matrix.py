@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.definitions.units import parse_size
 from harness.failures import UsageFailure
-from harness.units import parse_size
 
-# The paper's values; a run may have others (`harness.matrix_file`).
+# The paper's values; a run may have others (`harness.files.matrix_file`).
 INITIATORS = (1, 2, 3)
 THREADS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50)
 DIALOG_RATIOS = (1, 150)

@@ -36,9 +36,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from harness import lab_kinds, toml_file
-from harness.failures import UsageFailure, nearest
-from harness.matrix import (
+from harness.definitions import lab_kinds
+from harness.definitions.matrix import (
     CELLS_MAX,
     DIALOG_RATIOS,
     INITIATORS_MAX,
@@ -51,9 +50,11 @@ from harness.matrix import (
     matching,
     nearest_ids,
 )
-from harness.units import parse_duration, parse_size
+from harness.definitions.units import parse_duration, parse_size
+from harness.failures import UsageFailure, nearest
+from harness.files import toml_file
 
-FOLDER = Path(str(files("harness"))) / "matrices"
+FOLDER = Path(str(files("harness"))) / "files" / "matrices"
 PRESETS = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 PAPER = "paper"
 

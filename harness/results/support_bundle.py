@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import journal, manifest_file, records
+from harness.files import journal, manifest_file, records
+from harness.files.records import NotWritable
 from harness.lab import compose
 from harness.observe.error_logs import FOLDER as ERROR_LOGS
 from harness.observe.queue_sizes import NAME as QUEUE_SIZES
-from harness.records import NotWritable
-from harness.safe_text import visible_lines
+from harness.output.safe_text import visible_lines
 
 NAME = "support-bundle.zip"
 LONG_TABLES = ("bins", "seconds")

@@ -41,10 +41,10 @@ from xml.parsers import expat
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from harness.definitions.matrix import INITIATORS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN, THREADS_MAX
+from harness.definitions.units import parse_size
 from harness.failures import nearest
-from harness.matrix import INITIATORS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN, THREADS_MAX
-from harness.toml_file import TomlError, TomlFile
-from harness.units import parse_size
+from harness.files.toml_file import TomlError, TomlFile
 
 # As long as they can be. Milliseconds have 13 digits until 2286, and so many messages of a thread take days.
 _LONGEST = {"run": 10**13 - 1, "initiator": INITIATORS_MAX, "thread": THREADS_MAX, "sequence": 2**32 - 1}

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
-from harness import json_file
-from harness.load_model import Arrivals
-from harness.message_bodies import Body
-from harness.records import ResultsError
+from harness.definitions.load_model import Arrivals
+from harness.files import json_file
+from harness.files.message_bodies import Body
+from harness.files.records import ResultsError
 
 NAME = "manifest.json"
 Facts = dict[str, Any]

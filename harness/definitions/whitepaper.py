@@ -4,7 +4,7 @@ Every number that this harness takes from the paper, or draws beside its own, is
 prints its results as pictures and states only a few of them in its text; only numbers of the text are here, none is
 read off a picture. `CLAIMS` are the statements that a run can check; `harness.claims` does so.
 
-The axes of the paper's test matrix (table 1) are `harness.matrix`.
+The axes of the paper's test matrix (table 1) are `harness.definitions.matrix`.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from harness import manifest_file
 from harness.experiments.rate_steps import step_id
 from harness.figures import rate_lines, reduced_run, results_table, technique_bars, trick_answer
-from harness.summary import Summary, milliseconds, states, states_by_cell
+from harness.files import manifest_file
+from harness.results.summary import Summary, milliseconds, states, states_by_cell
 
 
 def read(folder: Path) -> Summary:

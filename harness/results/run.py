@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from harness.figures.comparison import Comparison
-    from harness.reporting import Reporter, SafeConsole
+    from harness.output.reporting import Reporter, SafeConsole
+    from harness.results.summary import Summary
     from harness.run.under_way import Outcome
-    from harness.summary import Summary
 
 Tell = Callable[[str], None]
 
@@ -29,7 +29,7 @@ def silent(text: str) -> None:
 
 def reporter_for(progress: bool | Reporter) -> Reporter:
     """The reporter of a function with the keyword `progress`: True prints a line for each cell or figure."""
-    from harness import reporting
+    from harness.output import reporting
 
     if isinstance(progress, bool):
         return reporting.Lines(ask=False) if progress else reporting.Reporter()
@@ -88,7 +88,7 @@ class Run:
         """How many cells, each once a block, were completed or failed, and why the last of them failed."""
         if self._outcome:
             return self._outcome
-        from harness import journal
+        from harness.files import journal
         from harness.run.under_way import Outcome
 
         last = {(entry.cell, entry.block): entry for entry in journal.read(self.folder / journal.NAME)}
@@ -119,7 +119,7 @@ class Run:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from harness.records import SCHEMAS
+        from harness.files.records import SCHEMAS
 
         tables = [pq.read_table(path) for path in self._files(name)]
         if name.startswith("raw/"):
@@ -142,7 +142,7 @@ class Run:
         return reader.parquet(*files)
 
     def _files(self, name: str) -> list[Path]:
-        from harness.records import SCHEMAS, ResultsError
+        from harness.files.records import SCHEMAS, ResultsError
 
         tables = {path.stem: path for path in (self.folder / "reduced").glob("*.parquet")}
         if name in tables:
@@ -163,11 +163,11 @@ class Run:
 
         A cell that `run_cell` has just run need not be reduced; any other run raises ResultsError if it was not.
         """
-        from harness import summary
+        from harness.results import summary
 
         if (measured := self.outcome.measured) and not (self.folder / "reduced").exists():
             return summary.of_cell(self.folder, measured)
-        from harness import reduced_summary  # it needs Matplotlib, which a cell need not wait for
+        from harness.results import reduced_summary  # it needs Matplotlib, which a cell need not wait for
 
         return reduced_summary.read(self.folder)
 
@@ -181,8 +181,9 @@ class Run:
         and for all that is left out. Raises ResultsError, SettingsError for what is no master, or SparkUnavailable if
         Java is missing or the cluster does not answer.
         """
-        from harness import reductions, settings
-        from harness.records import ResultsError
+        from harness import reductions
+        from harness.files import settings
+        from harness.files.records import ResultsError
 
         try:
             where = {} if master is None else {"master": settings.spark_master(master)}
@@ -206,7 +207,7 @@ class Run:
 
     def report(self, *, progress: bool | Reporter = False) -> Path:
         """Return `report.html`; where it is missing, or older than a reduced table, `draw` first."""
-        from harness.records import REPORT
+        from harness.files.records import REPORT
 
         path = self._of_cells() / REPORT
         tables = [table.stat().st_mtime_ns for table in (self.folder / "reduced").glob("*.parquet")]
@@ -258,12 +259,12 @@ class Run:
 
         A verdict `faster` or `slower` needs a change beyond `threshold`, a part, and an interval that excludes no
         difference: three blocks of both runs, without which `must_tell` raises. `output` is by default a folder
-        `compare-A-B` beside this one. `console`, a `SafeConsole` of `harness.reporting`, prints the tables, and
+        `compare-A-B` beside this one. `console`, a `SafeConsole` of `harness.output.reporting`, prints the tables, and
         `progress` is that of `draw`. Raises ResultsError if the runs have no common cell, or differ in lab, hardware or
         settings without `despite_differences`.
         """
         from harness.figures import comparison
-        from harness.reporting import SafeConsole
+        from harness.output.reporting import SafeConsole
 
         other = other if isinstance(other, Run) else Run(other)
         return comparison.compare(
@@ -283,14 +284,14 @@ class Run:
         It has findings, error logs, tables, versions and settings, without passwords and tokens; names of servers,
         logins and databases stay in. Raises NotWritable, a MachineFailure, if the folder cannot be written.
         """
-        from harness import support_bundle
+        from harness.results import support_bundle
 
         return support_bundle.write(self.folder)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Keep other processes out. A run that was measured just now says how to go on where it is interrupted."""
-        from harness import journal
+        from harness.files import journal
         from harness.run import under_way
 
         with under_way.locked(self.folder):
@@ -303,7 +304,7 @@ class Run:
     def _of_cells(self) -> Path:
         """The folder, if it is a run of cells; raises ResultsError for one of techniques or of rates."""
         from harness.figures.reduced_run import is_rates_run, is_techniques_run
-        from harness.records import ResultsError
+        from harness.files.records import ResultsError
 
         if is_techniques_run(self.folder):
             remedy = "draw it with harness figures, or add its table to a run of cells with harness techniques --add-to"

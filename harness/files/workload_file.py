@@ -40,7 +40,7 @@ target_service = "//MySSB.com/Lab/S_Test"
 initiator_queue = "dbo.MySSBLabTestQueue"
 target_queue = "dbo.MySSBLabTestQueue"
 
-[body]                            # optional: text or sizes of its own, see harness.message_bodies
+[body]                            # optional: text or sizes of its own, see harness.files.message_bodies
 size = {uniform = [200, 4000]}    # bytes
 template = "order.json"           # text in place of bytes; its messages must be counted
 
@@ -69,13 +69,13 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from harness import message_bodies, script_text, toml_file
+from harness.definitions.matrix import THREADS_MAX
+from harness.definitions.units import parse_duration
 from harness.failures import UsageFailure, nearest
-from harness.matrix import THREADS_MAX
-from harness.message_bodies import Bodies, Body
-from harness.places import SQL_ROOT
-from harness.toml_file import Key, TomlFile
-from harness.units import parse_duration
+from harness.files import message_bodies, script_text, toml_file
+from harness.files.message_bodies import Bodies, Body
+from harness.files.toml_file import Key, TomlFile
+from harness.machine.places import SQL_ROOT
 
 FOLDER = SQL_ROOT / "workloads"
 FILE = "workload.toml"

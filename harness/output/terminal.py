@@ -7,7 +7,7 @@ from types import TracebackType
 
 import click
 
-from harness.safe_text import visible
+from harness.output.safe_text import visible
 
 
 def say(line: str) -> None:

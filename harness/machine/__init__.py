@@ -1,0 +1,1 @@
+"""This machine: what the system must have, where the harness's own files lie, one process at a time in a folder."""

@@ -1,0 +1,2 @@
+"""What a result folder gives: `run.Run`, the folder as Python sees it; its summary, before and after it is reduced; and
+`support_bundle`, one zip file of it to attach to a question, without secrets."""
