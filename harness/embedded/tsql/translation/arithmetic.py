@@ -62,7 +62,7 @@ class _Row:
 
     def __init__(self, first: Fragment) -> None:
         self.operands = [first.sql]
-        self.operations = ""  # a sign and a letter of `_LETTERS` for each operation
+        self.operations: list[str] = []  # as `_parsed` reads them
         self.result = first
 
     def goes_on(self, left: Fragment, *, with_text: bool) -> bool:
@@ -197,10 +197,6 @@ _COMPUTE: dict[str, Compute] = {
     "^": operator.xor,
 }
 OPERANDS_MAX = 100  # of one function; SQLite's limit is 127
-# The types of results, each with a letter. Decimals are computed as floats.
-_LETTERS = {
-    name: letter for letter, name in zip("0tsibrfd", (*INTEGER_RANGES, "real", "float", "decimal"), strict=True)
-}
 _BOUNDS = INTEGER_RANGES | {name: (-bound, bound) for name, bound in FLOATS_MAX.items()}
 _BOUNDS["decimal"] = _BOUNDS["float"]
 
@@ -224,9 +220,9 @@ def _computed(  # noqa: PLR0917
     if not row.goes_on(left, with_text=False):
         row = _Row(left)
     row.operands.append(right.sql)
-    row.operations += sign + _LETTERS.get(common.name, "d") + chr(ord("0") + result.scale)
+    row.operations.append(f"{sign}:{common.name if common.name in _BOUNDS else 'decimal'}:{result.scale}")
     renderer.function("compute", -1, _compute)
-    row.result = Fragment(f"compute('{row.operations}', {', '.join(row.operands)})", result)
+    row.result = Fragment(f"compute('{' '.join(row.operations)}', {', '.join(row.operands)})", result)
     return row.result, row
 
 
@@ -243,14 +239,14 @@ def _compute(operations: str, result: Any, *operands: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _parsed(operations: str) -> list[tuple[Compute, Any, Any, str]]:
-    names = {letter: name for name, letter in _LETTERS.items()}
+    """Read operations such as `+:int:0 *:decimal:4`: the sign, the type of the result and its scale."""
     parsed = []
-    for sign, letter, scale in zip(operations[::3], operations[1::3], operations[2::3], strict=True):
-        name = names[letter]
+    for operation in operations.split():
+        sign, name, scale = operation.split(":")
         low, high = _BOUNDS[name]
         compute = _COMPUTE[sign] if sign != "/" or name in INTEGER_RANGES else _divided
         if name == "decimal":
-            compute = _exactly(sign, ord(scale) - ord("0"))
+            compute = _exactly(sign, int(scale))
         elif name == "real":
             compute = _in_32_bits(compute)
         parsed.append((compute, low, high, name))

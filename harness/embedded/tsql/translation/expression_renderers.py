@@ -405,7 +405,6 @@ def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
     inner = node.this
     if not isinstance(inner, exp.Anonymous):
         raise UnsupportedSyntax(f"OVER after {inner.sql('tsql')}", renderer.line)
-    called = call(renderer, str(inner.this), inner.expressions, names, windowed=True)
     parts = []
     if node.args.get("partition_by"):
         keys = ", ".join(grouped(renderer.value(key, names)) for key in node.args["partition_by"])
@@ -417,7 +416,7 @@ def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
         raise SqlServerError(4112, inner.name)
     if node.args.get("spec") is not None:
         parts.append(node.args["spec"].sql("sqlite"))
-    return called._replace(sql=called.sql.replace("\0", f" OVER ({' '.join(parts)})"))
+    return call(renderer, str(inner.this), inner.expressions, names, over=f" OVER ({' '.join(parts)})")
 
 
 def _subquery(renderer: Renderer, node: exp.Subquery, names: Names) -> Fragment:

@@ -30,14 +30,14 @@ FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function
 WITHOUT_PARENTHESES = frozenset({"CURRENT_TIMESTAMP", "CURRENT_USER", "SYSTEM_USER", "USER"})
 
 
-def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, *, windowed: bool = False) -> Fragment:
-    """Render a function call; 195 for an unknown function."""
+def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, over: str = "") -> Fragment:
+    """Render a function call, with SQLite's OVER clause if there is one; 195 for an unknown function."""
     function = FUNCTIONS.get(name.upper())
     if function is None:
         raise SqlServerError(195, name)
     if not function.least <= len(nodes) <= function.most:
         raise SqlServerError(174, name.lower(), function.least)
-    if function.only_windowed and not windowed:
+    if function.only_windowed and not over:
         raise SqlServerError(10753, name)
     arguments = []
     for number, node in enumerate(nodes):
@@ -54,9 +54,8 @@ def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, *, 
             arguments.append(renderer.expression(node, names))
         else:
             arguments.append(renderer.value(node, names))
-    rendered = function.render(renderer, arguments)
-    if windowed:
-        if "\0" not in rendered.sql:
-            raise UnsupportedSyntax(f"OVER after {name}", renderer.line)
-        return rendered
-    return rendered._replace(sql=rendered.sql.replace("\0", ""))
+    if not over:
+        return function.render(renderer, arguments)
+    if function.render_over is None:
+        raise UnsupportedSyntax(f"OVER after {name}", renderer.line)
+    return function.render_over(renderer, arguments, over)

@@ -13,6 +13,7 @@ from harness.embedded.tsql.translation.renderer import Renderer
 
 Arguments = list[Fragment]
 Render = Callable[[Renderer, Arguments], Fragment]
+RenderOver = Callable[[Renderer, Arguments, str], Fragment]  # the last is SQLite's OVER clause, or empty
 ResultType = SqlType | Callable[[Arguments], SqlType | None]
 
 
@@ -23,6 +24,16 @@ class Function(NamedTuple):
     takes_word: bool = False  # the first argument is a date part, not an expression
     takes_condition: bool = False  # the first argument is a condition
     only_windowed: bool = False
+    render_over: RenderOver | None = None
+
+
+def aggregate(least: int, most: int, render: RenderOver, *, only_windowed: bool = False) -> Function:
+    """A function that may have an OVER clause."""
+
+    def without_over(renderer: Renderer, arguments: Arguments) -> Fragment:
+        return render(renderer, arguments, "")
+
+    return Function(least, most, without_over, only_windowed=only_windowed, render_over=render)
 
 
 Functions = dict[str, Function]

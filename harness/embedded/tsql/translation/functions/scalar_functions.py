@@ -22,7 +22,7 @@ from harness.embedded.tsql.translation.fragments import (
     is_null,
     text_length,
 )
-from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
+from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, aggregate, in_python
 from harness.embedded.tsql.translation.functions.text_functions import as_text, long_text_type, text_type, varying
 from harness.embedded.tsql.translation.renderer import Renderer, case, check_order, collate, comparable
 
@@ -169,35 +169,35 @@ def _location(place: bytes) -> str:
     return f"({file}:{page}:{slot})"
 
 
-# -- aggregates and ROW_NUMBER; a NUL character in their SQL marks the place of OVER -----------------------------------
+# -- aggregates and ROW_NUMBER, with an OVER clause or without one -----------------------------------------------------
 
 
 def _count(type_: SqlType) -> Function:
-    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        return Fragment(f"count({arguments[0].sql})\0", type_, nullable=False)
+    def render(renderer: Renderer, arguments: Arguments, over: str) -> Fragment:
+        return Fragment(f"count({arguments[0].sql}){over}", type_, nullable=False)
 
-    return Function(1, 1, render)
+    return aggregate(1, 1, render)
 
 
 def _extreme(name: str) -> Function:
     """MIN, MAX: "numeric, character, uniqueidentifier, or datetime column. MAX cannot be used with bit columns." """
 
-    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+    def render(renderer: Renderer, arguments: Arguments, over: str) -> Fragment:
         [value] = arguments
         if value.type is not None and value.type.name in ("bit", "uniqueidentifier"):  # whose order SQLite ignores
             raise SqlServerError(8117, value.type.name, name)
         check_order(renderer, value)
         sql = value.sql + collate(value) if family(value.type) == "text" else value.sql
-        return Fragment(f"{name}({sql})\0", value.type, collation=value.collation)
+        return Fragment(f"{name}({sql}){over}", value.type, collation=value.collation)
 
-    return Function(1, 1, render)
+    return aggregate(1, 1, render)
 
 
-def _sum(renderer: Renderer, arguments: Arguments) -> Fragment:
+def _sum(renderer: Renderer, arguments: Arguments, over: str) -> Fragment:
     """SUM: of integers up to int an int, of decimals one of 38 digits."""
     [value] = arguments
     type_ = value.type
-    sql = f"sum({value.sql})\0"
+    sql = f"sum({value.sql}){over}"
     if type_ is None:
         return Fragment(sql, None)
     _check_number(type_, "sum")
@@ -213,14 +213,14 @@ def _check_number(type_: SqlType, name: str) -> None:
         raise SqlServerError(8117, type_.name, name)
 
 
-def _avg(renderer: Renderer, arguments: Arguments) -> Fragment:
+def _avg(renderer: Renderer, arguments: Arguments, over: str) -> Fragment:
     """AVG: of integers an integer, of decimals one of at least six decimal places."""
     [value] = arguments
     type_ = value.type
     if type_ is None:
         raise SqlServerError(8117, "NULL", "avg")
     _check_number(type_, "avg")
-    total, count = _sum(renderer, arguments), f"count({value.sql})\0"
+    total, count = _sum(renderer, arguments, over), f"count({value.sql}){over}"
     if family(type_) != "decimal":
         return Fragment(f"({total.sql} / {count})", total.type)
     result = type_ if type_.name == "money" else SqlType("decimal", precision=38, scale=max(6, type_.scale))
@@ -272,13 +272,13 @@ def _replicate(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(f"{name}({as_text(renderer, text)}, {renderer.cast(count, BIGINT).sql})", type_)
 
 
-def _row_number(renderer: Renderer, arguments: Arguments) -> Fragment:
-    return Fragment("row_number()\0", BIGINT, nullable=False)
+def _row_number(renderer: Renderer, arguments: Arguments, over: str) -> Fragment:
+    return Fragment(f"row_number(){over}", BIGINT, nullable=False)
 
 
 FUNCTIONS: Functions = {
     "ABS": Function(1, 1, _abs),
-    "AVG": Function(1, 1, _avg),
+    "AVG": aggregate(1, 1, _avg),
     "COALESCE": Function(1, 64, _coalesce),
     "CONCAT": Function(2, 254, _concat),
     "COUNT": _count(INT),
@@ -291,9 +291,9 @@ FUNCTIONS: Functions = {
     "MIN": _extreme("min"),
     "NULLIF": Function(2, 2, _nullif),
     "REPLICATE": Function(2, 2, _replicate),
-    "ROW_NUMBER": Function(0, 0, _row_number, only_windowed=True),
+    "ROW_NUMBER": aggregate(0, 0, _row_number, only_windowed=True),
     "STRING_AGG": Function(2, 2, _string_agg),
     "SUBSTRING": Function(3, 3, _substring),
-    "SUM": Function(1, 1, _sum),
+    "SUM": aggregate(1, 1, _sum),
     "SYS.FN_PHYSLOCFORMATTER": in_python("physlocformatter", _location, SqlType("varchar", length=128)),
 }
