@@ -11,9 +11,9 @@ from typing import Any
 from harness.definitions import load_model, units
 from harness.definitions.matrix import Cell, Visit, label
 from harness.definitions.whitepaper import ACTIVATION_PERIOD_S
-from harness.experiments import precision, run_labs
+from harness.experiments import lab_choice, precision
 from harness.experiments.precision import Precision
-from harness.experiments.run_labs import ExecutorOf
+from harness.experiments.run_lab import ExecutorOf
 from harness.experiments.selected_cells import cell_of, visits_on
 from harness.files import journal
 from harness.files.settings import RunSettings
@@ -29,7 +29,7 @@ def sweep(
     options: Mapping[str, Any], reporter: Reporter, *, settings_file: Path | None = None, resume: Path | None = None
 ) -> Outcome | None:
     """Run the cells that the options select, or those that a run lacks; None where the user declines a long sweep."""
-    lab = run_labs.choose(options, reporter, verb="matrix", resume=resume, settings_file=settings_file)
+    lab = lab_choice.choose(options, reporter, verb="matrix", resume=resume, settings_file=settings_file)
     settings = lab.settings
     visits = visits_on(lab.topology, settings)
     plan = counted(settings, visits)
@@ -60,7 +60,7 @@ def single(
     settings_file: Path | None = None,
 ) -> Outcome:
     """Run one cell."""
-    lab = run_labs.choose(options, reporter, verb="matrix", settings_file=settings_file)
+    lab = lab_choice.choose(options, reporter, verb="matrix", settings_file=settings_file)
     cell = cell_of(cell_id, given_axes, lab.topology)
     lab = lab.changed(cells=(cell.id,), ratios=(cell.dialog_ratio,), repeats=1)
     reporter.note(f"cell: {cell.id}, {load_model.describe(lab.settings.open_loop)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.definitions import load_model
 from harness.definitions.load_model import Arrivals
-from harness.experiments import rates_table, recorded_attempts, run_labs
+from harness.experiments import lab_choice, rates_table, recorded_attempts
 from harness.experiments.rate_steps import PERCENTS, Step, load_of, steps
 from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.experiments.selected_cells import cell_of
@@ -36,7 +36,7 @@ def run(
     which has its own cell, arrivals and settings; those of a new run are constant. The lab `simulated` takes the
     options of a run in virtual time, any other lab those of a run on servers.
     """
-    lab = run_labs.choose(options, reporter, verb="rates", resume=resume)
+    lab = lab_choice.choose(options, reporter, verb="rates", resume=resume)
     stored = run_folder.read_manifest(resume).get("rates", {}) if resume else {}
     arrivals = arrivals or stored.get("arrivals", "constant")
     how = load_model.ARRIVAL_WORDS[arrivals]

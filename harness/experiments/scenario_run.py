@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.definitions.lab_kinds import SIMULATED
 from harness.definitions.units import counted
-from harness.experiments import recorded_attempts, run_labs, techniques_table
-from harness.experiments.run_labs import RunLab
+from harness.experiments import lab_choice, recorded_attempts, techniques_table
+from harness.experiments.run_lab import RunLab
 from harness.experiments.technique_scenario import Scenario, ScenarioError, Technique, Turn, read, turns
 from harness.failures import UsageFailure
 from harness.files.journal import Journal
@@ -81,7 +81,9 @@ def _lab(options: Mapping[str, Any], reporter: Reporter, scenario: Scenario, res
     if options.get("workload") is not None:
         raise SettingsError("--workload has no effect on techniques: a --scenario names the workload of its steps")
     times = {lab: durations.model_dump() for lab, durations in scenario.times.items()}
-    lab = run_labs.choose(options, reporter, verb="techniques", resume=resume, times=times, workload=scenario.workload)
+    lab = lab_choice.choose(
+        options, reporter, verb="techniques", resume=resume, times=times, workload=scenario.workload
+    )
     if not lab.settings.kind.can.virtual_time:
         if options.get("seed") is not None:
             raise SettingsError(f"--seed has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")

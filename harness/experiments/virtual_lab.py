@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.definitions.lab_kinds import SIMULATED
 from harness.definitions.matrix import Cell, Visit
-from harness.experiments.run_labs import ExecutorOf, RunLab, Times
+from harness.experiments.run_lab import ExecutorOf, RunLab, Times
 from harness.experiments.selected_cells import cells_of
 from harness.experiments.virtual_testbed import VirtualTestbed
 from harness.files import settings as settings_module
@@ -84,7 +84,7 @@ def choose(
     times: Times,
     workload: Workload | None,
 ) -> InVirtualTime:
-    """Return the model with the settings of a run; `run_labs.choose` says what is raised."""
+    """Return the model with the settings of a run; `lab_choice.choose` says what is raised."""
     stored = run_folder.stored_settings(resume, SimulationSettings, verb) if resume else None
 
     def defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.definitions import inference
 from harness.definitions.matrix import Cell, Visit
-from harness.experiments.run_labs import OnServers
+from harness.experiments.lab_choice import OnServers
 from harness.files import records
 from harness.lab import interruption
 from harness.lab.opening import select_lab

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.definitions.matrix import Cell, Visit
-from harness.experiments.run_labs import OnServers
+from harness.experiments.lab_choice import OnServers
 from harness.lab import interruption
 from harness.lab.opening import select_lab
 from harness.output.reporting import Reporter

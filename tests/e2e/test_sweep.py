@@ -18,7 +18,7 @@ import pytest
 
 from harness.definitions.matrix import Cell, Visit
 from harness.experiments import matrix_run
-from harness.experiments.run_labs import OnServers
+from harness.experiments.lab_choice import OnServers
 from harness.files.journal import Entry, read
 from harness.lab import drivers, pulse
 from harness.lab.opening import select_lab

@@ -13,7 +13,7 @@ import pytest
 
 from harness import cli
 from harness.definitions.lab_kinds import EMBEDDED
-from harness.experiments import run_labs, scenario_run, techniques_table, virtual_lab
+from harness.experiments import lab_choice, scenario_run, techniques_table, virtual_lab
 from harness.experiments.scenario_run import OtherLab
 from harness.experiments.technique_scenario import DEFAULT, ScenarioError, Turn, read
 from harness.failures import UsageFailure
@@ -148,7 +148,7 @@ def test_servers_that_turn_out_to_be_embedded_are_refused_before_the_first_step(
     def examine(preflight: Preflight, lab: Any, cells: Any) -> None:
         run_folder.write_manifest(preflight.results, run_folder.read_manifest(preflight.results) | {"lab": "embedded"})
 
-    monkeypatch.setattr(run_labs, "LabTestbed", Opening)
+    monkeypatch.setattr(lab_choice, "LabTestbed", Opening)
     monkeypatch.setattr(Preflight, "_examine_anew", examine)
     servers = "".join(f'{head}\nhost = "s{number}.example"\nuser = "u"\n' for number, head in enumerate(SERVERS))
     (tmp_path / "lab.toml").write_text(f'version = "2022"\n{servers}')
