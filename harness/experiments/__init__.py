@@ -1,7 +1,7 @@
 """What is run, and how it is evaluated: cells of a matrix, one cell at several rates, the paper's recommendations.
 
-- `run_lab`: the lab of a run and its settings, which every run asks alike; `lab_choice` chooses one, also where a run is
-  resumed, and has servers; `virtual_lab` is a model, whose cells Spark computes
+- `run_lab`: the lab of a run and its settings, which every run asks alike; `lab_choice` chooses one, also where a run
+  is resumed, and has servers; `virtual_lab` is a model, whose cells Spark computes
 - `matrix_run`: a run of cells, and how long it takes; `selected_cells`: its cells
 - `repeats_plan`, `precision`: which gain so many repeats can show; which pairs need a further one; `sweep_plan`: both
   before anything starts
