@@ -11,7 +11,6 @@ from harness.definitions.lab_kinds import SIMULATED
 from harness.definitions.matrix import Cell, Visit
 from harness.experiments.run_lab import ExecutorOf, RunLab, Times
 from harness.experiments.selected_cells import cells_of
-from harness.experiments.virtual_testbed import VirtualTestbed
 from harness.files import settings as settings_module
 from harness.files import workload_file
 from harness.files.journal import Journal
@@ -21,12 +20,12 @@ from harness.lab.opening import Topology
 from harness.output.reporting import Reporter
 from harness.reductions import spark_session
 from harness.run import run_folder
-from harness.run.attempt import Times as AttemptTimes
 from harness.run.testbed import LoadOf
 from harness.simulation import parameters
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import WorldSize
 from harness.simulation.spark_job import Experiment, Mailbox, SparkExecutor
+from harness.simulation.virtual_testbed import VirtualTestbed
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,9 @@ class InVirtualTime(RunLab):
 
         def executor(results: Path, run_journal: Journal) -> SparkExecutor:
             Mailbox(results).take(run_journal.append)  # entries that a killed run did not collect
-            times = AttemptTimes.of(settings, settings.open_loop)
             world = WorldSize.of(cells_of(settings))
             return SparkExecutor(
-                Experiment(self.hardware, settings.seed, times, results.absolute(), world),
+                Experiment(settings, self.hardware, results.absolute(), world),
                 reporter,
                 master=settings.master,
                 decides_by_block=settings.precision is not None,

@@ -27,7 +27,6 @@ import math
 import os
 import socket
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -43,15 +42,17 @@ from harness.failures import MachineFailure
 from harness.files import journal
 from harness.files.journal import Entry
 from harness.files.records import written_whole
+from harness.files.settings import SimulationSettings
 from harness.lab.processes import die_with_parent
 from harness.output.reporting import Reporter, TimeLeftByWork
 from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
 from harness.reductions.spark_session import context
-from harness.run.attempt import Measured, Times
-from harness.run.cell_failures import CellFailed
 from harness.run.engine import Attempted, Due, describe, entry_of
+from harness.run.in_process import InProcess, Testbed
+from harness.run.phases import Phases
 from harness.simulation.parameters import Parameters
-from harness.simulation.simulated_cell import WarmedWorld, WorldSize
+from harness.simulation.simulated_cell import WorldSize
+from harness.simulation.virtual_testbed import VirtualTestbed
 
 POLL_S = 0.5  # more often would take time from the workers
 CANCEL_TIMEOUT_S = 5.0
@@ -84,22 +85,18 @@ class JobBroken(MachineFailure):
 class Experiment:
     """The circumstances that all cells of a run share."""
 
-    parameters: Parameters
-    seed: int
-    times: Times
+    settings: SimulationSettings
+    hardware: Parameters
     results: Path  # absolute
     world: WorldSize  # for the whole matrix, so that the selection of cells does not change a world
 
 
-# Runs a cell in a fork of a world, writes its raw records, and raises CellFailed if that fails.
-RunCell = Callable[[Visit, int], Measured]
-OpenWorld = Callable[[Experiment, str], RunCell]
+MakeTestbed = Callable[[Experiment], Testbed[Visit]]
 
 
-def open_warmed_world(experiment: Experiment, server_version: str) -> RunCell:
-    """Implement `OpenWorld`."""
-    world = WarmedWorld(experiment.parameters, server_version, experiment.world, seed=experiment.seed)
-    return lambda visit, attempt: world.run(visit, attempt, experiment.times, experiment.results)
+def virtual_testbed(experiment: Experiment) -> VirtualTestbed:
+    """Implement `MakeTestbed`."""
+    return VirtualTestbed(experiment.settings, experiment.hardware, experiment.results, size=experiment.world)
 
 
 @dataclass(frozen=True)
@@ -211,7 +208,7 @@ def run(
     turns: Sequence[Turn],
     *,
     master: str,
-    open_world: OpenWorld,
+    make_testbed: MakeTestbed,
     on_entry: Callable[[Entry], None],
 ) -> None:
     """Attempt each turn once and call `on_entry` as each ends; raise JobBroken if Spark cannot continue."""
@@ -226,7 +223,7 @@ def run(
     while open_turns:
         before = len(open_turns)
         with context(master, SPARK) as spark:
-            broken = _round(spark, experiment, list(open_turns.values()), open_world, lambda: mailbox.take(keep))
+            broken = _round(spark, experiment, list(open_turns.values()), make_testbed, lambda: mailbox.take(keep))
         broken = broken or f"what they wrote to {experiment.results} {NOT_THERE} this machine"
         fruitless = fruitless + 1 if len(open_turns) == before else 0
         if fruitless == FRUITLESS_MAX:
@@ -267,26 +264,26 @@ class SparkExecutor:
             self._reporter.phase(f"{label(entry.cell, entry.block)}: {describe(entry)}")
             on_end(Attempted(entry))
 
-        run(self._experiment, turns, master=self._master, open_world=open_warmed_world, on_entry=on_entry)
+        run(self._experiment, turns, master=self._master, make_testbed=virtual_testbed, on_entry=on_entry)
 
     def close(self) -> None: ...
 
     def _work_s(self, visit: Visit) -> float:
-        times = self._experiment.times
-        return cell_work_s(visit.cell, times.settle + times.measure)
+        settings = self._experiment.settings
+        return cell_work_s(visit.cell, settings.settle + settings.measure)
 
 
 def _round(
     spark: SparkContext,
     experiment: Experiment,
     turns: Sequence[Turn],
-    open_world: OpenWorld,
+    make_testbed: MakeTestbed,
     collect: Callable[[], None],
 ) -> str:
     """Give every turn to Spark and collect entries until it has finished; return why it failed, or ""."""
     cut = slices(turns, spark.defaultParallelism, experiment.world)
     job: Future[None] = Future()
-    threading.Thread(target=_submit, args=(spark, cut, experiment, open_world, job), daemon=True).start()
+    threading.Thread(target=_submit, args=(spark, cut, experiment, make_testbed, job), daemon=True).start()
     try:
         while wait([job], timeout=POLL_S).not_done:
             collect()
@@ -302,39 +299,33 @@ def _round(
 
 
 def _submit(
-    spark: SparkContext, cut: Sequence[Slice], experiment: Experiment, open_world: OpenWorld, job: Future[None]
+    spark: SparkContext, cut: Sequence[Slice], experiment: Experiment, make_testbed: MakeTestbed, job: Future[None]
 ) -> None:
     try:
         # One partition for each slice, in their order.
-        spark.parallelize(cut, len(cut)).foreach(functools.partial(run_slice, experiment, open_world))
+        spark.parallelize(cut, len(cut)).foreach(functools.partial(run_slice, experiment, make_testbed))
         job.set_result(None)
     except BaseException as error:
         job.set_exception(error)
 
 
-def run_slice(experiment: Experiment, open_world: OpenWorld, part: Slice) -> None:
+def run_slice(experiment: Experiment, make_testbed: MakeTestbed, part: Slice) -> None:
     """Run a slice, in a worker that dies with its parent, as do its forks."""
     die_with_parent(os.getppid())
     if not experiment.results.is_dir():
         raise FileNotFoundError(f"{experiment.results} {NOT_THERE} {socket.gethostname()}")
     mailbox = Mailbox(experiment.results)
-    began = time.perf_counter()
-    run_cell = open_world(experiment, part.server_version)
-    phases_s = {"dialogs": round(time.perf_counter() - began, 4)}
+    testbed = make_testbed(experiment)
+    testbed.make_ready(part.turns[0].visit, Phases())  # a world that cannot be built ends the job
+    executor = InProcess(testbed, Reporter())
     for turn in part.turns:
-        began = time.perf_counter()
-        measured, reason = None, ""
+        # The number of the run need not differ from other cells', since no two share a world.
+        due = Due(turn.visit, turn.attempt, turn.attempt)
         try:
-            measured = run_cell(turn.visit, turn.attempt)
-        except CellFailed as failure:
-            reason = " ".join(str(failure).split())
+            executor.run([due], lambda attempted: mailbox.put(attempted.entry))
         except Exception as error:
             # Our bug in one cell. It happened in a fork, so the world and the other cells are not affected.
-            reason = _write_traceback(error, turn, experiment.results)
-        phases_s["cell"] = round(time.perf_counter() - began, 4)
-        # The number of the run need not differ from other cells', since no two share a world.
-        mailbox.put(entry_of(turn.visit, turn.attempt, turn.attempt, measured, reason, phases_s))
-        phases_s = {}
+            mailbox.put(entry_of(*due, None, _write_traceback(error, turn, experiment.results), {}))
 
 
 def _write_traceback(error: Exception, turn: Turn, results: Path) -> str:

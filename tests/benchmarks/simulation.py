@@ -55,11 +55,9 @@ def _measure_cells(settings: Mapping[str, Any]) -> bool:
         entries = list(journal.read(outcome.results / journal.NAME))
         times = run_folder.read_manifest(outcome.results)["settings"]
     messages = (times["settle"] + times["measure"]) * sum(entry.sent_per_s for entry in entries)
-    cells_s = sum(entry.phases_s["cell"] for entry in entries)
-    worlds_s = sum(entry.phases_s.get("dialogs", 0.0) for entry in entries)
+    cells_s = sum(entry.phases_s["total"] for entry in entries)
     print(f"  {outcome.completed} of {outcome.total} cells completed, {messages:,.0f} messages", end="")
     print(f": {cells_s / messages * 1e6:,.0f} us each, all in" if messages else "")
-    print(f"  worlds built and warmed: {worlds_s:.1f} s of one core's time")
     within = elapsed_s <= BUDGET_CELLS_S and peak_bytes <= BUDGET_CELLS_BYTES
     print(f"  {_word(within)} the budget of {BUDGET_CELLS_S} s and {BUDGET_CELLS_BYTES / GIB:.0f} GiB")
     return within and outcome.completed == outcome.total

@@ -14,13 +14,16 @@ from pyspark import SparkContext
 from harness.definitions.matrix import Cell, Visit
 from harness.definitions.measures import COLUMNS_READ
 from harness.files.journal import Entry
+from harness.files.settings import SimulationSettings
 from harness.reductions import gather, message_records, packages, raw_files, read_raw, spark_session
 from harness.reductions.cells import completed_attempts
 from harness.reductions.spark_session import context, session
-from harness.run.attempt import CellFailed, Measured, Times
+from harness.run import in_process
+from harness.run.attempt import CellFailed, Measured
+from harness.run.phases import Phases
 from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
-from harness.simulation.spark_job import Experiment, OpenWorld, RunCell, Turn
+from harness.simulation.spark_job import Experiment, MakeTestbed, Turn
 from tests.reductions import oracle
 from tests.results_fixture import write_raw
 
@@ -60,29 +63,29 @@ def master(gateway: Any, warm_jvm: dict[str, str], tmp_path: Path, monkeypatch: 
             jvm.System.clearProperty(name)
 
 
-def worlds() -> OpenWorld:
+def worlds() -> MakeTestbed:
     """Worlds whose cells fail with the place of the harness that runs them. Pickled by value, as workers have no tests."""
 
-    def open_(experiment: Experiment, server_version: str) -> RunCell:
-        def run_cell(visit: Visit, attempt: int) -> Measured:
+    class Failing(in_process.Testbed[Visit]):
+        def __init__(self, experiment: Experiment) -> None: ...
+
+        def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
             raise CellFailed(sys.modules["harness"].__file__)
 
-        return run_cell
-
-    return open_
+    return Failing
 
 
 def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_shared_folder(
     tmp_path: Path, master: str
 ) -> None:
     run = write_raw(tmp_path / "run [1]", CELLS[:1], scale=2)
-    experiment = Experiment(parameters.read("paper"), 1, Times(0.1, 0.1), run, WorldSize(1, 1, 100))
+    experiment = Experiment(SimulationSettings(), parameters.read("paper"), run, WorldSize(1, 1, 100))
     entries: list[Entry] = []
     files = raw_files.read(run).files
     folder = gather("cells", files, tmp_path)
     with context(master, spark_job.SPARK):
         turns = [Turn(Visit(cell), 1, 1.0) for cell in CELLS]
-        spark_job.run(experiment, turns, master=master, open_world=worlds(), on_entry=entries.append)
+        spark_job.run(experiment, turns, master=master, make_testbed=worlds(), on_entry=entries.append)
         # One table: all of them would cost three times the processor time.
         with session(master) as spark:
             attempts = completed_attempts(read_raw(spark, "cells", folder))

@@ -13,7 +13,6 @@ import pytest
 
 from harness.definitions.lab_kinds import EMBEDDED
 from harness.experiments.technique_scenario import DEFAULT, VARIANTS, read, turns
-from harness.experiments.virtual_testbed import VirtualTestbed
 from harness.files import settings as settings_module
 from harness.lab import dialog_pool, link
 from harness.lab.instances import LabError
@@ -27,6 +26,7 @@ from harness.run.phases import Phases
 from harness.run.testbed import LabTestbed
 from harness.simulation import parameters
 from harness.simulation.simulated_lab import SimulatedLab
+from harness.simulation.virtual_testbed import VirtualTestbed
 from tests.run.fakes import IdleClients
 
 TURNS = {

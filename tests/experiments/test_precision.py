@@ -21,6 +21,7 @@ from harness.files.journal import Journal
 from harness.files.records import State
 from harness.files.settings import Settings, SettingsError
 from harness.output.reporting import Reporter
+from harness.run import in_process
 from harness.run.attempt import Measured
 from harness.run.engine import Sweep
 from harness.run.in_process import InProcess
@@ -31,7 +32,7 @@ REPEATS = 8
 SETTINGS = Settings(repeats=REPEATS, precision=0.1, ratios=(1, 50, 150))
 
 
-class NoisyTestbed:
+class NoisyTestbed(in_process.Testbed[Visit]):
     """Gives each visit a rate of its own chance, a tenth of the cells a state that does not count, and may be killed."""
 
     def __init__(self, noise: float, *, visits_max: int = 1000) -> None:
@@ -48,10 +49,6 @@ class NoisyTestbed:
         rng = random.Random(f"{cell.id} {cell.block}")
         rate = 1000 * (2 if cell.cell.dialog_ratio > 1 else 1) * (1 + self.noise * rng.uniform(-1, 1))
         return Measured(rate, rate, 20, 1, {}, state=State.DISTURBED if rng.random() < 0.1 else State.VALID)
-
-    def tear_down(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def sweep(testbed: NoisyTestbed, folder: Path, settings: Settings = SETTINGS) -> Journal:

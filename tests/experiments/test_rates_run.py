@@ -20,6 +20,7 @@ from harness.failures import UsageFailure
 from harness.figures import rate_lines
 from harness.files.settings import SettingsError
 from harness.output.reporting import Notes
+from harness.run import in_process
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.phases import Phases
@@ -34,7 +35,7 @@ CALLS = 2000  # in the window of the closed loop
 LATENCY_NS = 3_000_000
 
 
-class FakeTestbed:
+class FakeTestbed(in_process.Testbed[Step]):
     """A cell that sends 1,000/s at most, and whatever less it is asked for; ten messages stay in the queue."""
 
     def __init__(self, trouble: Callable[[OpenLoop | None], None]) -> None:
@@ -62,10 +63,6 @@ class FakeTestbed:
         kept = {"due_calls": due, "late_calls": missed, "missed_calls": missed, "rate_per_s": rate_per_s}
         write_cell(folder, visit, attempt, **kept)
         return Measured(calls / WINDOW_S, calls / WINDOW_S, calls, WINDOW_S, {})
-
-    def tear_down(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def climb(

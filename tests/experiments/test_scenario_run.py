@@ -21,7 +21,7 @@ from harness.files import journal
 from harness.files.records import NotWritable
 from harness.files.settings import SettingsError, SimulationSettings
 from harness.output.reporting import Reporter
-from harness.run import run_folder
+from harness.run import in_process, run_folder
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
 from harness.run.equipment import Preflight
@@ -39,23 +39,17 @@ SERVERS = ("[target]", *3 * ["[[initiator]]"])
 Trouble = Callable[[str, int], None]
 
 
-class FakeTestbed:
+class FakeTestbed(in_process.Testbed[Turn]):
     """Every step leaves the same records at once; `trouble` may raise for (turn, attempt)."""
 
     def __init__(self, results: Path, trouble: Trouble) -> None:
         self._results = results
         self._trouble = trouble
 
-    def make_ready(self, cell: Turn, phases: Phases) -> None: ...
-
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
         self._trouble(cell.id, attempt)
         write_raw(self._results, cell, attempt=attempt)
         return Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, columns={})
-
-    def tear_down(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attempt: None) -> list[float]:

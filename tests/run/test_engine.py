@@ -13,6 +13,7 @@ from harness.definitions.matrix import Cell, Visit
 from harness.files.journal import Journal
 from harness.files.records import State
 from harness.output.reporting import Reporter
+from harness.run import in_process
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed, NotReady
 from harness.run.engine import Sweep, SweepStopped, describe
@@ -23,15 +24,13 @@ CELLS = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2,
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, columns={})
 
 
-class FakeTestbed:
+class FakeTestbed(in_process.Testbed[Visit]):
     """Runs cells at once; `trouble` may raise for a (cell, attempt)."""
 
     def __init__(self, trouble: Callable[[str, int], None] = lambda cell, attempt: None) -> None:
         self.trouble = trouble
         self.ran: list[tuple[str, int]] = []
         self.torn_down = 0
-
-    def make_ready(self, cell: Visit, phases: Phases) -> None: ...
 
     def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
         self.ran.append((cell.id, attempt))

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,49 +17,54 @@ from harness.experiments import matrix_run
 from harness.failures import UsageFailure
 from harness.files import journal
 from harness.files.journal import Entry
+from harness.files.settings import SimulationSettings
 from harness.output.reporting import Lines, Reporter
 from harness.reductions.spark_session import context
-from harness.run import run_folder
-from harness.run.attempt import Measured, Times
+from harness.run import in_process, run_folder
+from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed
+from harness.run.phases import Phases
 from harness.run.under_way import Outcome
 from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
-from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
+from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, MakeTestbed, Turn, cell_work_s
 from tests.results_fixture import quick_cells
 
 CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")
 pytestmark = pytest.mark.spark
 
 
-def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenWorld:
+def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> MakeTestbed:
     """Fake the worlds: their cells do what `on_cell` does. Pickled by value, as workers cannot import test modules."""
 
-    def run_cell(visit: Visit, attempt: int) -> Measured:
-        cell = visit.cell
-        on_cell(cell)
-        return Measured(float(os.getpid()), 10.0 * cell.threads, 20, 1.0, {})
+    class FakeTestbed(in_process.Testbed[Visit]):
+        def __init__(self, experiment: Experiment) -> None:
+            self._built = experiment.results / "built"
 
-    def open_(experiment: Experiment, server_version: str) -> RunCell:
-        with (experiment.results / "built").open("a") as built:
-            built.write(f"{server_version}\n")
-        return run_cell
+        def make_ready(self, cell: Visit, phases: Phases) -> None:
+            with self._built.open("a") as built:
+                built.write(f"{cell.cell.server_version}\n")
 
-    return open_
+        def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
+            on_cell(cell.cell)
+            return Measured(float(os.getpid()), 10.0 * cell.cell.threads, 20, 1.0, {})
+
+    return FakeTestbed
 
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    return Experiment(parameters.read("paper"), 1, Times(0.5, 1.0), tmp_path, WorldSize(150, 3, 7500))
+    settings = SimulationSettings(settle=0.5, measure=1.0)
+    return Experiment(settings, parameters.read("paper"), tmp_path, WorldSize(150, 3, 7500))
 
 
 def turns(*cells: str) -> list[Turn]:
     return [Turn(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
 
 
-def run_job(experiment: Experiment, open_world: OpenWorld, *cells: str) -> list[Entry]:
+def run_job(experiment: Experiment, make_testbed: MakeTestbed, *cells: str) -> list[Entry]:
     entries: list[Entry] = []
-    spark_job.run(experiment, turns(*cells), master="local[2]", open_world=open_world, on_entry=entries.append)
+    spark_job.run(experiment, turns(*cells), master="local[2]", make_testbed=make_testbed, on_entry=entries.append)
     return entries
 
 
@@ -112,11 +118,11 @@ def test_cells_of_a_killed_worker_are_started_again(experiment: Experiment) -> N
 
 
 def test_a_world_that_cannot_be_built_ends_the_job_in_one_line(experiment: Experiment) -> None:
-    def open_(experiment: Experiment, server_version: str) -> RunCell:
+    def make(experiment: Experiment) -> Any:
         raise ValueError("no such procedure")
 
     with pytest.raises(JobBroken, match=r"^Spark's Python workers failed: ValueError: no such procedure$"):
-        run_job(experiment, open_, *CELLS)
+        run_job(experiment, make, *CELLS)
 
 
 def test_a_machine_without_the_results_folder_ends_the_job_in_one_line(experiment: Experiment) -> None:
@@ -125,20 +131,20 @@ def test_a_machine_without_the_results_folder_ends_the_job_in_one_line(experimen
         run_job(elsewhere, fake_world(), *CELLS)
 
 
-def sweep(options: Mapping[str, object], open_world: OpenWorld, reporter: Reporter, **more: Path) -> Outcome:
+def sweep(options: Mapping[str, object], make_testbed: MakeTestbed, reporter: Reporter, **more: Path) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark_job, "open_warmed_world", open_world)
+        patch.setattr(spark_job, "virtual_testbed", make_testbed)
         outcome = matrix_run.sweep({"lab": "simulated", **options}, reporter, **more)
     assert outcome is not None
     return outcome
 
 
-def simulate(results: Path, open_world: OpenWorld, **options: object) -> Outcome:
-    return sweep({"cells": CELLS, "results": results, "master": "local[2]", **options}, open_world, Reporter())
+def simulate(results: Path, make_testbed: MakeTestbed, **options: object) -> Outcome:
+    return sweep({"cells": CELLS, "results": results, "master": "local[2]", **options}, make_testbed, Reporter())
 
 
-def resume(folder: Path, open_world: OpenWorld, **options: object) -> Outcome:
-    return sweep(options, open_world, Reporter(), resume=folder)
+def resume(folder: Path, make_testbed: MakeTestbed, **options: object) -> Outcome:
+    return sweep(options, make_testbed, Reporter(), resume=folder)
 
 
 def test_a_run_leaves_the_files_of_every_run_and_says_that_it_is_a_model(

@@ -47,28 +47,35 @@ class VirtualTestbed:
         hardware: Parameters,
         results: Path,
         *,
+        size: WorldSize | None = None,
         workload: Workload | None = None,
         load_of: LoadOf | None = None,
     ) -> None:
-        """`workload` is that of items with an arrangement, as far as they have it in common; `load_of` gives each
-        item's load in place of the settings'."""
+        """`size` is that of the worlds of items without an arrangement, by default what an item needs; `workload` that
+        of items with one, as far as they have it in common. `load_of` gives each item's load in place of the settings'.
+        """
         self._settings = settings
         self._hardware = hardware
         self._results = results
+        self._size = size
         self._workload = workload
         self._load_of = load_of or (lambda item: settings.open_loop)
         self._world: WarmedWorld | SimulatedLab | None = None
         self._made_for: Hashable = None
 
     def make_ready(self, cell: Item, phases: Phases) -> None:
-        arrangement = cell.arrangement
-        key = cell.cell if arrangement is None else (_pool_of(arrangement, cell), cell.block)
+        arrangement, version = cell.arrangement, cell.cell.server_version
+        size = self._size or WorldSize.of([cell.cell])
+        key = (version, size) if arrangement is None else (_pool_of(arrangement, cell), cell.block)
         if self._world is not None and self._made_for == key:
             return
-        self.tear_down()
+        self.close()
         with phases.phase("dialogs"):
             try:
-                self._world = self._warmed(cell) if arrangement is None else self._arranged(arrangement, cell)
+                if arrangement is None:
+                    self._world = WarmedWorld(self._hardware, version, size, seed=self._settings.seed)
+                else:
+                    self._world = self._arranged(arrangement, cell)
             except (LabError, ScriptError) as error:
                 raise NotReady(str(error)) from None
         self._made_for = key
@@ -86,14 +93,10 @@ class VirtualTestbed:
                 raise CellFailed(str(death)) from None
 
     def tear_down(self) -> None:
-        self._world, self._made_for = None, None
+        """Keep the world: what failed did so in a fork."""
 
     def close(self) -> None:
-        self.tear_down()
-
-    def _warmed(self, item: Item) -> WarmedWorld:
-        cell = item.cell
-        return WarmedWorld(self._hardware, cell.server_version, WorldSize.of([cell]), seed=self._settings.seed)
+        self._world, self._made_for = None, None
 
     @forks.frozen_heap()
     def _arranged(self, arrangement: Arrangement, item: Item) -> SimulatedLab:
