@@ -7,20 +7,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from harness.definitions.units import counted
-from harness.figures.parts import (
-    Sheet,
-    count,
-    intervals_note,
-    invalid_note,
-    log_thread_axis,
-    log_value_axis,
-    over_versions,
-    payload_lines,
-    shown_ratios,
-    used_dialogs,
-    versions_note,
-    with_intervals,
-)
+from harness.figures import parts
 from harness.figures.reduced_run import Missing
 
 POINT = ["initiators", "threads", "payload_bytes"]
@@ -37,7 +24,7 @@ _CALLS = {
 }
 
 
-def of_send(cells: pd.DataFrame, repeats: pd.DataFrame) -> Sheet:
+def of_send(cells: pd.DataFrame, repeats: pd.DataFrame) -> parts.Sheet:
     """Draw the latency of a call, one column per number of initiators, with the first ratio to show.
 
     `cells` has one row per cell, `repeats` one per cell and block, which the intervals are over.
@@ -45,15 +32,15 @@ def of_send(cells: pd.DataFrame, repeats: pd.DataFrame) -> Sheet:
     cells, ratio = _with_median(cells, "latency_us_p50")
     fig, sure = _percentiles(cells, repeats, SEND, "latency of a call, ms (log scale)")
     fig.entitle(
-        f"Latency of a call by client threads, {used_dialogs(ratio)}",
-        f"{_CALLS[cells.rate_per_s.notna().any()]} {_left_out(cells, SEND)} {versions_note(cells)} "
-        f"{sure} {invalid_note(cells)}",
+        f"Latency of a call by client threads, {parts.used_dialogs(ratio)}",
+        f"{_CALLS[cells.rate_per_s.notna().any()]} {_left_out(cells, SEND)} {parts.versions_note(cells)} "
+        f"{sure} {parts.invalid_note(cells)}",
         cells,
     )
     return fig
 
 
-def end_to_end(cells: pd.DataFrame, repeats: pd.DataFrame, clocks: str, *, is_counted: bool = False) -> Sheet:
+def end_to_end(cells: pd.DataFrame, repeats: pd.DataFrame, clocks: str, *, is_counted: bool = False) -> parts.Sheet:
     """Draw the time from a send until the message is stored, from tables as for `of_send`.
 
     `clocks` says how far two machines' clocks differ.
@@ -65,10 +52,10 @@ def end_to_end(cells: pd.DataFrame, repeats: pd.DataFrame, clocks: str, *, is_co
     negative = int(cells.end_to_end_negative.sum())
     before = f"Stored before they were sent, by these clocks: {counted(negative, 'message')}." if negative else ""
     fig.entitle(
-        f"End to end, from send to stored, by client threads, {used_dialogs(ratio)}",
+        f"End to end, from send to stored, by client threads, {parts.used_dialogs(ratio)}",
         f"Messages sent in the measured window, whenever they were stored: where the target falls behind, most of "
-        f"it is waiting in queues. {clocks} {before} {_left_out(cells, END_TO_END)} {versions_note(cells)} "
-        f"{sure} {invalid_note(cells)}",
+        f"it is waiting in queues. {clocks} {before} {_left_out(cells, END_TO_END)} {parts.versions_note(cells)} "
+        f"{sure} {parts.invalid_note(cells)}",
         cells,
     )
     return fig
@@ -76,7 +63,7 @@ def end_to_end(cells: pd.DataFrame, repeats: pd.DataFrame, clocks: str, *, is_co
 
 def _with_median(cells: pd.DataFrame, median: str) -> tuple[pd.DataFrame, int]:
     """Return the cells that have a median, of the first dialog ratio to show; and that ratio."""
-    ratio = shown_ratios(cells.dialog_ratio)[0]
+    ratio = parts.shown_ratios(cells.dialog_ratio)[0]
     cells = cells[(cells.dialog_ratio == ratio) & (cells[median] > 0)]
     if cells.empty:
         raise Missing("no cell has the 20 values that carry a median")
@@ -88,7 +75,9 @@ def _left_out(cells: pd.DataFrame, columns: Iterable[str]) -> str:
     return "Percentiles that too few values carry are left out." if cells[list(columns)].isna().any(axis=None) else ""
 
 
-def _percentiles(cells: pd.DataFrame, repeats: pd.DataFrame, words: Mapping[str, str], label: str) -> tuple[Sheet, str]:
+def _percentiles(
+    cells: pd.DataFrame, repeats: pd.DataFrame, words: Mapping[str, str], label: str
+) -> tuple[parts.Sheet, str]:
     """Draw a row of panels for each percentile that a cell has: `words` by column, in microseconds.
 
     Also return what the bars are, in a sentence.
@@ -96,22 +85,24 @@ def _percentiles(cells: pd.DataFrame, repeats: pd.DataFrame, words: Mapping[str,
     columns = [column for column in words if (cells[column] > 0).any()]
     repeats = repeats[repeats.dialog_ratio.isin(cells.dialog_ratio)]
     points = {
-        column: with_intervals(over_versions(cells[cells[column] > 0], POINT, column), repeats, POINT, column)
+        column: parts.with_intervals(
+            parts.over_versions(cells[cells[column] > 0], POINT, column), repeats, POINT, column
+        )
         for column in columns
     }
     initiators = sorted(cells.initiators.unique())
-    fig = Sheet(max(2.2 + 2.9 * len(initiators), 7.6), 1.0 + 2.7 * len(columns))
+    fig = parts.Sheet(max(2.2 + 2.9 * len(initiators), 7.6), 1.0 + 2.7 * len(columns))
     panels = fig.subplots(len(columns), len(initiators), sharex="col", sharey=True, squeeze=False)
     for row, column in zip(panels, columns, strict=True):
         for ax, number in zip(row, initiators, strict=True):
             of_number = points[column][points[column].initiators == number]
-            payload_lines(fig, ax, of_number, "threads", scale=0.001)
-            log_thread_axis(ax, list(cells.threads), "")
-            ax.set_title(f"{count(int(number)).capitalize()}, {words[column]}")
+            parts.payload_lines(fig, ax, of_number, "threads", scale=0.001)
+            parts.log_thread_axis(ax, list(cells.threads), "")
+            ax.set_title(f"{parts.count(int(number)).capitalize()}, {words[column]}")
         row[0].set_ylabel(label)
     for ax in panels[-1]:
         ax.set_xlabel("client threads per initiator (log scale)")
     drawn = pd.concat(points.values())
     values_ms = drawn[["mean", "low", "high"]] * 0.001
-    log_value_axis(panels[0][0], float(values_ms.min(axis=None)), float(values_ms.max(axis=None)))
-    return fig, intervals_note(drawn)
+    parts.log_value_axis(panels[0][0], float(values_ms.min(axis=None)), float(values_ms.max(axis=None)))
+    return fig, parts.intervals_note(drawn)

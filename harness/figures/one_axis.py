@@ -7,18 +7,7 @@ import pandas as pd
 
 from harness.definitions.inference import intervals
 from harness.definitions.units import counted
-from harness.figures.parts import (
-    Sheet,
-    clients,
-    cycle_entry,
-    intervals_note,
-    log_thread_axis,
-    payload_words,
-    thousands,
-    thread_axis,
-    used_dialogs,
-    versions_note,
-)
+from harness.figures import parts
 from harness.figures.reduced_run import Missing
 
 # The axes that no other figure has as its own, with the words of a file's name and of the label.
@@ -41,29 +30,29 @@ def name(axis: str) -> str:
     return f"throughput-by-{WORDS[axis]}"
 
 
-def draw(cells: pd.DataFrame, axis: str) -> Sheet:
+def draw(cells: pd.DataFrame, axis: str) -> parts.Sheet:
     """Draw the rate of the valid cells by the values of the axis, from a table with a row per cell and block."""
     counting = cells[cells.valid & (cells.processed_per_s > 0)]
     if counting.empty:
         raise Missing("no cell is valid")
     logs = counting.assign(log_rate=np.log(counting.processed_per_s.astype(float)))
     points = intervals(logs, [axis], ["server_version"], "log_rate").sort_values(axis)
-    fig = Sheet(8.4, 5.0)
+    fig = parts.Sheet(8.4, 5.0)
     ax = fig.subplots()
     bars = None
     if points.low.notna().any():
         bars = np.array([points.ratio - points.low, points.high - points.ratio])
-    ax.errorbar(points[axis], points.ratio, yerr=bars, elinewidth=0.9, markeredgecolor="white", **cycle_entry(0))
+    ax.errorbar(points[axis], points.ratio, yerr=bars, elinewidth=0.9, markeredgecolor="white", **parts.cycle_entry(0))
     ax.set_ylim(bottom=0)
     if axis == "payload_bytes":
-        log_thread_axis(ax, list(points[axis]), LABELS[axis], name="{:,}".format)
+        parts.log_thread_axis(ax, list(points[axis]), LABELS[axis], name="{:,}".format)
     else:
-        thread_axis(ax, list(points[axis]), LABELS[axis])
+        parts.thread_axis(ax, list(points[axis]), LABELS[axis])
     ax.set_ylabel("messages processed by the target, per second")
-    thousands(ax.yaxis)
+    parts.thousands(ax.yaxis)
     fig.entitle(
         f"Messages per second by {LABELS[axis].partition(' (')[0].partition(':')[0]}",
-        f"{_constant(counting, axis)}. {versions_note(counting)} {intervals_note(points)}",
+        f"{_constant(counting, axis)}. {parts.versions_note(counting)} {parts.intervals_note(points)}",
         counting,
     )
     return fig
@@ -73,9 +62,9 @@ def _constant(cells: pd.DataFrame, axis: str) -> str:
     """Name the values of the other axes."""
     cell = cells.iloc[0]
     words = {
-        "initiators": clients(cell.initiators, cell.threads),
-        "payload_bytes": payload_words(int(cell.payload_bytes), cells),
-        "dialog_ratio": used_dialogs(cell.dialog_ratio),
+        "initiators": parts.clients(cell.initiators, cell.threads),
+        "payload_bytes": parts.payload_words(int(cell.payload_bytes), cells),
+        "dialog_ratio": parts.used_dialogs(cell.dialog_ratio),
     }
     if axis == "initiators":
         words[axis] = f"{counted(int(cell.threads), 'thread')} per initiator"

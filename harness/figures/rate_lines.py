@@ -8,16 +8,7 @@ import numpy as np
 import pandas as pd
 
 from harness.definitions.inference import BLOCKS_MIN, interval_of_ratio, no_interval_sentence
-from harness.figures.parts import (
-    Sheet,
-    clients,
-    cycle_entry,
-    legend_below,
-    log_value_axis,
-    muted_colour,
-    note,
-    thousands,
-)
+from harness.figures import parts
 from harness.figures.reduced_run import Missing, read_steps
 
 TABLE = Path("reduced") / "rates.parquet"
@@ -65,16 +56,16 @@ def repeats_words(blocks: int) -> str:
     return f"Geometric means of {blocks} runs with 95 % intervals."
 
 
-def draw(table: pd.DataFrame) -> Sheet:
+def draw(table: pd.DataFrame) -> parts.Sheet:
     """Draw a line per percentile over the open loops, and the closed loop's percentiles as crosses at its rate."""
     means = over_blocks(table)
     steps, closed_loop = means[means.percent.notna()], means[means.percent.isna()]
     if steps[list(LINES)].stack().empty:
         raise Missing("no open loop has enough calls for a percentile")
-    fig = Sheet(9.4, 5.6)
+    fig = parts.Sheet(9.4, 5.6)
     ax = fig.subplots()
     for place, (column, words) in enumerate(LINES.items()):
-        entry = cycle_entry(place)
+        entry = parts.cycle_entry(place)
         ax.plot(steps.sent_per_s, steps[column] / 1000, label=words, **{**entry, "marker": ""})
         with_interval = means[means[f"{column}_low"].notna()]
         lower_bars, upper_bars = (
@@ -93,15 +84,23 @@ def draw(table: pd.DataFrame) -> Sheet:
             ax.scatter(rows.sent_per_s, rows[column] / 1000, color=entry["color"], facecolor=face, s=26, zorder=3)
         ax.scatter(closed_loop.sent_per_s, closed_loop[column] / 1000, marker="x", color=entry["color"], s=44, zorder=4)
     values_ms = means[[f"{column}{end}" for column in LINES for end in ("", "_low", "_high")]].stack() / 1000
-    log_value_axis(ax, float(values_ms.min()), float(values_ms.max()))
+    parts.log_value_axis(ax, float(values_ms.min()), float(values_ms.max()))
     for rate_per_s in closed_loop.sent_per_s:
-        ax.axvline(rate_per_s, color=muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
-        note(ax, "closed loop ", (rate_per_s, 0.01), ("data", "axes fraction"), muted_colour(), ha="right", va="bottom")
+        ax.axvline(rate_per_s, color=parts.muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
+        parts.note(
+            ax,
+            "closed loop ",
+            (rate_per_s, 0.01),
+            ("data", "axes fraction"),
+            parts.muted_colour(),
+            ha="right",
+            va="bottom",
+        )
     ax.set_xlim(0, float(means.sent_per_s.max()) * 1.06)
-    thousands(ax.xaxis)
+    parts.thousands(ax.xaxis)
     ax.set_xlabel("calls of the clients that returned, per second")
     ax.set_ylabel("latency from the intended start, ms (log scale)")
-    legend_below(ax)
+    parts.legend_below(ax)
     title = f"Latency against throughput, {table.cell_id.iloc[0]}"
     fig.entitle(title, _finding(table, steps, int(means.blocks.max())), table)
     return fig
@@ -121,6 +120,6 @@ def _finding(table: pd.DataFrame, steps: pd.DataFrame, blocks: int) -> str:
         "" if steps.was_made.all() else "Hollow: the clients did not make the rate, as sends started late or never. "
     )
     return (
-        f"{clients(load.initiators, load.threads).capitalize()}. {sentence}{repeats_words(blocks)} {hollow}"
+        f"{parts.clients(load.initiators, load.threads).capitalize()}. {sentence}{repeats_words(blocks)} {hollow}"
         f"Crosses: the closed loop, where latency counts from the call."
     )

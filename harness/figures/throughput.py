@@ -9,30 +9,7 @@ from matplotlib.axes import Axes
 from harness.claims.judgement import of_the_paper
 from harness.definitions.units import counted
 from harness.definitions.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
-from harness.figures.parts import (
-    Sheet,
-    clients,
-    count,
-    cycle_entry,
-    intervals_note,
-    invalid_note,
-    legend_below,
-    muted_colour,
-    note,
-    over_versions,
-    paper_level,
-    payload_lines,
-    payload_words,
-    ratio_words,
-    short,
-    shown_ratios,
-    thousands,
-    thread_axis,
-    threads_label,
-    used_dialogs,
-    versions_note,
-    with_intervals,
-)
+from harness.figures import parts
 from harness.figures.reduced_run import Missing
 
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
@@ -49,31 +26,33 @@ def name(initiators: int) -> str:
     return f"{number}throughput-{initiators}-initiator{'s' * (initiators > 1)}"
 
 
-def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> Sheet:
+def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> parts.Sheet:
     """Draw the target's throughput with so many initiators: with the 150 trick as in the paper, and without it.
 
     `cells` has one row per cell, `repeats` one per cell and block, which the intervals are over.
     """
     cells, repeats = (table[table.initiators == initiators] for table in (cells, repeats))
     if cells.empty:
-        raise Missing(f"no completed cell with {count(initiators)}")
-    ratios = shown_ratios(cells.dialog_ratio)
-    fig = Sheet(10.4 if len(ratios) > 1 else 7.4, 5.7)
+        raise Missing(f"no completed cell with {parts.count(initiators)}")
+    ratios = parts.shown_ratios(cells.dialog_ratio)
+    fig = parts.Sheet(10.4 if len(ratios) > 1 else 7.4, 5.7)
     panels = fig.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
-    points = with_intervals(over_versions(cells, POINT, "processed_per_s"), repeats, POINT, "processed_per_s")
+    points = parts.with_intervals(
+        parts.over_versions(cells, POINT, "processed_per_s"), repeats, POINT, "processed_per_s"
+    )
     highest = float(np.nanmax(points[["mean", "high"]]))
     for ax, ratio in zip(panels, ratios, strict=True):
-        payload_lines(fig, ax, points[points.dialog_ratio == ratio], "threads")
-        thread_axis(ax, list(cells.threads), threads_label(initiators))
-        ax.set_title(ratio_words(ratio).capitalize())
+        parts.payload_lines(fig, ax, points[points.dialog_ratio == ratio], "threads")
+        parts.thread_axis(ax, list(cells.threads), parts.threads_label(initiators))
+        ax.set_title(parts.ratio_words(ratio).capitalize())
     panels[0].set_ylim(0, highest * 1.08)
     panels[0].set_ylabel("messages processed by the target, per second")
-    thousands(panels[0].yaxis)
+    parts.thousands(panels[0].yaxis)
     if initiators in PEAK_THROUGHPUT and (of_the_paper(cells).dialog_ratio == TRICK_DIALOG_RATIO).any():
         stated = PEAK_THROUGHPUT[initiators]
-        paper_level(panels[0], stated.value, f"the paper's peak, SQL Server: {stated.wording}", highest)
+        parts.paper_level(panels[0], stated.value, f"the paper's peak, SQL Server: {stated.wording}", highest)
     fig.entitle(
-        f"Messages per second with {count(initiators)} and one target", _finding(points, cells, initiators), cells
+        f"Messages per second with {parts.count(initiators)} and one target", _finding(points, cells, initiators), cells
     )
     return fig
 
@@ -81,7 +60,8 @@ def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> S
 def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
     is_papers = initiators in PAPER_FIGURE and not of_the_paper(cells).empty
     figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if is_papers else ""
-    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {intervals_note(points)} {invalid_note(cells)}"
+    notes = f"{parts.versions_note(cells)} {parts.intervals_note(points)} {parts.invalid_note(cells)}"
+    return f"{figure}{_peak(points, initiators)} {notes}"
 
 
 def _peak(points: pd.DataFrame, initiators: int) -> str:
@@ -92,11 +72,11 @@ def _peak(points: pd.DataFrame, initiators: int) -> str:
     best = valid.loc[valid["mean"].idxmax()]
     return (
         f"Peak: {best['mean']:,.0f} messages/s at {initiators} × {counted(int(best['threads']), 'thread')} with "
-        f"{payload_words(int(best['payload_bytes']), points)}, {used_dialogs(best['dialog_ratio'])}."
+        f"{parts.payload_words(int(best['payload_bytes']), points)}, {parts.used_dialogs(best['dialog_ratio'])}."
     )
 
 
-def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
+def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> parts.Sheet:
     """Draw the course of the cell whose queues were deepest."""
     if bins.empty:
         raise Missing("the course of the cells was not reduced: run `harness reduce` on this run again")
@@ -104,30 +84,30 @@ def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sh
     of_cell = [table[(table.cell_id == cell.cell_id) & (table.block == cell.block)] for table in (bins, seconds)]
     course, sampled = of_cell[0].sort_values("bin"), of_cell[1].sort_values("second")
     length = float(cell.load_s + cell.drain_s)
-    fig = Sheet(9.4, 6.8)
+    fig = parts.Sheet(9.4, 6.8)
     rates, depths = fig.subplots(2, 1, sharex=True)
     _rates(rates, course)
     ends = course.from_s + course.length_s
     waiting = (course.sent_messages - course.processed_messages).cumsum()
-    depths.plot([0, *ends], [0, *waiting], label="sent but not processed", color=muted_colour(), marker="")
+    depths.plot([0, *ends], [0, *waiting], label="sent but not processed", color=parts.muted_colour(), marker="")
     _sampled(depths, sampled, length)
     depths.set_ylabel("messages")
     depths.set_xlabel("seconds since the clients started")
     for ax in (rates, depths):
         ax.set_ylim(bottom=0, top=max(ax.get_ylim()[1], 1))
         ax.set_xlim(0, length)
-        thousands(ax.yaxis)
-        legend_below(ax)
+        parts.thousands(ax.yaxis)
+        parts.legend_below(ax)
         phases(ax, cell, are_named=ax is rates)
     depth = (sampled.queue_depth.fillna(0) + sampled.transmission_queue_depth.fillna(0)).max()
     fig.entitle(
         f"Queues of the busiest cell, {cell.cell_id}{f', block {cell.block}' * (cells.block.nunique() > 1)}",
-        f"{clients(cell.initiators, cell.threads)}, {payload_words(int(cell.payload_bytes), cells)}, "
-        f"{used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent and "
-        f"{cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; drained "
-        f"{cell.drain_s:.1f} s after the last call.{not_valid(cell)} Rates: in bins of "
-        f"{short(course.length_s.max())} s or less, cut where the clients stopped. Queues: the deepest sample of each "
-        "second; a message is in both until its arrival is acknowledged.",
+        f"{parts.clients(cell.initiators, cell.threads)}, {parts.payload_words(int(cell.payload_bytes), cells)}, "
+        f"{parts.used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent "
+        f"and {cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; "
+        f"drained {cell.drain_s:.1f} s after the last call.{not_valid(cell)} Rates: in bins of "
+        f"{parts.short(course.length_s.max())} s or less, cut where the clients stopped. Queues: the deepest sample of "
+        "each second; a message is in both until its arrival is acknowledged.",
         course,
     )
     return fig
@@ -145,7 +125,7 @@ def _rates(ax: Axes, course: pd.DataFrame) -> None:
     long_enough = course.length_s >= SHORTEST_BIN * course.length_s.max()
     rate_words = (("sent_messages", "sent by the clients"), ("processed_messages", "processed by the target"))
     for place, (column, words) in enumerate(rate_words):
-        colour = cycle_entry(2 * place)["color"]
+        colour = parts.cycle_entry(2 * place)["color"]
         rates = (course[column] / course.length_s).where(long_enough)
         ax.stairs(rates, edges, color=colour, linewidth=1.8, label=words)
         rate = window[column].sum() / window.length_s.sum()
@@ -162,7 +142,7 @@ def _sampled(ax: Axes, sampled: pd.DataFrame, length: float) -> None:
     )
     for place, (column, words) in enumerate(queue_words):
         has_value = sampled[column].notna()
-        style = cycle_entry(2 * place) | {"linestyle": "none", "markersize": 7, "markeredgecolor": "white"}
+        style = parts.cycle_entry(2 * place) | {"linestyle": "none", "markersize": 7, "markeredgecolor": "white"}
         ax.plot(middle[has_value], sampled[column][has_value], label=words, **style)
 
 
@@ -181,8 +161,8 @@ def busiest(seconds: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:
 def phases(ax: Axes, cell: pd.Series, *, are_named: bool) -> None:
     """Mark the measured window, and where the clients stopped, in seconds since they started; `named` in words too."""
     end_of_window = cell.settle_s + cell.measured_s
-    ax.axvspan(cell.settle_s, end_of_window, color=muted_colour(), alpha=0.12, linewidth=0, zorder=0)
-    ax.axvline(cell.load_s, color=muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
+    ax.axvspan(cell.settle_s, end_of_window, color=parts.muted_colour(), alpha=0.12, linewidth=0, zorder=0)
+    ax.axvline(cell.load_s, color=parts.muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
     if not are_named:
         return
     for at, words, align in (
@@ -190,4 +170,4 @@ def phases(ax: Axes, cell: pd.Series, *, are_named: bool) -> None:
         (cell.load_s, " clients stopped", "left"),
     ):
         where = ("data", "axes fraction")
-        note(ax, words, (at, 1.0), where, muted_colour(), shift=(0, 2), ha=align, va="bottom")
+        parts.note(ax, words, (at, 1.0), where, parts.muted_colour(), shift=(0, 2), ha=align, va="bottom")

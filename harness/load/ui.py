@@ -26,22 +26,8 @@ from harness.files.workload_file import PAPER, Workload, WorkloadError
 from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
 from harness.lab.opening import Selection
+from harness.load import messages
 from harness.load.locust_clients import Elsewhere, LocustClients
-from harness.load.messages import (
-    READY,
-    Answer,
-    BeginScenario,
-    Done,
-    Ended,
-    Failed,
-    Looked,
-    MakeReady,
-    Message,
-    Ready,
-    ServePage,
-    Status,
-    WebScenario,
-)
 from harness.load.plan import CellPlan, LoadError, Sending
 from harness.observe.looks import Looks
 
@@ -55,7 +41,7 @@ Tell = Callable[[str], None]
 class Stage(Protocol):
     """Where scenarios run."""
 
-    def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
+    def make_ready(self, scenario: messages.WebScenario, run: int, tell: Tell) -> CellPlan:
         """Makes dialogs ready and plans the cell; raises LabError, ScriptError or WorkloadError."""
         ...
 
@@ -73,7 +59,7 @@ class LabStage:
         self._pool: tuple[int, int] | None = None  # initiators, dialogs of each
         self._used = False
 
-    def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
+    def make_ready(self, scenario: messages.WebScenario, run: int, tell: Tell) -> CellPlan:
         self._lab.workload.require_payload(scenario.payload_bytes)
         needed = scenario.dialogs // scenario.initiators
         if self._pool is None or self._pool[0] != scenario.initiators or self._pool[1] < needed:
@@ -110,7 +96,7 @@ class LabStage:
 
 
 def plan_of(  # noqa: PLR0917
-    scenario: WebScenario,
+    scenario: messages.WebScenario,
     run: int,
     version: str,
     connection_strings: Sequence[str],
@@ -149,7 +135,7 @@ class Player:
                 try:
                     answer = self._carry_out(message)
                 except (LabError, ScriptError, LoadError, WorkloadError) as error:
-                    answer = Failed(str(error))
+                    answer = messages.Failed(str(error))
                 self._clients.tell_master(answer, number)
 
     def _check_stage(self) -> None:
@@ -161,21 +147,21 @@ class Player:
             time.sleep(PAGE_ASKS_WITHIN_S)
             raise
 
-    def _carry_out(self, message: Message) -> Answer:
-        if isinstance(message, MakeReady):
+    def _carry_out(self, message: messages.Message) -> messages.Answer:
+        if isinstance(message, messages.MakeReady):
             self._run += 1
             self._plan = self._stage.make_ready(message.scenario, self._run, self._show_status)
             self._clients.launch(message.scenario.initiators)
-            return Ready(self._clients.users(self._plan.cell))
+            return messages.Ready(self._clients.users(self._plan.cell))
         assert self._plan is not None
-        if isinstance(message, BeginScenario):
+        if isinstance(message, messages.BeginScenario):
             self._clients.prepare_cell(self._plan)
             self._clients.start()
-            return Done()
-        return Ended(self._clients.stop().problems)
+            return messages.Done()
+        return messages.Ended(self._clients.stop().problems)
 
     def _show_status(self, text: str) -> None:
-        self._clients.tell_master(Status(text))
+        self._clients.tell_master(messages.Status(text))
 
 
 def looks_at(lab: Lab) -> Looks:
@@ -188,7 +174,7 @@ def looks_at(lab: Lab) -> Looks:
 class Feed:
     """Sends a look at the instances to the page each second, until the block ends or the lab does."""
 
-    def __init__(self, looks: Looks, send: Callable[[Looked], None]) -> None:
+    def __init__(self, looks: Looks, send: Callable[[messages.Looked], None]) -> None:
         self._looks = looks
         self._send = send
         self._ended = threading.Event()
@@ -210,7 +196,7 @@ class Feed:
             while not self._ended.wait(max(0.0, due_s - time.monotonic())):
                 due_s = max(due_s + LOOK_EVERY_S, time.monotonic())
                 look = self._looks.take()
-                self._send(Looked(look.at_s, look.charts, look.monitors, look.failures))
+                self._send(messages.Looked(look.at_s, look.charts, look.monitors, look.failures))
 
 
 def suggested_payloads(workload: Workload, usual: int) -> list[int]:
@@ -245,15 +231,17 @@ def main(
         )
         workload, bodies = topology.workload, topology.workload.bodies
         begins_dialogs = workload.client.begins_dialogs
-        page = ServePage(
+        page = messages.ServePage(
             port,
             kind=topology.kind.name,
             lab=f"{topology.kind.name} lab{'' if workload.name == PAPER else f', workload {workload}'}",
             whose_numbers=topology.kind.whose_numbers
             + (f", version {version}" if topology.kind.can.is_measurement else ""),
             initiators_max=initiators,
-            scenario=WebScenario(
-                dialog_ratio=1 if begins_dialogs else WebScenario().dialog_ratio, payload_bytes=payload_bytes, rate=rate
+            scenario=messages.WebScenario(
+                dialog_ratio=1 if begins_dialogs else messages.WebScenario().dialog_ratio,
+                payload_bytes=payload_bytes,
+                rate=rate,
             ),
             payloads=suggested_payloads(workload, payload_bytes),
             payload_is_mean=bodies is not None and bodies.mean_bytes is not None,
@@ -262,7 +250,7 @@ def main(
 
         def tell(text: str) -> None:
             say(text)
-            clients.tell_master(Status(text))
+            clients.tell_master(messages.Status(text))
 
         clients = stack.enter_context(
             LocustClients(
@@ -274,7 +262,7 @@ def main(
             )
         )
         clients.launch(1)
-        clients.tell_master(Status(READY))
+        clients.tell_master(messages.Status(messages.READY))
         stack.enter_context(Feed(looks_at(opened), clients.tell_master))
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind.name} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

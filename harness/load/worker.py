@@ -19,24 +19,8 @@ import gevent
 from harness.definitions.matrix import Cell, Visit
 from harness.definitions.units import counted
 from harness.files.records import calls_file
+from harness.load import messages
 from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introduction, carry_out, version
-from harness.load.messages import (
-    PIECE_BYTES,
-    ClockRead,
-    Disconnect,
-    Done,
-    Fetch,
-    Message,
-    Piece,
-    Prepare,
-    ReadClock,
-    Start,
-    Stop,
-    Stopped,
-    WorkerProgress,
-    decode,
-    encode,
-)
 from harness.load.plan import GeneratorHealth
 from harness.load.recorder import NewCalls, Recorder
 from harness.load.seats import Seats
@@ -112,7 +96,7 @@ class Worker:
         self._runner = runner
         self._recorder = Recorder(environment)
         self._seats = environment.seats = Seats()  # where this worker's users find them
-        self._order: Prepare | None = None
+        self._order: messages.Prepare | None = None
         self._run: CellRun | None = None
         self._threads: list[ClientThread] = []
         self._meter: HealthMeter | None = None
@@ -120,12 +104,12 @@ class Worker:
         self._collected: list[tuple[int, int]] = []  # calls and failures of each thread already in the statistics
         self._calls: bytes | memoryview = b""  # the file of the last cell's
         self._handlers: Handlers = {
-            Prepare: self.prepare,
-            Start: self.start,
-            Stop: self.stop,
-            Disconnect: self.disconnect,
-            Fetch: self.fetch,
-            ReadClock: lambda _: ClockRead(time.time_ns()),
+            messages.Prepare: self.prepare,
+            messages.Start: self.start,
+            messages.Stop: self.stop,
+            messages.Disconnect: self.disconnect,
+            messages.Fetch: self.fetch,
+            messages.ReadClock: lambda _: messages.ClockRead(time.time_ns()),
         }
 
     def join(self) -> None:
@@ -137,7 +121,7 @@ class Worker:
         gevent.spawn(self._report_for_ever)
 
     def _on_line(self, msg: Any, **_: Any) -> None:
-        number, message = decode(msg.data)
+        number, message = messages.decode(msg.data)
         carry_out(message, number, self._handlers, self._tell)
 
     def _on_refusal(self, msg: Any, **_: Any) -> None:
@@ -145,10 +129,10 @@ class Worker:
         self._environment.process_exit_code = 2
         gevent.spawn(self._runner.quit)
 
-    def _tell(self, message: Message, number: int = 0) -> None:
-        self._runner.send_message(LINE, encode(message, number).decode())
+    def _tell(self, message: messages.Message, number: int = 0) -> None:
+        self._runner.send_message(LINE, messages.encode(message, number).decode())
 
-    def prepare(self, order: Prepare) -> Done:
+    def prepare(self, order: messages.Prepare) -> messages.Done:
         seats, threads = self._seats, len(order.handles)
         if not wait_until(lambda: len(seats.threads) == threads, timeout_s=SEATS_TIMEOUT_S):
             raise RuntimeError(f"{len(seats.threads)} of {threads} users have started")
@@ -182,9 +166,9 @@ class Worker:
                 raise RuntimeError(f"thread {thread.number} was not connected after {order.timeout_s:g} s")
         self._environment.stats.clear_all()
         self._collected = [(0, 0)] * len(self._threads)
-        return Done()
+        return messages.Done()
 
-    def start(self, _: Start) -> Done:
+    def start(self, _: messages.Start) -> messages.Done:
         assert self._run is not None and self._order is not None
         turns = self._run.turns
         no_pause = turns is None and not self._run.client.think_time
@@ -195,9 +179,9 @@ class Worker:
             turns.began_ns = self._started_ns
         for thread in self._threads:
             thread.start()
-        return Done()
+        return messages.Done()
 
-    def stop(self, order: Stop) -> Stopped:
+    def stop(self, order: messages.Stop) -> messages.Stopped:
         run, meter, cell = self._run, self._meter, self._order
         if run is None or meter is None or cell is None:
             raise RuntimeError("no cell has started")
@@ -214,7 +198,7 @@ class Worker:
         commonest = errors.most_common(ERROR_TEXTS_MAX)
         if rest := errors.total() - sum(count for _, count in commonest):
             commonest.append(("other errors", rest))
-        return Stopped(
+        return messages.Stopped(
             self._started_ns + run.clock_offset_ns,
             stopped_ns + run.clock_offset_ns,
             [thread.log.count - len(thread.log.failures) for thread in self._threads],
@@ -228,7 +212,7 @@ class Worker:
             len(self._calls),
         )
 
-    def disconnect(self, order: Disconnect) -> Done:
+    def disconnect(self, order: messages.Disconnect) -> messages.Done:
         if self._run is not None:
             self._run.stopping = True
         closed = {thread: thread.disconnect() for thread in self._seats.all_threads}
@@ -237,10 +221,10 @@ class Worker:
             for thread in stuck:
                 self._seats.replace(thread)
             raise RuntimeError(f"{counted(len(stuck), 'thread')} still in a call after {order.timeout_s:g} s")
-        return Done()
+        return messages.Done()
 
-    def fetch(self, order: Fetch) -> Piece:
-        return Piece(bytes(self._calls[order.offset : order.offset + PIECE_BYTES]))
+    def fetch(self, order: messages.Fetch) -> messages.Piece:
+        return messages.Piece(bytes(self._calls[order.offset : order.offset + messages.PIECE_BYTES]))
 
     @staticmethod
     def _problem(thread: ClientThread, timeout_s: float) -> str:
@@ -292,9 +276,9 @@ class Worker:
                 last_ns, last_calls = now_ns, calls
             self._tell(self._progress(calls_per_s))
 
-    def _progress(self, calls_per_s: float) -> WorkerProgress:
+    def _progress(self, calls_per_s: float) -> messages.WorkerProgress:
         failed = sum(len(thread.log.failures) for thread in self._threads)
-        return WorkerProgress(
+        return messages.WorkerProgress(
             counted_at_ns=time.time_ns(),
             sent=sum(thread.log.count for thread in self._threads) - failed,
             failed_calls=failed,

@@ -20,17 +20,8 @@ from dataclasses import dataclass
 import pyodbc
 
 from harness.definitions import inference
+from harness.load import threads
 from harness.load.payload import STAMP, STAMP_OFFSET
-from harness.load.threads import (
-    CALLS_PER_CHUNK,
-    FAILURES_IN_A_ROW_MAX,
-    CellRun,
-    ClientThread,
-    ThreadState,
-    _chunk,
-    _turn,
-    error_text,
-)
 from tests.benchmarks.client import kept_apart
 from tests.load.echo_server import EchoServer, handles, running
 
@@ -51,37 +42,37 @@ FULL = Size(connections=50, pairs=40, calls=1000)
 SMALLEST = Size(connections=1, pairs=1, calls=10)
 
 
-class Timed(ClientThread):
+class Timed(threads.ClientThread):
     """A client thread that says how much processor time its loop took."""
 
     cpu_ns: int | None = None  # None: the loop has not ended
 
-    def _send_until_stopping(self, run: CellRun) -> None:
+    def _send_until_stopping(self, run: threads.CellRun) -> None:
         began_ns = time.thread_time_ns()
         self._loop(run)
         self.cpu_ns = time.thread_time_ns() - began_ns
 
-    def _loop(self, run: CellRun) -> None:
+    def _loop(self, run: threads.CellRun) -> None:
         super()._send_until_stopping(run)
 
 
 class ConstantCall(Timed):
     """A client thread as it was before there were workloads: it calls dbo.SendMessage with handle and body."""
 
-    def _loop(self, run: CellRun) -> None:
+    def _loop(self, run: threads.CellRun) -> None:
         log = self.log
         execute, (handle, body) = self._cursor.execute, self._arguments
         offset, clock, stamp, turns = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into, run.turns
         failures_in_a_row = 0
         sequence = 0
-        while not run.stopping and failures_in_a_row < FAILURES_IN_A_ROW_MAX:
-            chunk, first = divmod(sequence, CALLS_PER_CHUNK)
+        while not run.stopping and failures_in_a_row < threads.FAILURES_IN_A_ROW_MAX:
+            chunk, first = divmod(sequence, threads.CALLS_PER_CHUNK)
             if chunk == len(log.starts):
                 for chunks in (log.intended, log.starts, log.latencies):
-                    chunks.append(_chunk())
+                    chunks.append(threads._chunk())
             intendeds, starts, latencies = log.intended[chunk], log.starts[chunk], log.latencies[chunk]
-            for index in range(first, CALLS_PER_CHUNK):
-                intended = clock() if turns is None else _turn(turns, run)
+            for index in range(first, threads.CALLS_PER_CHUNK):
+                intended = clock() if turns is None else threads._turn(turns, run)
                 if run.stopping:
                     break
                 started = intended if turns is None else clock()
@@ -92,32 +83,32 @@ class ConstantCall(Timed):
                     latencies[index] = clock() - intended
                     in_a_row = bool(log.failures) and log.failures[-1][0] == sequence - 1
                     failures_in_a_row = failures_in_a_row + 1 if in_a_row else 1
-                    log.failures.append((sequence, error_text(error)))
+                    log.failures.append((sequence, threads.error_text(error)))
                 else:
                     latencies[index] = clock() - intended
                 intendeds[index], starts[index] = intended, started
                 sequence += 1
                 log.count = sequence
-                if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
+                if failures_in_a_row >= threads.FAILURES_IN_A_ROW_MAX:
                     break
-        self.state = ThreadState.FINISHED
+        self.state = threads.ThreadState.FINISHED
 
 
 def cpu_ns_a_call(thread: Timed, server: EchoServer, calls: int) -> float:
     """Processor time of the thread for each of its calls in one turn, in ns."""
-    run = CellRun(connection_string=server.connection_string(), initiator=1, run=1, payload_bytes=PAYLOAD_BYTES)
+    run = threads.CellRun(connection_string=server.connection_string(), initiator=1, run=1, payload_bytes=PAYLOAD_BYTES)
     thread.cpu_ns = None
     thread.prepare(run, 1, handles(1)[0])
-    _wait(thread, lambda: thread.state is ThreadState.READY)
+    _wait(thread, lambda: thread.state is threads.ThreadState.READY)
     thread.start()
     _wait(thread, lambda: thread.log.count >= calls)
     run.stopping = True
     _wait(thread, lambda: thread.cpu_ns is not None)
-    assert thread.cpu_ns is not None and thread.state is ThreadState.FINISHED and not thread.log.failures
+    assert thread.cpu_ns is not None and thread.state is threads.ThreadState.FINISHED and not thread.log.failures
     return thread.cpu_ns / thread.log.count
 
 
-def _wait(thread: ClientThread, condition: Callable[[], bool]) -> None:
+def _wait(thread: threads.ClientThread, condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline_s, (thread.state, thread.reason)

@@ -26,19 +26,8 @@ from locust.runners import STATE_RUNNING, STATE_STOPPING
 from harness.definitions import lab_kinds
 from harness.definitions.load_model import CLOSED_LOOP, OPEN_LOOP
 from harness.definitions.matrix import DIALOG_RATIOS, THREADS, bounds
+from harness.load import messages
 from harness.load.locust_process import Handlers, Pipe
-from harness.load.messages import (
-    READY,
-    BadScenario,
-    BeginScenario,
-    EndScenario,
-    Looked,
-    MakeReady,
-    ServePage,
-    Status,
-    WebScenario,
-    WorkerLost,
-)
 from harness.load.pages import guard
 from harness.load.pages.looks import add_to_locust, add_to_page
 
@@ -71,19 +60,19 @@ class ScenarioShape(LoadTestShape):
 class WebInterface:
     """The start form, its validation, and the cell behind Locust's own start and stop."""
 
-    def __init__(self, environment: Any, master: Any, pipe: Pipe, page: ServePage) -> None:
+    def __init__(self, environment: Any, master: Any, pipe: Pipe, page: messages.ServePage) -> None:
         self._environment = environment
         self._page = page
         self._master = master
         self._pipe = pipe
-        self._status = READY
+        self._status = messages.READY
         self._failure = ""  # why the last scenario ended by itself
         self._is_making_ready = False
         self._cell: gevent.Greenlet | None = None
         self.handlers: Handlers = {
-            Status: self._on_status,
-            WorkerLost: self._on_worker_lost,
-            Looked: self._on_looked,
+            messages.Status: self._on_status,
+            messages.WorkerLost: self._on_worker_lost,
+            messages.Looked: self._on_looked,
         }
         locust.events.init_command_line_parser.add_listener(partial(add_fields, page))  # type: ignore[no-untyped-call]
         environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args()
@@ -108,17 +97,17 @@ class WebInterface:
         gevent.spawn(stats.stats_history, environment.runner)
         logger.info("%s", page.whose_numbers)
 
-    def _on_status(self, status: Status) -> None:
+    def _on_status(self, status: messages.Status) -> None:
         self._say(status.text)
 
     def _say(self, text: str) -> None:
         self._status = text
         logger.info("%s", text)
 
-    def _on_looked(self, looked: Looked) -> None:
+    def _on_looked(self, looked: messages.Looked) -> None:
         self._looks_page.add(looked)
 
-    def _on_worker_lost(self, lost: WorkerLost) -> None:
+    def _on_worker_lost(self, lost: messages.WorkerLost) -> None:
         self._master.forget(lost.worker)
         self._fail(lost.reason)
 
@@ -131,22 +120,22 @@ class WebInterface:
             return None
         try:
             self._make_ready(request.form)
-        except (BadScenario, RuntimeError) as error:
-            self._status = READY
+        except (messages.BadScenario, RuntimeError) as error:
+            self._status = messages.READY
             logger.warning("not started: %s", error)
             return jsonify({"success": False, "message": str(error)})
         return None
 
     def _make_ready(self, form: Mapping[str, str]) -> None:
         if self._is_making_ready:
-            raise BadScenario("another start is being prepared")
+            raise messages.BadScenario("another start is being prepared")
         if self._environment.runner.state in ("spawning", "running", "stopping"):
-            raise BadScenario("a scenario is running: stop it first")
-        scenario = WebScenario.from_form(form, self._page.initiators_max)
+            raise messages.BadScenario("a scenario is running: stop it first")
+        scenario = messages.WebScenario.from_form(form, self._page.initiators_max)
         timeout_s = READY_TIMEOUT_S + scenario.dialogs * DIALOG_TIMEOUT_S
         self._is_making_ready = True
         try:
-            ready = self._pipe.ask(MakeReady(scenario), timeout_s=timeout_s)
+            ready = self._pipe.ask(messages.MakeReady(scenario), timeout_s=timeout_s)
         except gevent.Timeout:
             raise RuntimeError(f"the lab was not ready after {timeout_s:,.0f} s") from None
         finally:
@@ -162,7 +151,7 @@ class WebInterface:
     def _begin_cell(self) -> None:
         self._looks_page.run_begins(time.time())
         try:
-            self._pipe.ask(BeginScenario(), timeout_s=CELL_TIMEOUT_S)
+            self._pipe.ask(messages.BeginScenario(), timeout_s=CELL_TIMEOUT_S)
         except (RuntimeError, gevent.Timeout) as error:
             self._fail(str(error))
 
@@ -180,7 +169,7 @@ class WebInterface:
         cell, self._cell = self._cell, None
         cell.join()
         try:
-            ended = self._pipe.ask(EndScenario(), timeout_s=CELL_TIMEOUT_S)
+            ended = self._pipe.ask(messages.EndScenario(), timeout_s=CELL_TIMEOUT_S)
         except (RuntimeError, gevent.Timeout) as error:
             logger.error("%s", error)
             return
@@ -189,7 +178,7 @@ class WebInterface:
         self._say(self._failure or "stopped")
 
 
-def add_fields(page: ServePage, parser: Any, **_: Any) -> None:
+def add_fields(page: messages.ServePage, parser: Any, **_: Any) -> None:
     """Add the scenario's fields as options: Locust's start form asks for them."""
     fields = page.scenario.fields()
     parser.add_argument(
@@ -221,7 +210,7 @@ def add_own_page_parts(html: str, response: Response) -> Response:
     return response
 
 
-def fixed_fields(page: ServePage) -> dict[str, str]:
+def fixed_fields(page: messages.ServePage) -> dict[str, str]:
     """The fields of which lab and workload allow one value, with the reason: the form shows them in grey."""
     reasons = {}
     if page.initiators_max == 1:
@@ -233,7 +222,7 @@ def fixed_fields(page: ServePage) -> dict[str, str]:
     return reasons
 
 
-def own_page_parts(page: ServePage) -> str:
+def own_page_parts(page: messages.ServePage) -> str:
     """`scenario.html`, which unfolds the form and has a line of status, and a list of suggestions for each field that
     has some: `scenario.html` ties it to the field of that name.
 

@@ -3,12 +3,8 @@
 import msgspec
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_services, system_objects
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_services, frames, system_objects
 from harness.embedded.broker.definitions import QueueOptions
-from harness.embedded.broker.frames import (
-    AcknowledgementFrame,
-    MessageFrame,
-)
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND
 from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, handle_of, kinds
@@ -47,9 +43,9 @@ def test_an_unacknowledged_message_is_sent_again_after_4_8_16_32_and_64_seconds(
     initiator, target = pair
     world.network.deliveries = lambda frame: []
     initiator.send(world.dialog(initiator, target))
-    start = world.network.times_s(MessageFrame)[0] if world.network.sent else world.now_s()
+    start = world.network.times_s(frames.MessageFrame)[0] if world.network.sent else world.now_s()
     world.run_for(4 + 8 + 16 + 32 + 64 + 64 + 1)
-    times = [round(when - start, 3) for when in world.network.times_s(MessageFrame)]
+    times = [round(when - start, 3) for when in world.network.times_s(frames.MessageFrame)]
     assert times == [0, 4, 12, 28, 60, 124, 188]
 
 
@@ -59,7 +55,7 @@ def sent_again_after_s(world, send):
     del world.network.sent[:]
     send()
     world.run_for(60)
-    first, second, *_ = world.network.times_s(MessageFrame)
+    first, second, *_ = world.network.times_s(frames.MessageFrame)
     return second - first
 
 
@@ -70,12 +66,12 @@ def test_an_acknowledgement_that_comes_as_its_message_is_to_be_sent_again_leaves
     handle = world.dialog(initiator, target)
     world.network.deliveries = lambda frame: [
         LATENCY_NS
-        if isinstance(frame, MessageFrame)
+        if isinstance(frame, frames.MessageFrame)
         else world.network.sent[0][0] + 4 * SECOND - 2 * MILLISECOND - world.clock.now_ns
     ]
     initiator.send(handle)
     world.run_for(4.1)
-    assert not initiator.db.transmission_queue and len(world.network.times_s(MessageFrame)) == 1
+    assert not initiator.db.transmission_queue and len(world.network.times_s(frames.MessageFrame)) == 1
     world.run_for(after_s)
     assert sent_again_after_s(world, lambda: initiator.send(handle)) == pytest.approx(4, abs=0.01)
 
@@ -111,14 +107,14 @@ def test_duplicates_are_dropped_and_acknowledged_again(world, pair):
     initiator.send(handle, b"1")
     world.run_for(1)
     assert bodies(target.receive_all()) == [b"1"]
-    assert len(world.network.times_s(AcknowledgementFrame)) == 3
+    assert len(world.network.times_s(frames.AcknowledgementFrame)) == 3
 
 
 def test_early_messages_wait_for_the_earlier_ones(world, pair):
     initiator, target = pair
     delays = {0: 30, 1: 20, 2: 10}
     world.network.deliveries = lambda frame: (
-        [delays[frame.sequence] * LATENCY_NS] if isinstance(frame, MessageFrame) else [LATENCY_NS]
+        [delays[frame.sequence] * LATENCY_NS] if isinstance(frame, frames.MessageFrame) else [LATENCY_NS]
     )
     handle = world.dialog(initiator, target)
     for body in (b"0", b"1", b"2"):
@@ -142,7 +138,7 @@ def test_the_end_of_a_conversation_removes_its_early_messages(world, pair, how):
     world.run_for(0.1)
     [row] = target.receive()
     world.network.deliveries = lambda frame: (
-        [] if isinstance(frame, MessageFrame) and frame.sequence == 1 else [LATENCY_NS]
+        [] if isinstance(frame, frames.MessageFrame) and frame.sequence == 1 else [LATENCY_NS]
     )
     initiator.send(handle, b"1")
     initiator.send(handle, b"2")
@@ -286,7 +282,7 @@ def test_the_end_of_a_conversation_is_validated_like_other_messages(world, pair,
     initiator.send(world.dialog(initiator, target))
     world.run_for(0.1)
     target.receive()
-    [(_, first)] = [each for each in world.network.sent if isinstance(each[1], MessageFrame)]
+    [(_, first)] = [each for each in world.network.sent if isinstance(each[1], frames.MessageFrame)]
     end = msgspec.structs.replace(first, sequence=1, message_type=name, body=b"no end")
     target.engine.on_frames("peer", [end])
     world.run_for(0.1)
@@ -377,7 +373,7 @@ def test_a_queue_turned_on_while_a_batch_waits_for_a_latch_keeps_the_order(world
     world.run_for(0.1)
     endpoint = target.endpoint(handle_of(row))
     first, second = (frame for _, frame in world.network.sent if getattr(frame, "body", None) in {b"1", b"2"})
-    acknowledgement = AcknowledgementFrame(
+    acknowledgement = frames.AcknowledgementFrame(
         endpoint.terms.conversation_id, True, 0, initiator.db.catalog.service_broker_guid
     )
     target.engine.on_frames("peer", [first, acknowledgement, second])
@@ -442,8 +438,8 @@ def test_frames_from_or_for_another_broker_instance_are_refused_and_logged_once_
     initiator.send(handle, b"1")
     world.run_for(0.1)
     target.receive()
-    [first] = [frame for _, frame in world.network.sent if isinstance(frame, MessageFrame)]
-    [acknowledgement] = [frame for _, frame in world.network.sent if isinstance(frame, AcknowledgementFrame)]
+    [first] = [frame for _, frame in world.network.sent if isinstance(frame, frames.MessageFrame)]
+    [acknowledgement] = [frame for _, frame in world.network.sent if isinstance(frame, frames.AcknowledgementFrame)]
     guid = "0F8FAD5B-D9CB-469F-A165-70867728950E"
     for change in ({"from_broker_instance": guid}, {"to_broker_instance": guid}):
         forged = msgspec.structs.replace(first, sequence=1, header=msgspec.structs.replace(first.header, **change))

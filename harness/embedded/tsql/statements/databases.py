@@ -19,24 +19,15 @@ from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_databas
 from harness.embedded.tsql.permissions.rights import Securable
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
-from harness.embedded.tsql.statements.definitions import (
-    Check,
-    Definition,
-    ObjectName,
-    Options,
-    define,
-    options,
-    outside_transactions,
-    register_drop,
-)
+from harness.embedded.tsql.statements import definitions
 from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
 from harness.embedded.tsql.statements.tables import collation
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 
 
-@define("CREATE DATABASE")
-def create_database(parser: Parser) -> Definition:
+@definitions.define("CREATE DATABASE")
+def create_database(parser: Parser) -> definitions.Definition:
     """`CREATE DATABASE name [ COLLATE collation ]`"""
     name = parser.tokens.name()
     if parser.tokens.accept("COLLATE"):
@@ -47,13 +38,13 @@ def create_database(parser: Parser) -> Definition:
             raise SqlServerError(262, "CREATE DATABASE", "master")
 
     def work(frame: Frame, tx: Transaction) -> None:
-        outside_transactions(frame, "CREATE DATABASE")
+        definitions.outside_transactions(frame, "CREATE DATABASE")
         created = ddl_databases.create_database(tx, frame.instance.engine.databases, name)
         if frame.session.guard is not None:
             owner = frame.session.guard.login.lower()
             frame.instance.grants.set_owner(tx, Securable(created.database_id, "DATABASE", 0), owner)
 
-    return Definition(parser.line, check, work)
+    return definitions.Definition(parser.line, check, work)
 
 
 BROKER_OPTIONS = ("ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "ERROR_BROKER_CONVERSATIONS")
@@ -113,8 +104,8 @@ DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
 }
 
 
-@define("ALTER DATABASE")
-def alter_database(parser: Parser) -> Definition:
+@definitions.define("ALTER DATABASE")
+def alter_database(parser: Parser) -> definitions.Definition:
     """
     ALTER DATABASE { name | CURRENT } {
         SET { option [ = ] [ value ] } [ , ... ] [ WITH { ROLLBACK IMMEDIATE | NO_WAIT } ]
@@ -131,7 +122,7 @@ def alter_database(parser: Parser) -> Definition:
         if not guard.allows(named(frame), "DATABASE", 0, "ALTER"):
             raise SqlServerError(5011, named(frame).name)
 
-    return Definition(parser.line, check, lambda frame, tx: change(frame, tx, named(frame)))
+    return definitions.Definition(parser.line, check, lambda frame, tx: change(frame, tx, named(frame)))
 
 
 Change = Callable[[Frame, Transaction, Database], Waiting[None] | None]
@@ -230,7 +221,7 @@ def _growth(tokens: Tokens) -> dict[str, int | bool]:
     return {"growth": _size(tokens), "is_percent_growth": False}
 
 
-FILE_OPTIONS: Options = {
+FILE_OPTIONS: definitions.Options = {
     "NAME": ("name", lambda tokens: tokens.string() if tokens.at_string() else tokens.name()),
     "FILENAME": ("physical_name", Tokens.string),
     "SIZE": ("size", _size),
@@ -245,7 +236,7 @@ def _file(tokens: Tokens) -> dict[str, Any]:
     The fields of `File` that are given.
     """
     tokens.expect("(")
-    file_options = options(tokens, FILE_OPTIONS)
+    file_options = definitions.options(tokens, FILE_OPTIONS)
     tokens.expect(")")
     if "name" not in file_options:
         tokens.fail()
@@ -259,7 +250,7 @@ def _change_files(tokens: Tokens) -> Change:
         modified = changes.pop("name")
 
         def modify(frame: Frame, tx: Transaction, database: Database) -> None:
-            outside_transactions(frame, "ALTER DATABASE")
+            definitions.outside_transactions(frame, "ALTER DATABASE")
             frame.instance.files.modify(tx, database, modified, changes)
 
         return modify
@@ -271,7 +262,7 @@ def _change_files(tokens: Tokens) -> Change:
         tokens.fail()
 
     def add(frame: Frame, tx: Transaction, database: Database) -> None:
-        outside_transactions(frame, "ALTER DATABASE")
+        definitions.outside_transactions(frame, "ALTER DATABASE")
         if database.name != "tempdb":  # whoever adds a file elsewhere wants rows to lie in it, and none would
             raise UnsupportedSyntax("ALTER DATABASE ADD FILE, except for tempdb", 0)
         for file in files:
@@ -280,7 +271,7 @@ def _change_files(tokens: Tokens) -> Change:
     return add
 
 
-def _may_drop(name: str) -> Check:
+def _may_drop(name: str) -> definitions.Check:
     def check(frame: Frame, guard: Guard) -> None:
         database = frame.instance.engine.databases.get(name.lower())
         if database is not None and not guard.allows(database, "DATABASE", 0, "CONTROL"):
@@ -289,8 +280,8 @@ def _may_drop(name: str) -> Check:
     return check
 
 
-def _drop_database(frame: Frame, tx: Transaction, parts: ObjectName) -> None:
-    outside_transactions(frame, "DROP DATABASE")
+def _drop_database(frame: Frame, tx: Transaction, parts: definitions.ObjectName) -> None:
+    definitions.outside_transactions(frame, "DROP DATABASE")
     instance, name = frame.instance, parts[0]
     database = instance.engine.databases.get(name.lower())
     if database is None:
@@ -304,7 +295,7 @@ def _drop_database(frame: Frame, tx: Transaction, parts: ObjectName) -> None:
     ddl_databases.drop_database(tx, instance.engine.databases, instance.engine.delivery, name)
 
 
-register_drop(
+definitions.register_drop(
     "DATABASE",
     _drop_database,
     lambda name: _may_drop(name[0]),

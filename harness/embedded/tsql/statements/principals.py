@@ -11,20 +11,7 @@ from harness.embedded.sqltypes import DATETIME2, SqlType
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SYSADMIN
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.statements.definitions import (
-    Check,
-    Definition,
-    ObjectName,
-    Options,
-    authorization,
-    check_owner,
-    define,
-    in_database,
-    on_object,
-    on_server,
-    options,
-    register_drop,
-)
+from harness.embedded.tsql.statements import definitions
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.storage.moments import EPOCH_DAYS, TICKS_A_DAY, ticks
 from harness.embedded.tsql.text.parser import Parser
@@ -51,8 +38,8 @@ def _new_password(tokens: Tokens) -> str:
     return password
 
 
-@define("CREATE LOGIN")
-def create_login(parser: Parser) -> Definition:
+@definitions.define("CREATE LOGIN")
+def create_login(parser: Parser) -> definitions.Definition:
     """`CREATE LOGIN name { WITH PASSWORD = '..' [ , option = value ]... | FROM { CERTIFICATE name | WINDOWS } }`"""
     tokens = parser.tokens
     name = tokens.name()
@@ -71,10 +58,10 @@ def create_login(parser: Parser) -> Definition:
         ddl_principals.create_login(tx, engine.logins, name, password_hash=hashed, from_certificate=certificate)
         frame.instance.grants.touch(tx)
 
-    return Definition(parser.line, on_server("CREATE LOGIN"), work)
+    return definitions.Definition(parser.line, definitions.on_server("CREATE LOGIN"), work)
 
 
-def _on_login(verb: str, name: str) -> Check:
+def _on_login(verb: str, name: str) -> definitions.Check:
     """The check for ALTER and DROP LOGIN; only a sysadmin changes a sysadmin's login."""
 
     def check(frame: Frame, guard: Guard) -> None:
@@ -86,8 +73,8 @@ def _on_login(verb: str, name: str) -> Check:
     return check
 
 
-@define("ALTER LOGIN")
-def alter_login(parser: Parser) -> Definition:
+@definitions.define("ALTER LOGIN")
+def alter_login(parser: Parser) -> definitions.Definition:
     """`ALTER LOGIN name { ENABLE | DISABLE | WITH PASSWORD = '..' }`"""
     tokens = parser.tokens
     name = tokens.name()
@@ -99,10 +86,10 @@ def alter_login(parser: Parser) -> Definition:
         hashed = None if password is None else engine.hash_password(password)
         ddl_principals.alter_login(tx, engine.logins, name, password_hash=hashed, enable=enable)
 
-    return Definition(parser.line, _on_login("alter", name), work)
+    return definitions.Definition(parser.line, _on_login("alter", name), work)
 
 
-def _drop_login(frame: Frame, tx: Transaction, name: ObjectName) -> None:
+def _drop_login(frame: Frame, tx: Transaction, name: definitions.ObjectName) -> None:
     frame.instance.grants.forget_principal(tx, SERVER, name[0].lower())
     link = frame.instance.engine.link
     if link.endpoint is not None:
@@ -110,7 +97,7 @@ def _drop_login(frame: Frame, tx: Transaction, name: ObjectName) -> None:
     ddl_principals.drop_login(tx, frame.instance.engine.logins, name[0])
 
 
-register_drop(
+definitions.register_drop(
     "LOGIN",
     _drop_login,
     lambda name: _on_login("drop", name[0]),
@@ -121,8 +108,8 @@ register_drop(
 # -- users -------------------------------------------------------------------------------------------------------------
 
 
-@define("CREATE USER")
-def create_user(parser: Parser) -> Definition:
+@definitions.define("CREATE USER")
+def create_user(parser: Parser) -> definitions.Definition:
     """`CREATE USER name [ { FOR | FROM } LOGIN login | WITHOUT LOGIN ] [ WITH DEFAULT_SCHEMA = name ]`"""
     tokens = parser.tokens
     name = tokens.name()
@@ -145,11 +132,11 @@ def create_user(parser: Parser) -> Definition:
         ddl_principals.create_user(tx, frame.database.catalog, logins, name, login=login)
         frame.instance.grants.touch(tx)
 
-    return Definition(parser.line, in_database("ALTER ANY USER", 15247), work)
+    return definitions.Definition(parser.line, definitions.in_database("ALTER ANY USER", 15247), work)
 
 
-@define("ALTER USER")
-def alter_user(parser: Parser) -> Definition:
+@definitions.define("ALTER USER")
+def alter_user(parser: Parser) -> definitions.Definition:
     """`ALTER USER name WITH LOGIN = login`"""
     tokens = parser.tokens
     name = tokens.name()
@@ -163,10 +150,10 @@ def alter_user(parser: Parser) -> Definition:
         frame.instance.grants.touch(tx)
 
     # "To change the login, CONTROL permission on the database is required."
-    return Definition(parser.line, in_database("CONTROL", 15151, "alter", "user", name), work)
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15151, "alter", "user", name), work)
 
 
-def _drop_user(frame: Frame, tx: Transaction, name: ObjectName) -> None:
+def _drop_user(frame: Frame, tx: Transaction, name: definitions.ObjectName) -> None:
     catalog, key = frame.database.catalog, name[0].lower()
     frame.instance.grants.forget_principal(tx, frame.database.database_id, key)
     for service in catalog.services.values():
@@ -175,10 +162,10 @@ def _drop_user(frame: Frame, tx: Transaction, name: ObjectName) -> None:
     ddl_principals.drop_user(tx, catalog, name[0])
 
 
-register_drop(
+definitions.register_drop(
     "USER",
     _drop_user,
-    lambda name: in_database("ALTER ANY USER", 15151, "drop", "user", name[0]),
+    lambda name: definitions.in_database("ALTER ANY USER", 15151, "drop", "user", name[0]),
     exists=lambda frame, name: name[0].lower() in frame.database.catalog.principals.users,
 )
 
@@ -186,19 +173,19 @@ register_drop(
 # -- certificates and master keys --------------------------------------------------------------------------------------
 
 
-@define("CREATE MASTER KEY")
-def create_master_key(parser: Parser) -> Definition:
+@definitions.define("CREATE MASTER KEY")
+def create_master_key(parser: Parser) -> definitions.Definition:
     """`CREATE MASTER KEY [ ENCRYPTION BY PASSWORD = 'password' ]`"""
     password = _password(parser.tokens) if parser.tokens.accept("ENCRYPTION", "BY") else None
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_principals.create_master_key(tx, frame.database.catalog, password)
 
-    return Definition(parser.line, in_database("CONTROL", 15247), work)
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
 
 
-@define("OPEN MASTER KEY")
-def open_master_key(parser: Parser) -> Definition:
+@definitions.define("OPEN MASTER KEY")
+def open_master_key(parser: Parser) -> definitions.Definition:
     """`OPEN MASTER KEY DECRYPTION BY PASSWORD = 'password'`: open for this session, in this database."""
     parser.tokens.expect("DECRYPTION", "BY")
     password = _password(parser.tokens)
@@ -207,22 +194,22 @@ def open_master_key(parser: Parser) -> Definition:
         opened = ddl_principals.opened_master_key(frame.database.catalog, password)
         frame.session.open_master_keys[frame.database.database_id] = opened
 
-    return Definition(parser.line, in_database("CONTROL", 15247), work)
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
 
 
-@define("CLOSE MASTER KEY")
-def close_master_key(parser: Parser) -> Definition:
+@definitions.define("CLOSE MASTER KEY")
+def close_master_key(parser: Parser) -> definitions.Definition:
     """`CLOSE MASTER KEY`"""
 
     def work(frame: Frame, tx: Transaction) -> None:
         if frame.session.open_master_keys.pop(frame.database.database_id, None) is None:
             raise SqlServerError(15315, MASTER_KEY)
 
-    return Definition(parser.line, in_database("CONTROL", 15247), work)
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
 
 
-@define("ALTER MASTER KEY")
-def alter_master_key(parser: Parser) -> Definition:
+@definitions.define("ALTER MASTER KEY")
+def alter_master_key(parser: Parser) -> definitions.Definition:
     """`ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY`: after the file with the key of the server was lost, with
     the master key open."""
     tokens = parser.tokens
@@ -236,17 +223,17 @@ def alter_master_key(parser: Parser) -> Definition:
             raise SqlServerError(15315, MASTER_KEY)
         ddl_principals.set_master_key(tx, frame.database.catalog, opened)
 
-    return Definition(parser.line, in_database("CONTROL", 15247), work)
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
 
 
-@define("DROP MASTER KEY")
-def drop_master_key(parser: Parser) -> Definition:
+@definitions.define("DROP MASTER KEY")
+def drop_master_key(parser: Parser) -> definitions.Definition:
     """`DROP MASTER KEY`"""
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_principals.drop_master_key(tx, frame.database.catalog)
 
-    return Definition(parser.line, in_database("CONTROL", 15247), work)
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
 
 
 def _moment_ns(text: str) -> int | None:
@@ -256,15 +243,15 @@ def _moment_ns(text: str) -> int | None:
     return (ticks(moment) - EPOCH_DAYS * TICKS_A_DAY) * 100
 
 
-CERTIFICATE_OPTIONS: Options = {
+CERTIFICATE_OPTIONS: definitions.Options = {
     "SUBJECT": ("subject", Tokens.string),
     "START_DATE": ("start_ns", Tokens.string),
     "EXPIRY_DATE": ("expiry_ns", Tokens.string),
 }
 
 
-@define("CREATE CERTIFICATE")
-def create_certificate(parser: Parser) -> Definition:
+@definitions.define("CREATE CERTIFICATE")
+def create_certificate(parser: Parser) -> definitions.Definition:
     """
     CREATE CERTIFICATE name [ AUTHORIZATION user ]
         { [ ENCRYPTION BY PASSWORD = '..' ] WITH SUBJECT = '..' [ , START_DATE = '..' ] [ , EXPIRY_DATE = '..' ]
@@ -273,7 +260,7 @@ def create_certificate(parser: Parser) -> Definition:
         [ ACTIVE FOR BEGIN_DIALOG = { ON | OFF } ]
     """
     tokens = parser.tokens
-    name, owner = tokens.name(), authorization(tokens)
+    name, owner = tokens.name(), definitions.authorization(tokens)
     clauses: dict[str, Any] = {}
     if tokens.accept("ENCRYPTION", "BY"):
         clauses["password"] = _password(tokens)
@@ -285,15 +272,15 @@ def create_certificate(parser: Parser) -> Definition:
             clauses |= _private_key(tokens)
     else:
         tokens.expect("WITH")
-        clauses |= options(tokens, CERTIFICATE_OPTIONS)
+        clauses |= definitions.options(tokens, CERTIFICATE_OPTIONS)
     if tokens.accept("ACTIVE", "FOR", "BEGIN_DIALOG", "="):
         clauses["active_for_begin_dialog"] = tokens.on_off()
     dates = {date_name: clauses.pop(date_name, "") for date_name in ("start_ns", "expiry_ns")}
 
     def check(frame: Frame, guard: Guard) -> None:
-        in_database("CREATE CERTIFICATE", 15247)(frame, guard)
+        definitions.in_database("CREATE CERTIFICATE", 15247)(frame, guard)
         if owner:
-            check_owner(frame, guard, owner)
+            definitions.check_owner(frame, guard, owner)
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
@@ -301,7 +288,7 @@ def create_certificate(parser: Parser) -> Definition:
         moments_ns: dict[str, Any] = {date_name: _moment_ns(text) for date_name, text in dates.items()}
         ddl_principals.create_certificate(tx, catalog, name, owner=owner_name, **clauses, **moments_ns)
 
-    return Definition(parser.line, check, work)
+    return definitions.Definition(parser.line, check, work)
 
 
 def _private_key(tokens: Tokens) -> dict[str, Any]:
@@ -320,9 +307,9 @@ def _private_key(tokens: Tokens) -> dict[str, Any]:
     return clauses
 
 
-register_drop(
+definitions.register_drop(
     "CERTIFICATE",
     lambda frame, tx, name: ddl_principals.drop_certificate(tx, frame.database.catalog, name[0]),
-    lambda name: on_object("drop", "CERTIFICATE", name, "CONTROL"),
+    lambda name: definitions.on_object("drop", "CERTIFICATE", name, "CONTROL"),
     exists=lambda frame, name: frame.database.catalog.principals.certificate(name[0]),
 )

@@ -19,13 +19,7 @@ from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import modules
-from harness.embedded.tsql.statements.definitions import (
-    creating,
-    definition_step,
-    on_object,
-    register_drop_of_found,
-)
+from harness.embedded.tsql.statements import definitions, modules
 from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
 from harness.embedded.tsql.storage.conversion import argument_converter, fits
@@ -99,16 +93,16 @@ def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
 
     def check(frame: Frame, guard: Guard) -> None:
         if frame.instance.procedure(node.name, frame.database) is not None:
-            on_object("alter", "PROCEDURE", node.name)(frame, guard)
+            definitions.on_object("alter", "PROCEDURE", node.name)(frame, guard)
         else:
-            creating("CREATE PROCEDURE", in_schema=node.name)(frame, guard)
+            definitions.creating("CREATE PROCEDURE", in_schema=node.name)(frame, guard)
         modules.check_execute_as(frame, guard, node.execute_as)
 
     def work(frame: Frame, tx: Transaction) -> None:
         old = frame.instance.procedure(node.name, frame.database)
         frame.instance.put_module(tx, Procedure(*modules.definition(frame, tx, node, "PROCEDURE", old)))
 
-    return definition_step(check, work)
+    return definitions.definition_step(check, work)
 
 
 for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
@@ -170,7 +164,7 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
     )
 
 
-register_drop_of_found(
+definitions.register_drop_of_found(
     "PROC|PROCEDURE",
     "procedure",
     lambda frame, name: frame.instance.procedure(name, frame.database),

@@ -12,25 +12,12 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.permissions.rights import SERVER, Securable
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting
-from harness.embedded.tsql.statements.definitions import (
-    Definition,
-    Options,
-    authorization,
-    creating,
-    define,
-    definition_step,
-    on_object,
-    on_server,
-    options,
-    outside_transactions,
-    owner_of,
-    register_drop,
-)
+from harness.embedded.tsql.statements import definitions
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 
-ROUTE_OPTIONS: Options = {
+ROUTE_OPTIONS: definitions.Options = {
     "SERVICE_NAME": ("service_name", Tokens.string),
     "BROKER_INSTANCE": ("broker_instance", Tokens.string),
     "LIFETIME": ("lifetime_s", Tokens.integer),
@@ -39,79 +26,79 @@ ROUTE_OPTIONS: Options = {
 }
 
 
-@define("CREATE ROUTE")
-def create_route(parser: Parser) -> Definition:
+@definitions.define("CREATE ROUTE")
+def create_route(parser: Parser) -> definitions.Definition:
     """`CREATE ROUTE name [ AUTHORIZATION owner ] WITH [ SERVICE_NAME = '..', ] ADDRESS = '..' [ , ... ]`"""
     tokens = parser.tokens
-    name, owner = tokens.name(), authorization(tokens)
+    name, owner = tokens.name(), definitions.authorization(tokens)
     tokens.expect("WITH")
-    clauses = options(tokens, ROUTE_OPTIONS)
+    clauses = definitions.options(tokens, ROUTE_OPTIONS)
     if "address" not in clauses:
         tokens.fail()
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_network.create_route(tx, frame.database.catalog, name, **clauses, owner=owner_of(frame, owner))
+        ddl_network.create_route(tx, frame.database.catalog, name, **clauses, owner=definitions.owner_of(frame, owner))
 
-    return Definition(parser.line, creating("CREATE ROUTE", owner), work)
+    return definitions.Definition(parser.line, definitions.creating("CREATE ROUTE", owner), work)
 
 
-@define("ALTER ROUTE")
-def alter_route(parser: Parser) -> Definition:
+@definitions.define("ALTER ROUTE")
+def alter_route(parser: Parser) -> definitions.Definition:
     """`ALTER ROUTE name WITH option [ , ... ]`"""
     name = parser.tokens.name()
     parser.tokens.expect("WITH")
-    clauses = options(parser.tokens, ROUTE_OPTIONS)
+    clauses = definitions.options(parser.tokens, ROUTE_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_network.alter_route(tx, frame.database.catalog, name, **clauses)
 
-    return Definition(parser.line, on_object("alter", "ROUTE", (name,)), work)
+    return definitions.Definition(parser.line, definitions.on_object("alter", "ROUTE", (name,)), work)
 
 
-register_drop("ROUTE", lambda frame, tx, name: ddl_network.drop_route(tx, frame.database.catalog, name[0]))
+definitions.register_drop("ROUTE", lambda frame, tx, name: ddl_network.drop_route(tx, frame.database.catalog, name[0]))
 
 
-BINDING_OPTIONS: Options = {"USER": ("user", Tokens.name), "ANONYMOUS": ("anonymous", Tokens.on_off)}
+BINDING_OPTIONS: definitions.Options = {"USER": ("user", Tokens.name), "ANONYMOUS": ("anonymous", Tokens.on_off)}
 
 
-@define("CREATE REMOTE SERVICE BINDING")
-def create_remote_service_binding(parser: Parser) -> Definition:
+@definitions.define("CREATE REMOTE SERVICE BINDING")
+def create_remote_service_binding(parser: Parser) -> definitions.Definition:
     """
     CREATE REMOTE SERVICE BINDING name [ AUTHORIZATION owner ] TO SERVICE 'service'
         WITH USER = user [ , ANONYMOUS = { ON | OFF } ]
     """
     tokens = parser.tokens
-    name, owner = tokens.name(), authorization(tokens)
+    name, owner = tokens.name(), definitions.authorization(tokens)
     tokens.expect("TO", "SERVICE")
     service = tokens.string()
     tokens.expect("WITH")
     if not tokens.at("USER"):
         tokens.fail()
-    clauses = options(tokens, BINDING_OPTIONS)
+    clauses = definitions.options(tokens, BINDING_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
         ddl_network.create_remote_service_binding(
-            tx, catalog, name, to_service=service, owner=owner_of(frame, owner), **clauses
+            tx, catalog, name, to_service=service, owner=definitions.owner_of(frame, owner), **clauses
         )
 
-    return Definition(parser.line, creating("CREATE REMOTE SERVICE BINDING", owner), work)
+    return definitions.Definition(parser.line, definitions.creating("CREATE REMOTE SERVICE BINDING", owner), work)
 
 
-@define("ALTER REMOTE SERVICE BINDING")
-def alter_remote_service_binding(parser: Parser) -> Definition:
+@definitions.define("ALTER REMOTE SERVICE BINDING")
+def alter_remote_service_binding(parser: Parser) -> definitions.Definition:
     """`ALTER REMOTE SERVICE BINDING name WITH [ USER = user ] [ , ANONYMOUS = { ON | OFF } ]`"""
     name = parser.tokens.name()
     parser.tokens.expect("WITH")
-    clauses = {"user": None, "anonymous": None} | options(parser.tokens, BINDING_OPTIONS)
+    clauses = {"user": None, "anonymous": None} | definitions.options(parser.tokens, BINDING_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_network.alter_remote_service_binding(tx, frame.database.catalog, name, **clauses)
 
-    return Definition(parser.line, on_object("alter", "REMOTE SERVICE BINDING", (name,)), work)
+    return definitions.Definition(parser.line, definitions.on_object("alter", "REMOTE SERVICE BINDING", (name,)), work)
 
 
-register_drop(
+definitions.register_drop(
     "REMOTE SERVICE BINDING",
     lambda frame, tx, name: ddl_network.drop_remote_service_binding(tx, frame.database.catalog, name[0]),
 )
@@ -154,11 +141,11 @@ def _encryption(tokens: Tokens) -> dict[str, Any]:
 
 
 INT_MAX = 2**31 - 1
-LISTENER_OPTIONS: Options = {
+LISTENER_OPTIONS: definitions.Options = {
     "LISTENER_PORT": ("port", lambda tokens: tokens.integer_between(1, 65535)),
     "LISTENER_IP": ("ip", _listener_ip),
 }
-ENDPOINT_OPTIONS: Options = {
+ENDPOINT_OPTIONS: definitions.Options = {
     "AUTHENTICATION": ("security", _authentication),
     "ENCRYPTION": ("algorithms", _encryption),
     # Messages are not forwarded.
@@ -174,14 +161,14 @@ def _endpoint_settings(tokens: Tokens, verb: str) -> dict[str, Any]:
     tokens.accept(",")
     if tokens.accept("AS"):
         tokens.expect("TCP", "(")
-        settings |= options(tokens, LISTENER_OPTIONS, commas=False)
+        settings |= definitions.options(tokens, LISTENER_OPTIONS, commas=False)
         tokens.expect(")")
     if verb == "CREATE" or tokens.at("FOR"):
         tokens.expect("FOR")
         if not tokens.accept("SERVICE_BROKER"):
             tokens.unsupported(f"an endpoint for {tokens.word()}")
         tokens.expect("(")
-        endpoint_options = {} if tokens.at(")") else options(tokens, ENDPOINT_OPTIONS, commas=False)
+        endpoint_options = {} if tokens.at(")") else definitions.options(tokens, ENDPOINT_OPTIONS, commas=False)
         settings |= endpoint_options.get("security", {}) | endpoint_options.get("algorithms", {})
         tokens.expect(")")
     if verb == "CREATE" and "port" not in settings:
@@ -189,7 +176,7 @@ def _endpoint_settings(tokens: Tokens, verb: str) -> dict[str, Any]:
     return settings
 
 
-class EndpointDefinition(Definition):
+class EndpointDefinition(definitions.Definition):
     """CREATE or ALTER ENDPOINT: once it is committed, the instance listens or cannot."""
 
 
@@ -203,11 +190,11 @@ def parse_endpoint(parser: Parser) -> Statement:
     """
     tokens = parser.tokens
     verb, name = tokens.word(-2), tokens.name()
-    authorization(tokens)
+    definitions.authorization(tokens)
     settings = _endpoint_settings(tokens, verb)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        outside_transactions(frame, f"{verb} ENDPOINT")
+        definitions.outside_transactions(frame, f"{verb} ENDPOINT")
         link = frame.instance.engine.link
         if verb == "ALTER":
             ddl_network.alter_endpoint(tx, link, name, **settings)
@@ -217,14 +204,18 @@ def parse_endpoint(parser: Parser) -> Statement:
             owner = frame.session.guard.login.lower()
             frame.instance.grants.set_owner(tx, Securable(SERVER, "ENDPOINT", created.endpoint_id), owner)
 
-    check = on_server("CREATE ENDPOINT") if verb == "CREATE" else on_object("alter", "ENDPOINT", (name,))
+    check = (
+        definitions.on_server("CREATE ENDPOINT")
+        if verb == "CREATE"
+        else definitions.on_object("alter", "ENDPOINT", (name,))
+    )
     return EndpointDefinition(parser.line, check, work)
 
 
 @register("CREATE ENDPOINT|ALTER ENDPOINT", parse_endpoint, EndpointDefinition)
 def compile_endpoint(node: EndpointDefinition, scope: Scope) -> Step:
     """The endpoint is changed also where the instance cannot listen: the statement then fails with 9692 or 9693."""
-    change = definition_step(node.check, node.work)
+    change = definitions.definition_step(node.check, node.work)
 
     def run(frame: Frame) -> Waiting[None]:
         yield from change.run(frame)
@@ -235,9 +226,9 @@ def compile_endpoint(node: EndpointDefinition, scope: Scope) -> Step:
     return waiting(run)
 
 
-register_drop(
+definitions.register_drop(
     "ENDPOINT",
     lambda frame, tx, name: ddl_network.drop_endpoint(tx, frame.instance.engine.link, name[0]),
-    lambda name: on_object("drop", "ENDPOINT", name, "CONTROL"),
+    lambda name: definitions.on_object("drop", "ENDPOINT", name, "CONTROL"),
     exists=lambda frame, name: frame.instance.engine.link.endpoint,
 )

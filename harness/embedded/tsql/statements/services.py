@@ -12,21 +12,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.statements.definitions import (
-    Definition,
-    ObjectName,
-    Options,
-    authorization,
-    creating,
-    define,
-    dropping_from_schema,
-    in_database,
-    on_object,
-    options,
-    owner_of,
-    queue_name,
-    register_drop,
-)
+from harness.embedded.tsql.statements import definitions
 from harness.embedded.tsql.statements.procedures import compiled
 from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens
@@ -40,22 +26,24 @@ def _validation(tokens: Tokens) -> str:
     return kind
 
 
-@define("CREATE MESSAGE TYPE")
-def create_message_type(parser: Parser) -> Definition:
+@definitions.define("CREATE MESSAGE TYPE")
+def create_message_type(parser: Parser) -> definitions.Definition:
     """`CREATE MESSAGE TYPE name [ AUTHORIZATION owner ] [ VALIDATION = { NONE | EMPTY | WELL_FORMED_XML } ]`"""
     tokens = parser.tokens
-    name, owner = tokens.name(), authorization(tokens)
+    name, owner = tokens.name(), definitions.authorization(tokens)
     validation = _validation(tokens) if tokens.at("VALIDATION") else "NONE"
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
-        ddl_services.create_message_type(tx, catalog, name, validation=validation, owner=owner_of(frame, owner))
+        ddl_services.create_message_type(
+            tx, catalog, name, validation=validation, owner=definitions.owner_of(frame, owner)
+        )
 
-    return Definition(parser.line, creating("CREATE MESSAGE TYPE", owner), work)
+    return definitions.Definition(parser.line, definitions.creating("CREATE MESSAGE TYPE", owner), work)
 
 
-@define("ALTER MESSAGE TYPE")
-def alter_message_type(parser: Parser) -> Definition:
+@definitions.define("ALTER MESSAGE TYPE")
+def alter_message_type(parser: Parser) -> definitions.Definition:
     """`ALTER MESSAGE TYPE name VALIDATION = { NONE | EMPTY | WELL_FORMED_XML }`"""
     name = parser.tokens.name()
     validation = _validation(parser.tokens)
@@ -63,19 +51,19 @@ def alter_message_type(parser: Parser) -> Definition:
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_services.alter_message_type(tx, frame.database.catalog, name, validation=validation)
 
-    return Definition(parser.line, on_object("alter", "MESSAGE TYPE", (name,)), work)
+    return definitions.Definition(parser.line, definitions.on_object("alter", "MESSAGE TYPE", (name,)), work)
 
 
-register_drop(
+definitions.register_drop(
     "MESSAGE TYPE", lambda frame, tx, name: ddl_services.drop_message_type(tx, frame.database.catalog, name[0])
 )
 
 
-@define("CREATE CONTRACT")
-def create_contract(parser: Parser) -> Definition:
+@definitions.define("CREATE CONTRACT")
+def create_contract(parser: Parser) -> definitions.Definition:
     """`CREATE CONTRACT name [ AUTHORIZATION owner ] ( type SENT BY { INITIATOR | TARGET | ANY } [ , ... ] )`"""
     tokens = parser.tokens
-    name, owner = tokens.name(), authorization(tokens)
+    name, owner = tokens.name(), definitions.authorization(tokens)
 
     def message() -> tuple[str, str]:
         message_type = tokens.name()
@@ -88,19 +76,19 @@ def create_contract(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
-        ddl_services.create_contract(tx, catalog, name, usages=usages, owner=owner_of(frame, owner))
+        ddl_services.create_contract(tx, catalog, name, usages=usages, owner=definitions.owner_of(frame, owner))
 
-    return Definition(parser.line, creating("CREATE CONTRACT", owner), work)
+    return definitions.Definition(parser.line, definitions.creating("CREATE CONTRACT", owner), work)
 
 
-register_drop(
+definitions.register_drop(
     "CONTRACT",
     lambda frame, tx, name: ddl_services.drop_contract(tx, frame.database, frame.instance.engine.severance, name[0]),
 )
 
 
-@define("CREATE QUEUE")
-def create_queue(parser: Parser) -> Definition:
+@definitions.define("CREATE QUEUE")
+def create_queue(parser: Parser) -> definitions.Definition:
     """
     CREATE QUEUE name [ WITH [ STATUS = { ON | OFF } ] [ , RETENTION = { ON | OFF } ]
         [ , ACTIVATION ( [ STATUS = .. , ] PROCEDURE_NAME = name , MAX_QUEUE_READERS = n , EXECUTE AS user ) ]
@@ -118,11 +106,11 @@ def create_queue(parser: Parser) -> Definition:
             raise SqlServerError(2714, queue)
         ddl_services.create_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 
-    return Definition(parser.line, creating("CREATE QUEUE", in_schema=name), work)
+    return definitions.Definition(parser.line, definitions.creating("CREATE QUEUE", in_schema=name), work)
 
 
-@define("ALTER QUEUE")
-def alter_queue(parser: Parser) -> Definition:
+@definitions.define("ALTER QUEUE")
+def alter_queue(parser: Parser) -> definitions.Definition:
     """
     ALTER QUEUE name
         { WITH clauses | REBUILD [ WITH ( MAXDOP = n ) ] | REORGANIZE [ WITH ( LOB_COMPACTION = { ON | OFF } ) ] }
@@ -153,7 +141,7 @@ def alter_queue(parser: Parser) -> Definition:
         database, schema, queue = frame.instance.located(name, frame.database)
         ddl_services.alter_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 
-    return Definition(parser.line, on_object("alter", "QUEUE", name), work)
+    return definitions.Definition(parser.line, definitions.on_object("alter", "QUEUE", name), work)
 
 
 MAX_QUEUE_READERS_MAX = 32767
@@ -209,7 +197,7 @@ def _options(frame: Frame, clauses: dict[str, Any]) -> QueueOptions:
     return QueueOptions(**clauses | {"activation": ActivationOptions(**activation)})
 
 
-def _procedure_name(frame: Frame, parts: ObjectName) -> str:
+def _procedure_name(frame: Frame, parts: definitions.ObjectName) -> str:
     """The three-part name in sys.service_queues. The procedure need not exist yet."""
     database, schema, name = frame.instance.located(parts, frame.database, frame.session.guard)
     if name.startswith("#"):
@@ -220,8 +208,8 @@ def _procedure_name(frame: Frame, parts: ObjectName) -> str:
     return ".".join(f"[{part.replace(']', ']]')}]" for part in (database.name, schema, name))
 
 
-@define("DROP QUEUE")
-def drop_queue(parser: Parser) -> Definition:
+@definitions.define("DROP QUEUE")
+def drop_queue(parser: Parser) -> definitions.Definition:
     """`DROP QUEUE queue`"""
     name = parser.tokens.object_name()
 
@@ -233,11 +221,11 @@ def drop_queue(parser: Parser) -> Definition:
             frame.instance.grants.forget_securable(tx, securable)
         return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
 
-    return Definition(parser.line, dropping_from_schema("queue", name), work)
+    return definitions.Definition(parser.line, definitions.dropping_from_schema("queue", name), work)
 
 
-@define("CREATE EVENT NOTIFICATION")
-def create_event_notification(parser: Parser) -> Definition:
+@definitions.define("CREATE EVENT NOTIFICATION")
+def create_event_notification(parser: Parser) -> definitions.Definition:
     """
     CREATE EVENT NOTIFICATION name ON QUEUE queue [ WITH FAN_IN ]
         FOR { QUEUE_ACTIVATION | BROKER_QUEUE_DISABLED } [ , ... ]
@@ -262,18 +250,18 @@ def create_event_notification(parser: Parser) -> Definition:
             tx,
             frame.database.catalog,
             name,
-            queue=queue_name(frame, queue),
+            queue=definitions.queue_name(frame, queue),
             events=events,
             service=service,
             broker_instance=None if broker.lower() == "current database" else broker,
             creator=frame.session.login if is_fan_in else None,
         )
 
-    return Definition(parser.line, on_object("alter", "QUEUE", queue), work)
+    return definitions.Definition(parser.line, definitions.on_object("alter", "QUEUE", queue), work)
 
 
-@define("DROP EVENT NOTIFICATION")
-def drop_event_notification(parser: Parser) -> Definition:
+@definitions.define("DROP EVENT NOTIFICATION")
+def drop_event_notification(parser: Parser) -> definitions.Definition:
     """`DROP EVENT NOTIFICATION name [ , ... ] ON QUEUE queue`"""
     tokens = parser.tokens
     names = tokens.comma_separated(tokens.name)
@@ -283,19 +271,19 @@ def drop_event_notification(parser: Parser) -> Definition:
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         database = frame.database
         dropped = [
-            ddl_services.drop_event_notification(tx, database.catalog, name, queue=queue_name(frame, queue))
+            ddl_services.drop_event_notification(tx, database.catalog, name, queue=definitions.queue_name(frame, queue))
             for name in names
         ]
         return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
 
-    return Definition(parser.line, on_object("alter", "QUEUE", queue), work)
+    return definitions.Definition(parser.line, definitions.on_object("alter", "QUEUE", queue), work)
 
 
-@define("CREATE SERVICE")
-def create_service(parser: Parser) -> Definition:
+@definitions.define("CREATE SERVICE")
+def create_service(parser: Parser) -> definitions.Definition:
     """`CREATE SERVICE name [ AUTHORIZATION owner ] ON QUEUE queue [ ( contract [ , ... ] ) ]`"""
     tokens = parser.tokens
-    name, owner = tokens.name(), authorization(tokens)
+    name, owner = tokens.name(), definitions.authorization(tokens)
     tokens.expect("ON", "QUEUE")
     queue = tokens.object_name()
     contracts: list[str] = []
@@ -304,24 +292,24 @@ def create_service(parser: Parser) -> Definition:
         tokens.expect(")")
 
     def check(frame: Frame, guard: Guard) -> None:
-        creating("CREATE SERVICE", owner)(frame, guard)
-        on_object("find", "QUEUE", queue, "CONTROL")(frame, guard)
+        definitions.creating("CREATE SERVICE", owner)(frame, guard)
+        definitions.on_object("find", "QUEUE", queue, "CONTROL")(frame, guard)
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_services.create_service(
             tx,
             frame.database.catalog,
             name,
-            queue=queue_name(frame, queue),
+            queue=definitions.queue_name(frame, queue),
             contracts=contracts,
-            owner=owner_of(frame, owner),
+            owner=definitions.owner_of(frame, owner),
         )
 
-    return Definition(parser.line, check, work)
+    return definitions.Definition(parser.line, check, work)
 
 
-@define("ALTER SERVICE")
-def alter_service(parser: Parser) -> Definition:
+@definitions.define("ALTER SERVICE")
+def alter_service(parser: Parser) -> definitions.Definition:
     """`ALTER SERVICE name [ ON QUEUE queue ] [ ( { ADD | DROP } CONTRACT contract [ , ... ] ) ]`"""
     tokens = parser.tokens
     name = tokens.name()
@@ -343,15 +331,15 @@ def alter_service(parser: Parser) -> Definition:
             frame.database,
             frame.instance.engine.delivery,
             name,
-            queue=queue_name(frame, queue) if queue else None,
+            queue=definitions.queue_name(frame, queue) if queue else None,
             add_contracts=changes["ADD"],
             drop_contracts=changes["DROP"],
         )
 
-    return Definition(parser.line, on_object("alter", "SERVICE", (name,)), work)
+    return definitions.Definition(parser.line, definitions.on_object("alter", "SERVICE", (name,)), work)
 
 
-register_drop(
+definitions.register_drop(
     "SERVICE",
     lambda frame, tx, name: ddl_services.drop_service(tx, frame.database, frame.instance.engine.severance, name[0]),
 )
@@ -363,7 +351,7 @@ def _name_or_any(tokens: Tokens) -> str | None:
     return tokens.string() if tokens.at_string() else tokens.name()
 
 
-PRIORITY_OPTIONS: Options = {
+PRIORITY_OPTIONS: definitions.Options = {
     "CONTRACT_NAME": ("contract", _name_or_any),
     "LOCAL_SERVICE_NAME": ("local_service", _name_or_any),
     "REMOTE_SERVICE_NAME": ("remote_service", _name_or_any),
@@ -371,8 +359,8 @@ PRIORITY_OPTIONS: Options = {
 }
 
 
-@define("CREATE BROKER PRIORITY|ALTER BROKER PRIORITY")
-def broker_priority(parser: Parser) -> Definition:
+@definitions.define("CREATE BROKER PRIORITY|ALTER BROKER PRIORITY")
+def broker_priority(parser: Parser) -> definitions.Definition:
     """
     { CREATE | ALTER } BROKER PRIORITY name FOR CONVERSATION SET ( [ CONTRACT_NAME = { name | ANY } ]
         [ , LOCAL_SERVICE_NAME = { name | ANY } ] [ , REMOTE_SERVICE_NAME = { 'name' | ANY } ]
@@ -386,17 +374,19 @@ def broker_priority(parser: Parser) -> Definition:
     if tokens.at("SET", "("):
         tokens.advance()
         tokens.expect("(")
-        clauses = options(tokens, PRIORITY_OPTIONS)
+        clauses = definitions.options(tokens, PRIORITY_OPTIONS)
         tokens.expect(")")
 
     def work(frame: Frame, tx: Transaction) -> None:
         change(tx, frame.database.catalog, name, **clauses)
 
-    return Definition(parser.line, in_database("ALTER", 15151, "alter", "broker priority", name), work)
+    return definitions.Definition(
+        parser.line, definitions.in_database("ALTER", 15151, "alter", "broker priority", name), work
+    )
 
 
-register_drop(
+definitions.register_drop(
     "BROKER PRIORITY",
     lambda frame, tx, name: ddl_services.drop_priority(tx, frame.database.catalog, name[0]),
-    lambda name: in_database("ALTER", 15151, "drop", "broker priority", name[0]),
+    lambda name: definitions.in_database("ALTER", 15151, "drop", "broker priority", name[0]),
 )

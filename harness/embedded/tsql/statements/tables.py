@@ -13,15 +13,7 @@ from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, writing
-from harness.embedded.tsql.statements.definitions import (
-    Check,
-    Definition,
-    ObjectName,
-    checked,
-    creating,
-    define,
-    register_drop_of_found,
-)
+from harness.embedded.tsql.statements import definitions
 from harness.embedded.tsql.statements.insert import default_value
 from harness.embedded.tsql.statements.registry import COMPILERS, register
 from harness.embedded.tsql.storage.tables import ColumnDefinition, Row, Table, TableBody, check_number
@@ -30,8 +22,8 @@ from harness.embedded.tsql.translation.binding import Binding
 from harness.embedded.tsql.translation.renderer import Renderer
 
 
-@define("CREATE TABLE")
-def create_table(parser: Parser) -> Definition:
+@definitions.define("CREATE TABLE")
+def create_table(parser: Parser) -> definitions.Definition:
     """`CREATE TABLE name ( column type [ NULL | NOT NULL | IDENTITY | DEFAULT | PRIMARY KEY | UNIQUE ] [, ...] )`"""
     parts = parser.tokens.object_name()
     if parts[-1].startswith("#"):
@@ -50,11 +42,11 @@ def create_table(parser: Parser) -> Definition:
         table = Table.from_body(database.database_id, object_id, schema, name, database.name, body, now_ns)
         instance.add_table(tx, table)
 
-    return Definition(parser.line, creating("CREATE TABLE", in_schema=parts), work)
+    return definitions.Definition(parser.line, definitions.creating("CREATE TABLE", in_schema=parts), work)
 
 
-@define("ALTER TABLE")
-def alter_table(parser: Parser) -> Definition:
+@definitions.define("ALTER TABLE")
+def alter_table(parser: Parser) -> definitions.Definition:
     """
     ALTER TABLE name ADD { column [ WITH VALUES ] | [ CONSTRAINT name ] { PRIMARY KEY | UNIQUE } ( column [, ...] )
         | [ CONSTRAINT name ] DEFAULT value FOR column [ WITH VALUES ] } [, ...]
@@ -75,7 +67,7 @@ def alter_table(parser: Parser) -> Definition:
         rows = _extended(frame, table, changed, added, line)
         frame.instance.alter_table(tx, table, changed, rows)
 
-    return Definition(parser.line, _altering(parts, 4902), work)
+    return definitions.Definition(parser.line, _altering(parts, 4902), work)
 
 
 @dataclass(slots=True)
@@ -149,7 +141,7 @@ def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line
     return rows
 
 
-register_drop_of_found(
+definitions.register_drop_of_found(
     "TABLE",
     "table",
     lambda frame, name: frame.instance.table(name, frame.database),
@@ -159,7 +151,7 @@ register_drop_of_found(
 
 @dataclass(frozen=True, slots=True)
 class Truncate(Statement):
-    table: ObjectName
+    table: definitions.ObjectName
 
 
 def parse_truncate(parser: Parser) -> Statement:
@@ -176,10 +168,10 @@ def compile_truncate(node: Truncate, scope: Scope) -> Step:
         frame.instance.truncate_table(tx, table)
         frame.session.row_count = 0
 
-    return checked(_altering(node.table, 1088), writing(work))
+    return definitions.checked(_altering(node.table, 1088), writing(work))
 
 
-def _altering(name: ObjectName, error: int) -> Check:
+def _altering(name: definitions.ObjectName, error: int) -> definitions.Check:
     """The check for ALTER on a table. A missing one is left to the statement."""
 
     def check(frame: Frame, guard: Guard) -> None:
