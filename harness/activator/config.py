@@ -45,7 +45,7 @@ PROCESSES_MAX = 1000
 
 
 def _queue_name(text: str) -> str:
-    """Goes into T-SQL as it is."""
+    """Go into T-SQL as it is."""
     if not re.fullmatch(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", text, re.ASCII):
         raise ValueError(f"{text!r} is no queue with its schema: write dbo.Incoming, in letters, digits and _")
     return text

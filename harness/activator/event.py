@@ -31,7 +31,7 @@ class Activation:
 
 
 def parse(body: bytes) -> Activation:
-    """Raises NotAnEvent."""
+    """Raise NotAnEvent."""
     if len(body) > BYTES_MAX:
         raise NotAnEvent(f"it has {len(body)} bytes, more than {BYTES_MAX}")
     values: dict[str, str] = {}

@@ -67,7 +67,7 @@ class Commands(click.Group):
 )
 @click.version_option(package_name="service-broker-harness", prog_name="harness")
 def harness() -> None:
-    """Measures how many Service Broker messages a second client threads send through one or more
+    """Measure how many Service Broker messages a second client threads send through one or more
     initiators to a target, over the 528 cells of "Service Broker: Performance and Scalability
     Techniques" (Microsoft, 2009), and shows the gain of using only every 150th dialog.
 

@@ -184,7 +184,7 @@ def console() -> SafeConsole:
 
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows, the first of which has the column names. Words of the first column, such as ids of cells, stay whole
+    """Print rows, the first of which has the column names. Words of the first column, such as ids of cells, stay whole
     in a narrow terminal, where others are broken: cut off they would be alike."""
     from rich.table import Column, Table
 
@@ -197,7 +197,7 @@ def print_rows(rows: Sequence[Sequence[str]]) -> None:
 
 
 def require_all_completed(run: harness.Run, units: str = "cells") -> None:
-    """Raises Failure where some have failed."""
+    """Raise Failure where some have failed."""
     outcome = run.outcome
     if outcome.failed:
         reasons = f"reasons in {run.folder}/journal.jsonl"

@@ -50,7 +50,7 @@ _REMEDIES = {
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turns exceptions that a user causes, or can mend, into one line and an exit code."""
+    """Turn exceptions that a user causes, or can mend, into one line and an exit code."""
     try:
         yield
     except UsageFailure as error:

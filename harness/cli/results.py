@@ -24,7 +24,7 @@ _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow",
 
 
 def draw_and_show(run: harness.Run, reporter: Reporter) -> None:
-    """Draws the figures and the report of a reduced run; prints its results."""
+    """Draw the figures and the report of a reduced run; print its results."""
     files = run.draw(progress=reporter)
     reporter.end()
     for path in files:
@@ -36,7 +36,7 @@ def draw_and_show(run: harness.Run, reporter: Reporter) -> None:
 
 
 def show(run: harness.Run) -> None:
-    """Prints the table of results of a run, with the sentences around it."""
+    """Print the table of results of a run, with the sentences around it."""
     summary = run.summary()
     for sentence in summary.explanation:
         say(sentence)

@@ -192,7 +192,7 @@ def calibrate(  # noqa: PLR0917
 
 
 def _require_writable(path: Path) -> None:
-    """Raises Failure before minutes are spent on results that cannot be written."""
+    """Raise Failure before minutes are spent on results that cannot be written."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise Failure(f"{path}: folder {folder} does not exist: create it", USAGE)

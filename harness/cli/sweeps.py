@@ -269,7 +269,7 @@ def rates(cell: str | None, arrivals: Arrivals | None, resume: Path | None, **op
 
 
 def _show_steps(measured: harness.Run) -> None:
-    """Prints the numbers of the completed steps."""
+    """Print the numbers of the completed steps."""
     if measured.outcome.completed:
         show(measured)
     say(f"results: {measured.folder}")

@@ -209,8 +209,8 @@ def _members(rows: pd.DataFrame, member: Sequence[str], by: Sequence[str]) -> Da
 def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], value: str) -> pd.DataFrame:
     """Return an interval per point of `by`, each over the blocks of its members; `value` are log ratios of neighbours.
 
-    The columns are `by`, those of Interval, and `differs`: whether the ratio is told from 1, corrected for the number
-    of points. Points without a value are left out.
+    The columns are `by`, those of Interval, and `differs`: whether the ratio is distinguished from 1, corrected for the
+    number of points. Points without a value are left out.
     """
     # All points at once: Pandas takes as long for one as for a hundred.
     logs = block_means(repeated(rows.dropna(subset=[value]), member, by), member, value, by)

@@ -1,4 +1,4 @@
-"""What more repeats cost and show: hours, and the smallest gain of a pair of cells that they tell from none."""
+"""What more repeats cost and show: hours, and the smallest gain of a pair that they can distinguish from none."""
 
 from __future__ import annotations
 

@@ -245,8 +245,8 @@ def comparison_scale(ratios: pd.Series) -> Normalize:
 def matrix_panel(ax: Axes, points: pd.DataFrame, all_points: pd.DataFrame, scale: Normalize) -> None:
     """Draw payload by threads, each square with its change in percent; `whole` determines rows and columns.
 
-    A square has the colour of its log ratio, is grey where it is not told from 1 (`differs`), and has its number in
-    brackets where it does not count (`counts`).
+    A square has the colour of its log ratio, is grey where it cannot be distinguished from 1 (`differs`), and has its
+    number in brackets where it does not count (`counts`).
     """
     threads, payloads = sorted(all_points.threads.unique()), sorted(all_points.payload_bytes.unique())
     colours = mpl.colormaps[mpl.rcParams["image.cmap"]]

@@ -258,7 +258,7 @@ def raw_path(results: Path, kind: str, visit: Visit, attempt: int, writer: str =
 def write(
     results: Path, kind: str, visit: Visit, attempt: int, columns: Mapping[str, Sequence[Any]], *, writer: str = ""
 ) -> Path:
-    """Writes one file of `kind`, whole or not at all; `columns` are those behind KEY, of equal length."""
+    """Write one file of `kind`, whole or not at all; `columns` are those behind KEY, of equal length."""
     path = raw_path(results, kind, visit, attempt, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
@@ -314,7 +314,7 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Gives a file to write that becomes `path` at the end: `path` is whole, or as it was."""
+    """Give a file to write that becomes `path` at the end: `path` is whole, or as it was."""
     temporary = path.with_name(f"{path.name}.tmp")
     yield temporary
     os.replace(temporary, path)
@@ -418,7 +418,7 @@ def calls_file(
 
 
 def write_calls(results: Path, visit: Visit, attempt: int, writer: str, pieces: Iterable[bytes | memoryview]) -> Path:
-    """Writes the pieces of a worker's file, whole or not at all."""
+    """Write the pieces of a worker's file, whole or not at all."""
     path = raw_path(results, "calls", visit, attempt, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as unfinished, unfinished.open("wb") as file:

@@ -90,7 +90,7 @@ def _simulated(name: str) -> str:
 
 
 def _words(value: object) -> object:
-    """Splits patterns at white space: make passes several in one value."""
+    """Split patterns at white space: make passes several in one value."""
     if isinstance(value, str):
         return tuple(value.split())
     if isinstance(value, (list, tuple)):

@@ -40,13 +40,13 @@ watchers: list[Callable[[], None]] = []  # each raises an error to end the waits
 
 
 def check() -> None:
-    """Raises the KeyboardInterrupt of a signal that came inside `noted`."""
+    """Raise the KeyboardInterrupt of a signal that came inside `noted`."""
     if _noted:
         raise KeyboardInterrupt
 
 
 def look() -> None:
-    """Raises what a watcher has to say. Whatever waits in the main thread, and is not told by `check`, calls it."""
+    """Raise what a watcher has to say. Whatever waits in the main thread, and is not told by `check`, calls it."""
     for watcher in watchers:
         watcher()
 

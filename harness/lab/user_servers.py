@@ -278,7 +278,7 @@ def _refuse_dialogs_of_clients(lab_file: LabFile, lab: Lab) -> None:
             where = lab_file.where_of(server, "existing_database")
             raise LabError(
                 f"{lab.workload.where('client', 'parameters')}: the dialogs that {client.procedure} begins could not "
-                f"be told from others of {instance.database} ({where}): let it send on a handle that it gets"
+                f"be distinguished from others of {instance.database} ({where}): let it send on a handle that it gets"
             )
 
 

@@ -83,7 +83,7 @@ class Alone:
         gevent.spawn(self._collect_for_ever)
 
     def take(self) -> int:
-        """Lets a new user begin; its place. Locust shows as a failed request why one could not."""
+        """Let a new user begin; its place. Locust shows as a failed request why one could not."""
         place = next(number for number in range(len(self._seats) + 1) if number not in self._seats)
         self._seats[place] = None
         try:
@@ -103,7 +103,7 @@ class Alone:
         return place
 
     def leave(self, place: int) -> None:
-        """Lets a user's thread end after its current call."""
+        """Let a user's thread end after its current call."""
         if seat := self._seats.pop(place):
             seat.run.stopping = True
             self._leaving.append(seat)
@@ -147,7 +147,7 @@ class Alone:
         self._exits.enter_context(Feed(looks_at(lab), send))
 
     def _refuse_form(self) -> Response | None:
-        """Runs before Locust's own start, and replaces it where a field is wrong."""
+        """Run before Locust's own start, and replace it where a field is wrong."""
         users = request.form.get("user_count", "")
         if request.path != "/swarm" or not users.isdecimal():  # Locust says what is wrong with such a number
             return None
@@ -169,7 +169,7 @@ class Alone:
             raise UsageFailure(str(error)) from None
 
     def _make_ready(self, users: int) -> None:
-        """Begins dialogs for so many users."""
+        """Begin dialogs for so many users."""
         self._tests += 1
         self._plan, self._is_fresh = None, True
         self._is_blocking = True
@@ -245,7 +245,7 @@ class Alone:
             self._collect()
 
     def _collect(self) -> None:
-        """Tells Locust of new calls, and ends threads whose users have left."""
+        """Tell Locust of new calls, and end threads whose users have left."""
         has_returned = [seat.thread.state is not ThreadState.RUNNING for seat in self._leaving]
         new = []
         for seat in self._known():

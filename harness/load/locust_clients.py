@@ -140,7 +140,7 @@ class LocustClients:
         self._numbers = itertools.count(1)
 
     def prepare(self, plan: CellPlan) -> None:
-        """Connects every thread of the cell and lets it wait at the barrier; raises LoadError."""
+        """Connect every thread of the cell and let it wait at the barrier; raise LoadError."""
         self.launch(plan.cell.initiators)
         assert self._master is not None
         self._ask({self._master: messages.StartUsers(self.users(plan.cell))}, PREPARE_TIMEOUT_S)
@@ -184,7 +184,7 @@ class LocustClients:
                 yield Share(initiator + 1, number + 1, workers), worker
 
     def start(self) -> None:
-        """Opens the barrier."""
+        """Open the barrier."""
         assert self._plan is not None
         self._ask({worker: messages.Start() for _, worker in self._shares(self._plan.cell)}, 0)
 
@@ -202,7 +202,7 @@ class LocustClients:
         )
 
     def stop(self) -> LoadReport:
-        """Waits for every thread's last call and writes the `calls` files."""
+        """Wait for every thread's last call and write the `calls` files."""
         plan = self._plan
         if not self._workers or plan is None:
             raise LoadError("the Locust processes are not running")
@@ -266,7 +266,7 @@ class LocustClients:
                 self.close()
 
     def close(self) -> None:
-        """Ends all processes, also workers from elsewhere. `prepare` may be called again."""
+        """End all processes, also workers from elsewhere. `prepare` may be called again."""
         master, children = self._master, self._children
         if master is not None and self._elsewhere is not None:
             with contextlib.suppress(LoadError):
@@ -288,9 +288,9 @@ class LocustClients:
         return {child.name: child.pid for child in self._own()}
 
     def launch(self, initiators: int) -> None:
-        """Starts the master and the workers of the first initiators where they do not run, or waits for them to join.
+        """Start the master and the workers of the first initiators where they do not run, or wait for them to join.
 
-        Starts all of this machine's processes anew where one has died. Raises LoadError.
+        Start all of this machine's processes anew where one has died. Raise LoadError.
         """
         self._workers, workers_wanted = [], initiators * self._per_initiator
         if any(child.death() for child in self._own()):
@@ -414,7 +414,7 @@ class LocustClients:
         self._master.tell(message, number)
 
     def remove_dead_workers(self) -> list[WorkerLost]:
-        """Forgets the workers that have died or left; `launch` starts them anew, or waits for others."""
+        """Forget the workers that have died or left; `launch` starts them anew, or waits for others."""
         lost = []
         with self._news:
             joined = list(self._joined.items())
@@ -463,7 +463,7 @@ class LocustClients:
                 self._tell(self._notes.pop(0))
 
     def _require_alive(self) -> None:
-        """Raises LoadError where a process of this machine has died, or a worker of the cell is lost."""
+        """Raise LoadError where a process of this machine has died, or a worker of the cell is lost."""
         for death in (*(child.death() for child in self._own()), *(worker.death() for worker in self._workers)):
             if death:
                 raise LoadError(death)

@@ -57,7 +57,7 @@ def version() -> str:
 
 
 def carry_out(message: Message, number: int, handlers: Handlers, tell: Callable[[Message, int], None]) -> None:
-    """Carries out an order in a greenlet of its own, and answers."""
+    """Carry out an order in a greenlet of its own, and answer."""
 
     def run() -> None:
         try:
@@ -84,7 +84,7 @@ class Pipe:
         self.pass_on("", encode(message, number))
 
     def pass_on(self, worker: str, line: bytes) -> None:
-        """Writes a worker's line."""
+        """Write a worker's line."""
         left = memoryview(worker.encode() + b"\t" + line)
         while left:
             left = left[os.write(self._output, left) :]
@@ -103,7 +103,7 @@ class Pipe:
         return answer
 
     def serve(self, handlers: Handlers, to_worker: Callable[[str, str], None]) -> NoReturn:
-        """Carries out orders and hands on those to workers. The process ends with its parent."""
+        """Carry out orders and hand on those to workers. The process ends with its parent."""
         for text in self._input:
             worker, _, line = text.partition(b"\t")
             if worker:

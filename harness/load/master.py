@@ -109,19 +109,19 @@ class Master:
         return Done()
 
     def assign(self, users: Mapping[str, int]) -> None:
-        """Sets which workers take part from now on, and with how many users each."""
+        """Set which workers take part from now on, and with how many users each."""
         with gevent.Timeout(WORKER_TIMEOUT_S, RuntimeError("a worker did not connect to the master")):
             while not all(self._is_there(worker) for worker in users):
                 gevent.sleep(0.01)
         self._assigned = users
 
     def forget(self, worker: str) -> None:
-        """Forgets a worker that has died. Locust itself would wait for it for a minute."""
+        """Forget a worker that has died. Locust itself would wait for it for a minute."""
         self._assigned = {other: users for other, users in self._assigned.items() if other != worker}
         self.runner.clients.pop(worker, None)
 
     def dismiss(self, _: Dismiss) -> Done:
-        """Ends all workers."""
+        """End all workers."""
         self.runner.send_message("quit")
         gevent.sleep(LAST_WORDS_S)
         return Done()
@@ -152,7 +152,7 @@ class Master:
         self._pipe.pass_on(msg.node_id, msg.data.encode())
 
     def _watch_workers(self) -> NoReturn:
-        """Reports a worker that is lost, and one that is back."""
+        """Report a worker that is lost, and one that is back."""
         while True:
             gevent.sleep(LOOK_EVERY_S)
             for worker, joined in self._joined.items():

@@ -24,7 +24,7 @@ REFUSALS_MAX = 3  # in a row; a master that is being restarted may drop one
 
 
 def install() -> None:
-    """Seals every socket of Locust that this process creates from now on, with the token of the environment."""
+    """Seal every socket of Locust that this process creates from now on, with the token of the environment."""
     plain = zmqrpc.BaseSocket.__init__
 
     def sealed(self: Any, kind: int, ipv4_only: bool) -> None:
@@ -46,13 +46,13 @@ def install() -> None:
 
 
 def end(reason: str) -> NoReturn:
-    """Ends a worker that cannot join, with one line."""
+    """End a worker that cannot join, with one line."""
     to_standard_error(f"harness: {reason}")
     os._exit(2)
 
 
 def _watch_the_handshake(socket: Any) -> None:
-    """Ends this process where a master answers that does not know the token: ZeroMQ would try again for ever."""
+    """End this process where a master answers that does not know the token: ZeroMQ would try again for ever."""
     failed = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     monitor = socket.get_monitor_socket(failed | zmq.EVENT_HANDSHAKE_SUCCEEDED)
     for _ in range(REFUSALS_MAX):

@@ -14,7 +14,7 @@ class Seats:
         self._next_ordinal = 0
 
     def take(self) -> int:
-        """Gives a user the thread that was parked last, or a new one; the user's ordinal."""
+        """Give a user the thread that was parked last, or a new one; the user's ordinal."""
         ordinal, self._next_ordinal = self._next_ordinal, self._next_ordinal + 1
         self._taken[ordinal] = self._parked.pop() if self._parked else ClientThread()
         return ordinal

@@ -84,7 +84,7 @@ class CallLog:
         self.failures = []
 
     def fail(self, calls: Iterable[int], error: Exception) -> None:
-        """Notes the error of calls: of one, or of all that its transaction held, as none of their messages is sent."""
+        """Note the error of calls: of one, or of all that its transaction held, as none of their messages is sent."""
         text = error_text(error)
         self.failures.extend((number, text) for number in calls)
 
@@ -170,7 +170,7 @@ class SharedTransaction:
         self.uncommitted = 0  # calls that have returned in the open transaction
 
     def execute(self, call: str, arguments: Sequence[Any]) -> None:
-        """Executes a call; raises pyodbc.Error, also that of the commit."""
+        """Execute a call; raise pyodbc.Error, also that of the commit."""
         if not self.uncommitted:
             self._execute(BEGIN)
         self._execute(call, arguments)
@@ -181,13 +181,13 @@ class SharedTransaction:
             self.uncommitted += 1
 
     def commit(self) -> None:
-        """Commits what is open; raises pyodbc.Error."""
+        """Commit what is open; raise pyodbc.Error."""
         if self.uncommitted:
             self._execute(COMMIT)
             self.uncommitted = 0
 
     def roll_back(self) -> int:
-        """Rolls back after a call that failed; returns how many calls before it are lost with it."""
+        """Roll back after a call that failed; return how many calls before it are lost with it."""
         lost, self.uncommitted = self.uncommitted, 0
         with contextlib.suppress(pyodbc.Error):  # on a dead connection the server does
             self._execute(ROLL_BACK)
@@ -216,27 +216,27 @@ class ClientThread:
         threading.Thread(target=self._obey, daemon=True).start()
 
     def prepare(self, run: CellRun, number: int, handle: str) -> None:
-        """Connects, takes the dialog or broker instance and waits at the barrier: READY, or UNPREPARED."""
+        """Connect, take the dialog or broker instance and wait at the barrier: READY, or UNPREPARED."""
         self.state = ThreadState.PREPARING
         self.number = number
         self._run = run
         self._orders.put(partial(self._prepare_now, run, UUID(handle)))
 
     def start(self) -> None:
-        """Opens the barrier: RUNNING until the run is stopping, then FINISHED; GAVE_UP after too many failures."""
+        """Open the barrier: RUNNING until the run is stopping, then FINISHED; GAVE_UP after too many failures."""
         assert self.state is ThreadState.READY and self._run is not None, self.state
         self.state = ThreadState.RUNNING
         self._orders.put(partial(self._send_until_stopping, self._run))
 
     def park(self) -> None:
-        """Keeps the connection for another user. The cell ends: it would go on with one thread less."""
+        """Keep the connection for another user. The cell ends: it would go on with one thread less."""
         if self._run is not None:
             self._run.stopping = True
         if self.state is not ThreadState.RETIRED:
             self.state = ThreadState.PARKED
 
     def disconnect(self) -> threading.Event:
-        """Closes the connection, once a call in progress has returned, and then sets the event."""
+        """Close the connection, once a call in progress has returned, and then set the event."""
         closed = threading.Event()
 
         def close() -> None:
@@ -247,7 +247,7 @@ class ClientThread:
         return closed
 
     def retire(self) -> None:
-        """Closes the connection and ends the thread, once a call in progress has returned."""
+        """Close the connection and end the thread, once a call in progress has returned."""
         self.state = ThreadState.RETIRED
         self._orders.put(None)
 
@@ -315,7 +315,7 @@ class ClientThread:
         return True
 
     def _send_until_stopping(self, run: CellRun) -> None:  # noqa: PLR0912  a call of a method would cost every message
-        """Runs the loop. It shares nothing with other threads but `run.stopping` and `run.turns`."""
+        """Run the loop. It shares nothing with other threads but `run.stopping` and `run.turns`."""
         log = self.log
         transaction = run.new_transaction(self._cursor.execute)
         execute = transaction.execute if transaction else self._cursor.execute
@@ -365,7 +365,7 @@ class ClientThread:
         self._end(run, failures_in_a_row)
 
     def _end(self, run: CellRun, failures_in_a_row: int) -> None:
-        """Says how the loop ended: FINISHED or GAVE_UP."""
+        """Say how the loop ended: FINISHED or GAVE_UP."""
         if self.state is not ThreadState.RUNNING or self._run is not run:
             return  # retired, or parked meanwhile
         if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:

@@ -42,11 +42,11 @@ class Stage(Protocol):
     """Where scenarios run."""
 
     def make_ready(self, scenario: messages.WebScenario, run: int, tell: Tell) -> CellPlan:
-        """Makes dialogs ready and plans the cell; raises LabError, ScriptError or WorkloadError."""
+        """Make dialogs ready and plan the cell; raise LabError, ScriptError or WorkloadError."""
         ...
 
     def check(self) -> None:
-        """Raises LabError if something has died."""
+        """Raise LabError if something has died."""
         ...
 
 
@@ -139,7 +139,7 @@ class Player:
                 self._clients.tell_master(answer, number)
 
     def _check_stage(self) -> None:
-        """Raises LabError if something has died, after the page has shown what: it ends with this process."""
+        """Raise LabError if something has died, after the page has shown what: it ends with this process."""
         try:
             self._stage.check()
         except LabError as error:
@@ -212,7 +212,7 @@ def suggested_payloads(workload: Workload, usual: int) -> list[int]:
 def main(
     selection: Selection, *, port: int, version: str, initiators: int, payload_bytes: int, say: Tell = print
 ) -> None:
-    """Serves until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
+    """Serve until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
     topology, settings = selection.topology, selection.settings
     rate = "" if settings.rate is None else f"{settings.rate:g}/s"
     with contextlib.ExitStack() as stack:

@@ -36,7 +36,7 @@ ERROR_TEXTS_MAX = 20  # distinct ones kept in a report; the rest count as "other
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
-    """Lets the hub run until the condition holds; False if it does not in time."""
+    """Let the hub run until the condition holds; False if it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -287,7 +287,7 @@ class Worker:
         )
 
     def _collect(self) -> int:
-        """Tells Locust of new calls; calls so far."""
+        """Tell Locust of new calls; calls so far."""
         assert self._order is not None and self._run is not None
         order, new = self._order, []
         for place, thread in enumerate(self._threads):

@@ -101,37 +101,37 @@ class Reporter:
     """The user's view of a run. This one shows nothing and confirms everything."""
 
     def note(self, text: str) -> None:
-        """Shows a line that stays."""
+        """Show a line that stays."""
 
     def confirm(self, question: str) -> bool:
-        """Asks the user, where one can answer."""
+        """Ask the user, where one can answer."""
         return True
 
     def sweep(self, results: Path, cells: Sequence[str], kind: LabKind) -> None:
-        """Says which cells will run, in their order, where their results go, and on which kind of lab."""
+        """Say which cells will run, in their order, where their results go, and on which kind of lab."""
 
     def begin(
         self, total: int, completed: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1
     ) -> None:
-        """Starts to count cells, or other units, of which `done` need no further run and `every` so many get a line."""
+        """Start to count cells, or other units, of which `done` need no further run and `every` so many get a line."""
 
     def phase(self, text: str) -> None:
-        """Shows what happens now."""
+        """Show what happens now."""
 
     def rate(self, messages_per_s: float) -> None:
-        """Shows how fast clients send."""
+        """Show how fast clients send."""
 
     def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
-        """Gets what an instance's observer has sampled: metrics, labels and values. Called in the observer's thread."""
+        """Get what an instance's observer has sampled: metrics, labels and values. Called in the observer's thread."""
 
     def recorded(self, records: Mapping[str, Mapping[str, Sequence[Any]]], window_ns: range) -> None:
-        """Gets the records of a cell by kind and column, and its measured window."""
+        """Get the records of a cell by kind and column, and its measured window."""
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
-        """Shows what became of a cell."""
+        """Show what became of a cell."""
 
     def end(self) -> None:
-        """Stops to count cells."""
+        """Stop to count cells."""
 
 
 class Notes(Reporter):

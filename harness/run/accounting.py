@@ -61,7 +61,7 @@ class Accounting:
 def compare(
     sent: Mapping[tuple[int, int], int], stored: Mapping[tuple[int, int], Stored], *, has_order: bool = True
 ) -> Accounting:
-    """Compares what clients committed with what the target stored.
+    """Compare what clients committed with what the target stored.
 
     Only messages of one conversation have an order: `has_order` is False where a thread's messages had many.
     """

@@ -28,7 +28,7 @@ class NotReady(CellFailed):
 
 @contextlib.contextmanager
 def named_failures(lab: Lab) -> Iterator[None]:
-    """Turns the parts' exceptions into CellFailed."""
+    """Turn the parts' exceptions into CellFailed."""
     try:
         yield
     except (LoadError, LabError, ScriptError) as error:

@@ -50,7 +50,7 @@ class Preflight:
             self.reporter.note(text)
 
     def examine(self, lab: Lab) -> None:
-        """Raises the doctor's failure where a finding is an error. Files are enlarged each time that a lab opens."""
+        """Raise the doctor's failure where a finding is an error. Files are enlarged each time that a lab opens."""
         cells = [cell for cell in self.cells if cell.server_version == lab.version]
         if lab.version not in self._examined:
             self._examine_anew(lab, cells)
@@ -109,7 +109,7 @@ class LabEquipment:
         self._exits = contextlib.ExitStack()
 
     def open(self, version: str, initiators: int) -> Equipment:
-        """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
+        """Raise LabError, ScriptError, LoadError or ChildError where the lab is not available."""
         directory = self._preflight.results / "lab" / version
         lab = self._exits.enter_context(
             open_lab(
@@ -131,7 +131,7 @@ class LabEquipment:
         return self.parts
 
     def without_conversations(self) -> Equipment:
-        """Ends every conversation. That disconnects every session in the databases, so connections are new."""
+        """End every conversation. That disconnects every session in the databases, so connections are new."""
         assert self.parts is not None
         lab = self.parts.lab
         _release(self.parts)
@@ -140,7 +140,7 @@ class LabEquipment:
         return self.parts
 
     def close(self) -> None:
-        """Ends the lab; never raises."""
+        """End the lab; never raise."""
         parts, self.parts = self.parts, None
         if parts is not None:
             _release(parts)

@@ -48,9 +48,9 @@ class NoRun(UsageFailure):
 def open_run(
     settings: RunSettings, /, *, cells: int, driver: Driver | None, resume: Path | None = None, **more: Any
 ) -> Path:
-    """Creates the folder of a new run with its manifest, which includes `more`, or reopens that of a run to resume.
+    """Create the folder of a new run with its manifest, which includes `more`, or reopen that of a run to resume.
 
-    Raises ResumeRefused where the circumstances differ now.
+    Raise ResumeRefused where the circumstances differ now.
     """
     if resume:
         old = read_manifest(resume)
@@ -77,7 +77,7 @@ def open_run(
 
 
 def finish(folder: Path) -> None:
-    """Writes into the manifest that every cell has had its turn."""
+    """Write into the manifest that every cell has had its turn."""
     final = read_manifest(folder)
     final["finished_at"] = now()
     write_manifest(folder, final)
@@ -114,7 +114,7 @@ def stored_settings(folder: Path, kind: type[RunSettings], command: str) -> dict
 
 
 def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> None:
-    """Raises ResumeRefused where settings differ from the stored ones."""
+    """Raise ResumeRefused where settings differ from the stored ones."""
     before = type(now)(**stored)
     different = [
         _difference(key, _text(getattr(before, key)), _text(getattr(now, key)))
@@ -184,7 +184,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Writes the manifest whole or not at all."""
+    """Write the manifest whole or not at all."""
     with records.written_whole(folder / manifest_file.NAME) as file:
         text = visible_lines(json.dumps(manifest, indent=2, ensure_ascii=False))
         file.write_text(f"{text}\n", encoding="utf-8")

@@ -385,6 +385,6 @@ def test_a_database_that_does_not_exist_is_named_with_its_line(own: OwnServers, 
 def test_clients_that_begin_dialogs_themselves_are_refused(own: OwnServers, workload: Path) -> None:
     file = workload / "workload.toml"
     file.write_text(file.read_text().replace("[target]", 'parameters = ["broker_instance", "body"]\n[target]'))
-    line = r"workload.toml, line 4: the dialogs that dbo.SendOrder begins could not be told from others of Warehouse"
+    line = r"workload.toml, line 4: the dialogs that dbo.SendOrder begins could not be distinguished from others of Warehouse"
     with pytest.raises(MachineFailure, match=line), opened(own, workload):
         pass

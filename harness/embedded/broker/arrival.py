@@ -40,7 +40,7 @@ class Batch:
         self.lazy: list[Write] = []
 
     def transaction(self) -> Transaction:
-        """Begins the transaction with the first change; a batch of acknowledgements seldom needs one."""
+        """Begin the transaction with the first change; a batch of acknowledgements seldom needs one."""
         if self.tx is None:
             self.tx = self._transactions.begin()
         return self.tx
@@ -93,7 +93,7 @@ class Arrival:
             self._link.send(address, replies)
 
     def _charge(self, frames: list[Frame]) -> Waiting[None]:
-        """Charges processor time and latches before the batch becomes visible."""
+        """Charge processor time and latches before the batch becomes visible."""
         platform = self._platform
         messages = first = size_bytes = 0
         for frame in frames:
@@ -156,7 +156,7 @@ class Acceptance:
         self._inboxes = inboxes
 
     def take(self, batch: Batch, frame: Frame) -> None:
-        """Handles one frame without waiting, so that nothing changes while the transaction is built."""
+        """Handle one frame without waiting, so that nothing changes while the transaction is built."""
         if isinstance(frame, MessageFrame):
             self._message(batch, frame)
         elif isinstance(frame, AcknowledgementFrame):
@@ -218,7 +218,7 @@ class Acceptance:
             self._accept(batch, receiver, frame)
 
     def _new_receiver(self, batch: Batch, frame: MessageFrame) -> ConversationEndpoint | None:
-        """Makes the endpoint for the first message of a conversation, and opens the message; None if it is refused or
+        """Make the endpoint for the first message of a conversation, and open the message; None if it is refused or
         dropped."""
         header = frame.header
         if not frame.from_initiator or frame.first_is_acknowledged:
@@ -285,7 +285,7 @@ class Acceptance:
         self._reply(batch, frame, error)
 
     def _reply(self, batch: Batch, frame: MessageFrame, reply: Frame) -> None:
-        """Answers a message that has no endpoint, or whose endpoint refuses it."""
+        """Answer a message that has no endpoint, or whose endpoint refuses it."""
         back = self._router.back(frame.header, frame.conversation_id)
         if isinstance(back, Remote):
             batch.replies.setdefault(back.address, []).append(reply)

@@ -31,7 +31,7 @@ class Transport(Protocol):
     def stop_listening(self) -> None: ...
 
     def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
-        """Sends without blocking. Frames may be lost: the broker sends unacknowledged messages again."""
+        """Send without blocking. Frames may be lost: the broker sends unacknowledged messages again."""
         ...
 
 
@@ -94,7 +94,7 @@ class BrokerLink:
             self._counters.fragments_sent += len(frames)
 
     def listen(self) -> None:
-        """Makes the transport listen if the endpoint is STARTED, or stop."""
+        """Make the transport listen if the endpoint is STARTED, or stop."""
         self.failure = None
         if self.transport is None:
             return
@@ -122,7 +122,7 @@ class BrokerLink:
         return certificate.blob if certificate is not None else None
 
     def sign(self, data: bytes) -> bytes:
-        """Signs with the private key of the endpoint's certificate; ValueError if it has none that can be used."""
+        """Sign with the private key of the endpoint's certificate; ValueError if it has none that can be used."""
         certificate, master_key = self._certificate(), self.master.principals.master_key
         if certificate is None or certificate.private_key is None or certificate.has_password or master_key is None:
             raise ValueError("it has no private key that the master key of master protects")
@@ -133,7 +133,7 @@ class BrokerLink:
         self._keys.verify(certificate, signature, data)
 
     def refusal_of(self, blob: bytes | None) -> str:
-        """Says why a peer with this certificate may not connect; empty if it may.
+        """Say why a peer with this certificate may not connect; empty if it may.
 
         The login of the user of master who owns the certificate needs CONNECT; dbo's is sa."""
         endpoint = self.endpoint
@@ -172,7 +172,7 @@ class BrokerLink:
 
 @lru_cache(maxsize=4096)  # called for every frame; few conversations are active at a time
 def share(conversation_id: str, dispatchers: int) -> int:
-    """Computes the number of a conversation's dispatcher: the same in every process, unlike hash()."""
+    """Compute the number of a conversation's dispatcher: the same in every process, unlike hash()."""
     return crc32(conversation_id.encode()) % dispatchers if dispatchers > 1 else 0
 
 
@@ -191,7 +191,7 @@ class Dispatchers:
         self.all = [Dispatcher() for _ in range(count)]
 
     def wake(self, endpoint: ConversationEndpoint) -> None:
-        """Lets the endpoint's dispatcher check whether it has something to send."""
+        """Let the endpoint's dispatcher check whether it has something to send."""
         dispatcher = self.all[share(endpoint.terms.conversation_id, len(self.all))]
         dispatcher.woken[endpoint] = None
         if dispatcher.work.waiters:

@@ -104,7 +104,7 @@ class Catalog:
         self._add_system_objects()
 
     def _add_system_objects(self) -> None:
-        """Adds the system objects, which every start makes anew and which are never stored."""
+        """Add the system objects, which every start makes anew and which are never stored."""
         for identifier, name, validation in system_objects.MESSAGE_TYPES:
             self.message_types[name] = MessageType(name, identifier, Validation(validation))
         for identifier, name, usages in system_objects.CONTRACTS:
@@ -145,12 +145,12 @@ class Catalog:
         )
 
     def new_id(self, kind: str) -> int:
-        """Assigns the next id of a kind of object. A rolled back statement leaves a gap."""
+        """Assign the next id of a kind of object. A rolled back statement leaves a gap."""
         self._last_ids[kind] += 1
         return self._last_ids[kind]
 
     def seen_id(self, kind: str, identifier: int) -> None:
-        """Keeps new ids above one that was assigned before the restart."""
+        """Keep new ids above one that was assigned before the restart."""
         self._last_ids[kind] = max(self._last_ids[kind], identifier)
 
     def binding_for(self, service: str) -> RemoteServiceBinding | None:
@@ -160,7 +160,7 @@ class Catalog:
         return None
 
     def priority_for(self, contract: str, local_service: str, remote_service: str) -> int:
-        """Finds the priority of a new endpoint: the most specific match wins, contract before local before remote."""
+        """Find the priority of a new endpoint: the most specific match wins, contract before local before remote."""
         best: tuple[tuple[bool, bool, bool], int] | None = None
         for priority in self.priorities.values():
             names = (priority.contract, priority.local_service, priority.remote_service)

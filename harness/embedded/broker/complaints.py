@@ -19,7 +19,7 @@ class Complaints:
         self._left_out: Counter[str] = Counter()
 
     def write(self, kind: str, text: str) -> str:
-        """Writes one line of a kind a minute, with how many were left out; returns the line, empty if this one is."""
+        """Write one line of a kind a minute, with how many were left out; return the line, empty if this one is."""
         now_ns = self._clock.now_ns
         if kind not in self._silent_until_ns and len(self._silent_until_ns) >= KINDS_MAX:
             kind = ""

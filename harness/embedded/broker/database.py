@@ -107,7 +107,7 @@ class Outgoing:
         self.key_exchange: KeyExchange | None = None  # what an encrypted dialog offers
 
     def add(self, row: TransmissionRow) -> None:
-        """Appends a row to the transmission queue and to its conversation."""
+        """Append a row to the transmission queue and to its conversation."""
         rows = self.unacknowledged
         if isinstance(rows, deque):
             rows.append(row)
@@ -116,7 +116,7 @@ class Outgoing:
         self.transmission_queue[row.key] = row
 
     def pop(self) -> TransmissionRow:
-        """Takes the first row off the transmission queue."""
+        """Take the first row off the transmission queue."""
         rows = self.unacknowledged
         assert isinstance(rows, deque), "nothing is unacknowledged"
         row = rows.popleft()
@@ -301,7 +301,7 @@ class Handles:
         return f"{self._prefix}{self._count:012X}"
 
     def seen(self, handle: str) -> None:
-        """Keeps new handles above one from before the restart."""
+        """Keep new handles above one from before the restart."""
         if handle.startswith(self._prefix):
             self._count = max(self._count, int(handle[24:], 16))
 
@@ -326,7 +326,7 @@ class Database:
         self._ordinal = 0
 
     def remember(self, endpoint: ConversationEndpoint) -> None:
-        """Adds an endpoint."""
+        """Add an endpoint."""
         terms, group = endpoint.terms, endpoint.incoming.group
         handle = terms.conversation_handle
         endpoint.incoming.is_gone = False
@@ -339,7 +339,7 @@ class Database:
         self.conversations[terms.conversation_id, terms.is_initiator] = endpoint
 
     def forget(self, endpoint: ConversationEndpoint) -> None:
-        """Removes an endpoint and its rows in the queue and the transmission queue."""
+        """Remove an endpoint and its rows in the queue and the transmission queue."""
         handle, group = endpoint.terms.conversation_handle, endpoint.incoming.group
         if self.endpoints.pop(handle, None) is None:
             return
@@ -357,7 +357,7 @@ class Database:
             self._ordinal = 0
 
     def forget_transmissions(self, endpoint: ConversationEndpoint) -> None:
-        """Drops unsent messages of a conversation that has failed or is removed."""
+        """Drop unsent messages of a conversation that has failed or is removed."""
         outgoing = endpoint.outgoing
         keys = [row.key for row in outgoing.unacknowledged]
         for key in keys:
@@ -368,7 +368,7 @@ class Database:
         outgoing.in_flight = outgoing.retry_count = outgoing.retry_due_ns = 0
 
     def regroup(self, endpoint: ConversationEndpoint, group: ConversationGroup) -> None:
-        """Moves an endpoint and its messages to another group of the same queue."""
+        """Move an endpoint and its messages to another group of the same queue."""
         handle, incoming = endpoint.terms.conversation_handle, endpoint.incoming
         before = incoming.group
         before.members.pop(handle)
@@ -408,7 +408,7 @@ class Database:
                     )
 
     def transmission_status(self, handle: str) -> str:
-        """Returns GET_TRANSMISSION_STATUS; empty for an unknown handle."""
+        """Return GET_TRANSMISSION_STATUS; empty for an unknown handle."""
         endpoint = self.endpoints.get(handle)
         if endpoint is None:
             return ""
@@ -428,7 +428,7 @@ class Databases(dict[str, Database]):
         self.conversations: dict[tuple[str, bool], ConversationEndpoint] = {}
 
     def add(self, name: str, database_id: int, guid: str | None = None, handle_prefix: bytes | None = None) -> Database:
-        """Adds a database with its system objects, in memory."""
+        """Add a database with its system objects, in memory."""
         entropy = self._environment.entropy
         prefix = handle_prefix or entropy.random_bytes(HANDLE_PREFIX_BYTES)
         guid = guid or random_guid(entropy)
@@ -441,7 +441,7 @@ class Databases(dict[str, Database]):
         return next((database for database in self.values() if database.database_id == database_id), None)
 
     def of_broker(self, guid: str) -> Database | None:
-        """Finds the database by its service_broker_guid."""
+        """Find the database by its service_broker_guid."""
         for database in self.values():
             if database.catalog.service_broker_guid == guid:
                 return database

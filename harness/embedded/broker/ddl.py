@@ -25,31 +25,31 @@ _FIRST_OBJECT_ID, _OBJECT_ID_STEP, _OBJECT_ID_MODULUS = 245575913, 16000057, 214
 def remove(  # noqa: PLR0917
     tx: Transaction, catalog: Catalog, kind: str, objects: dict[Name, Thing], name: Name, identifier: int
 ) -> None:
-    """Takes an object out of the catalog and of the store."""
+    """Take an object out of the catalog and of the store."""
     tx.put(objects, name, None)
     write(tx, catalog, kind, identifier, None)
 
 
 def assign_given(tx: Transaction, thing: object, **values: object) -> None:
-    """Assigns the values that are not None, which stands for a clause that is left out."""
+    """Assign the values that are not None, which stands for a clause that is left out."""
     for attribute, value in values.items():
         if value is not None:
             tx.set(thing, attribute, value)
 
 
 def write(tx: Transaction, catalog: Catalog, kind: str, identifier: int, row: Value | None) -> None:
-    """Stages the row of an object; None deletes it."""
+    """Stage the row of an object; None deletes it."""
     tx.write(f"catalog.{kind}", (catalog.database_id, identifier), row)
 
 
 def store(tx: Transaction, catalog: Catalog, kind: str, thing: Plain) -> None:
-    """Stages the row of an object: its fields but for the second, its id, which is the key."""
+    """Stage the row of an object: its fields but for the second, its id, which is the key."""
     name, identifier, *rest = astuple(thing)
     write(tx, catalog, kind, identifier, (name, *rest))
 
 
 def store_database(tx: Transaction, catalog: Catalog) -> None:
-    """Stages the database's own row."""
+    """Stage the database's own row."""
     tx.write("catalog.database", catalog.database_id, catalog.stored())
 
 
@@ -71,7 +71,7 @@ def require_user_object(identifier: int) -> None:
 
 
 def new_object_id(tx: Transaction, catalog: Catalog) -> int:
-    """Assigns the next object id; queues, tables and procedures share them."""
+    """Assign the next object id; queues, tables and procedures share them."""
     identifiers = {identifier for identifier, _ in system_objects.QUEUES}
     while True:
         identifier = (_FIRST_OBJECT_ID + catalog.object_ordinal * _OBJECT_ID_STEP) % _OBJECT_ID_MODULUS
@@ -82,7 +82,7 @@ def new_object_id(tx: Transaction, catalog: Catalog) -> int:
 
 
 def changed(tx: Transaction, catalog: Catalog) -> None:
-    """Announces the change to routing, monitors and waiting messages at commit."""
+    """Announce the change to routing, monitors and waiting messages at commit."""
     changes = catalog.changes
     changes.count()
     tx.on_rollback(changes.count)

@@ -16,7 +16,7 @@ FIRST_DATABASE_ID = 5
 
 
 def create_database(tx: Transaction, databases: Databases, name: str) -> Database:
-    """Makes a database whose broker is enabled."""
+    """Make a database whose broker is enabled."""
     if name.lower() in databases:
         raise SqlServerError(1801, name)
     identifiers = (database.database_id for database in databases.values())
@@ -27,7 +27,7 @@ def create_database(tx: Transaction, databases: Databases, name: str) -> Databas
 
 
 def store(tx: Transaction, catalog: Catalog) -> None:
-    """Stages a new database and its route to its own instance, whose id is in the users' range."""
+    """Stage a new database and its route to its own instance, whose id is in the users' range."""
     ddl.store_database(tx, catalog)
     ddl_network.create_route(tx, catalog, system_objects.AUTO_CREATED_LOCAL, address="LOCAL")
 
@@ -92,7 +92,7 @@ def drop_database(tx: Transaction, databases: Databases, delivery: Delivery, nam
 
 
 def _drop_contents(tx: Transaction, database: Database, delivery: Delivery) -> None:
-    """Removes conversations and objects from the store, and the whole database from memory."""
+    """Remove conversations and objects from the store, and the whole database from memory."""
     catalog = database.catalog
     for endpoint in list(database.endpoints.values()):
         delivery.remove(tx, endpoint)

@@ -22,7 +22,7 @@ _ENDPOINT_DEFAULTS = {"state": "STOPPED", "ip": None, "authentication": "WINDOWS
 
 
 def create_route(tx: Transaction, catalog: Catalog, name: str, *, owner: str = "dbo", **clauses: Any) -> None:
-    """Adds a route; `clauses` as in `_fields`, of which `address` is required."""
+    """Add a route; `clauses` as in `_fields`, of which `address` is required."""
     ddl.refuse_existing(catalog.routes, name)
     fields = _fields(catalog, name, **clauses)
     created = Route(name, catalog.new_id("route"), owner=owner, **fields)
@@ -32,7 +32,7 @@ def create_route(tx: Transaction, catalog: Catalog, name: str, *, owner: str = "
 
 
 def alter_route(tx: Transaction, catalog: Catalog, name: str, **clauses: Any) -> None:
-    """Changes the clauses of a route that are given."""
+    """Change the clauses of a route that are given."""
     route = ddl.find(catalog.routes, "alter", "route", name)
     ddl.assign_given(tx, route, **_fields(catalog, name, **clauses))
     _check_route(route)
@@ -149,7 +149,7 @@ def _store_binding(tx: Transaction, catalog: Catalog, binding: RemoteServiceBind
 
 
 def create_endpoint(tx: Transaction, link: BrokerLink, name: str, *, port: int, **options: Any) -> BrokerEndpoint:
-    """Makes the instance's only endpoint FOR SERVICE_BROKER; `options` are fields of `BrokerEndpoint`."""
+    """Make the instance's only endpoint FOR SERVICE_BROKER; `options` are fields of `BrokerEndpoint`."""
     if link.endpoint is not None:
         raise SqlServerError(7862)
     _require_certificate(link, options.get("certificate"))
@@ -159,7 +159,7 @@ def create_endpoint(tx: Transaction, link: BrokerLink, name: str, *, port: int, 
 
 
 def alter_endpoint(tx: Transaction, link: BrokerLink, name: str, **options: Any) -> None:
-    """Changes the given `options` of `create_endpoint` and keeps the grants."""
+    """Change the given `options` of `create_endpoint` and keep the grants."""
     before = _endpoint(link, "alter", name)
     _require_certificate(link, options.get("certificate"))
     _set_endpoint(tx, link, replace(before, **options))
@@ -171,7 +171,7 @@ def drop_endpoint(tx: Transaction, link: BrokerLink, name: str) -> None:
 
 
 def set_connect(tx: Transaction, link: BrokerLink, endpoint: str, login: str, *, may: bool) -> None:
-    """Changes a login's CONNECT; `login` in lower case."""
+    """Change a login's CONNECT; `login` in lower case."""
     changed = _endpoint(link, "find", endpoint)
     if (login in changed.connect_granted_to) != may:
         tx.set(changed, "connect_granted_to", changed.connect_granted_to ^ {login})

@@ -57,7 +57,7 @@ def set_master_key(tx: Transaction, catalog: Catalog, master_key: bytes | None) 
 
 
 def create_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, login: str | None = None) -> User:
-    """Adds a user; `login` None means WITHOUT LOGIN."""
+    """Add a user; `login` None means WITHOUT LOGIN."""
     users = catalog.principals.users
     ddl.refuse_existing(users, name, 15023, name.lower())
     if login is not None and login.lower() not in logins:
@@ -98,7 +98,7 @@ def create_certificate(
     expiry_ns: int | None = None,
     active_for_begin_dialog: bool = True,
 ) -> Certificate:
-    """Adds a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password.
+    """Add a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password.
 
     `password` protects the private key; `decryption_password` protects the one that is given."""
     certificates = catalog.principals.certificates
@@ -173,7 +173,7 @@ def create_login(
 def alter_login(
     tx: Transaction, logins: Logins, name: str, *, password_hash: bytes | None, enable: bool | None
 ) -> None:
-    """Changes a login; None keeps a property."""
+    """Change a login; None keeps a property."""
     login = ddl.find(logins, "alter", "login", name, name.lower())
     ddl.assign_given(tx, login, password_hash=password_hash, is_disabled=None if enable is None else not enable)
     _store_login(tx, login)

@@ -43,7 +43,7 @@ class Severance:
         self._transmitter = transmitter
 
     def break_off(self, tx: Transaction, endpoints: Iterable[ConversationEndpoint], number: int) -> None:
-        """Removes endpoints and raises an error at their far sides."""
+        """Remove endpoints and raise an error at their far sides."""
         text = SqlServerError(number).text
         for endpoint in endpoints:
             terms = endpoint.terms
@@ -58,7 +58,7 @@ class Severance:
 def create_message_type(
     tx: Transaction, catalog: Catalog, name: str, *, validation: str = "NONE", owner: str = "dbo"
 ) -> None:
-    """Adds a message type; NONE, EMPTY, WELL_FORMED_XML or VALID_XML, which is checked for well-formedness only."""
+    """Add a message type; NONE, EMPTY, WELL_FORMED_XML or VALID_XML, which is checked for well-formedness only."""
     ddl.refuse_existing(catalog.message_types, name)
     created = MessageType(name, catalog.new_id("message_type"), _VALIDATIONS[validation], owner=owner)
     tx.put(catalog.message_types, name, created)
@@ -88,7 +88,7 @@ def _store_message_type(tx: Transaction, catalog: Catalog, message_type: Message
 def create_contract(
     tx: Transaction, catalog: Catalog, name: str, *, usages: Sequence[tuple[str, str]], owner: str = "dbo"
 ) -> None:
-    """Adds a contract; `usages` are (message type, INITIATOR | TARGET | ANY)."""
+    """Add a contract; `usages` are (message type, INITIATOR | TARGET | ANY)."""
     ddl.refuse_existing(catalog.contracts, name)
     agreed: dict[str, MessageUsage] = {}
     for message_type, sent_by in usages:
@@ -147,7 +147,7 @@ def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, optio
 
 
 def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> list[EventNotification]:
-    """Returns the event notifications that go with the queue; `Notifier.end` ends their conversations."""
+    """Return the event notifications that go with the queue; `Notifier.end` ends their conversations."""
     key = f"{schema}.{name}".lower()
     queue = ddl.find(catalog.queues, "drop", "service queue", name, key)
     if any(queue.object_id == identifier for identifier, _ in system_objects.QUEUES):
@@ -213,7 +213,7 @@ def create_event_notification(
     broker_instance: str | None = None,
     creator: str | None = None,
 ) -> EventNotification:
-    """Adds an event notification; `broker_instance` None means 'current database', `creator` is given WITH FAN_IN."""
+    """Add an event notification; `broker_instance` None means 'current database', `creator` is given WITH FAN_IN."""
     watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     ddl.refuse_existing(watched.notifications, name, key=name.lower())
     if "QUEUE_ACTIVATION" in events and watched.is_activation_enabled:
@@ -229,7 +229,7 @@ def create_event_notification(
 
 
 def drop_event_notification(tx: Transaction, catalog: Catalog, name: str, *, queue: str) -> EventNotification:
-    """Returns the notification; `Notifier.end` ends its conversation."""
+    """Return the notification; `Notifier.end` ends its conversation."""
     watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     ddl.changed(tx, catalog)
     return _drop_notification(tx, catalog, watched, name)
@@ -249,7 +249,7 @@ def store_notification(tx: Transaction, catalog: Catalog, queue: Queue, notifica
 def create_service(
     tx: Transaction, catalog: Catalog, name: str, *, queue: str, contracts: Sequence[str] = (), owner: str = "dbo"
 ) -> None:
-    """Adds a service on the queue 'schema.name'."""
+    """Add a service on the queue 'schema.name'."""
     ddl.refuse_existing(catalog.services, name)
     on_queue = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     agreed: dict[str, Contract] = {}
@@ -349,7 +349,7 @@ def set_owner(tx: Transaction, catalog: Catalog, service_name: str, owner: str) 
 
 
 def set_sender(tx: Transaction, catalog: Catalog, service_name: str, principal: str, *, may: bool) -> None:
-    """Changes SEND ON SERVICE, which the broker checks for messages from other databases."""
+    """Change SEND ON SERVICE, which the broker checks for messages from other databases."""
     name = principal.lower()
     users = catalog.principals.users
     if name not in {"public", "dbo", "guest"} and name not in users and not name.startswith("db_"):
@@ -372,7 +372,7 @@ def create_priority(
     remote_service: str | None = None,
     level: int = DEFAULT_PRIORITY,
 ) -> None:
-    """Adds a priority; None means ANY."""
+    """Add a priority; None means ANY."""
     ddl.refuse_existing(catalog.priorities, name)
     created = Priority(name, catalog.new_id("priority"), contract, local_service, remote_service, level)
     _check_priority(catalog, created)
@@ -381,7 +381,7 @@ def create_priority(
 
 
 def alter_priority(tx: Transaction, catalog: Catalog, name: str, **changes: str | int | None) -> None:
-    """Changes a priority; `changes` are keywords of `create_priority`."""
+    """Change a priority; `changes` are keywords of `create_priority`."""
     priority = ddl.find(catalog.priorities, "alter", "broker priority", name)
     for attribute, value in changes.items():
         tx.set(priority, attribute, value)

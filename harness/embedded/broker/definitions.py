@@ -165,7 +165,7 @@ class Principals:
         return self.master_key is not None
 
     def certificates_of(self, user: str, now_ns: int) -> list[Certificate]:
-        """Finds the user's certificates that can begin a dialog now, latest expiry first."""
+        """Find the user's certificates that can begin a dialog now, latest expiry first."""
         owned = [
             certificate
             for certificate in self.certificates.values()

@@ -60,7 +60,7 @@ class InvalidXml(Refusal):
 
 
 def xml_problem(body: bytes | None) -> str:
-    """Says why a body is no well-formed XML, as SQL Server's parser does; empty if it is."""
+    """Say why a body is no well-formed XML, as SQL Server's parser does; empty if it is."""
     if not body:
         return "XML parsing: line 0, character 0, no document"
     # XML in T-SQL is mostly nvarchar: UTF-16 without a byte order mark, which expat does not detect.
@@ -95,7 +95,7 @@ class Deadlines:
         self._timer_due_ns = 0
 
     def watch(self, endpoint: ConversationEndpoint) -> None:
-        """Enters the deadlines of a new or recovered endpoint."""
+        """Enter the deadlines of a new or recovered endpoint."""
         if endpoint.state is CLOSED:
             self.closed(endpoint)
             return
@@ -104,7 +104,7 @@ class Deadlines:
         self.set_timer(endpoint)
 
     def closed(self, endpoint: ConversationEndpoint) -> None:
-        """Enters the removal of a closed target: half an hour after it was closed.
+        """Enter the removal of a closed target: half an hour after it was closed.
 
         While the initiator may not know that its first message arrived, the target stays until half an hour after the
         dialog's lifetime."""
@@ -172,7 +172,7 @@ class Delivery:
     def accept(
         self, tx: Transaction, receiver: ConversationEndpoint, message_type_name: str, body: bytes | None
     ) -> None:
-        """Takes the next message in sequence; raises Refusal before it changes anything."""
+        """Take the next message in sequence; raise Refusal before it changes anything."""
         sequence = receiver.receive_sequence
         if message_type_name in system_objects.ENDS:
             _validate(receiver, receiver.database.catalog.message_types[message_type_name], sequence, body)
@@ -213,7 +213,7 @@ class Delivery:
         return usage.message_type
 
     def refused(self, tx: Transaction, receiver: ConversationEndpoint, refusal: Refusal) -> None:
-        """Ends the receiving side of a conversation whose message it refuses."""
+        """End the receiving side of a conversation whose message it refuses."""
         if isinstance(refusal, InvalidXml):
             self.raise_error(tx, receiver, refusal.at_receiver.code, refusal.at_receiver.description)
         elif receiver.state is STARTED_INBOUND:
@@ -250,7 +250,7 @@ class Delivery:
         sequence: int,
         body: bytes | None,
     ) -> None:
-        """Stages a queue row. If the queue is OFF, this row and later ones are set aside until it is ON again."""
+        """Stage a queue row. If the queue is OFF, this row and later ones are set aside until it is ON again."""
         queue = endpoint.service.queue
         row = queue.new_row(endpoint.incoming, sequence, message_type, body, self._clock.utc_ns())
         table = queue.table
@@ -265,7 +265,7 @@ class Delivery:
         counters.enqueued_by_priority[endpoint.terms.priority] += 1
 
     def raise_error(self, tx: Transaction, endpoint: ConversationEndpoint, code: int, description: str) -> None:
-        """Ends a conversation at this endpoint with a broker-made error."""
+        """End a conversation at this endpoint with a broker-made error."""
         after = successor(endpoint.state, EndpointEvent.ERROR_RAISED)
         if after is None:
             return
@@ -282,7 +282,7 @@ class Delivery:
             tx.on_commit(partial(self._system_conversation_ended, endpoint))
 
     def close(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        """Closes an endpoint when both sides have ended: removes an initiator, keeps a target for a while."""
+        """Close an endpoint when both sides have ended: remove an initiator, keep a target for a while."""
         if endpoint.terms.is_initiator:
             self.remove(tx, endpoint)
             return
@@ -292,7 +292,7 @@ class Delivery:
         tx.on_commit(partial(self.deadlines.closed, endpoint))
 
     def remove(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        """Removes the endpoint and all its rows, at commit."""
+        """Remove the endpoint and all its rows, at commit."""
         database = endpoint.database
         tx.set(endpoint, "state", CLOSED)
         self.discard_rows(tx, endpoint)
@@ -312,7 +312,7 @@ class Delivery:
         *,
         then: Callable[[list[QueueRow]], None] | None = None,
     ) -> None:
-        """Removes the conversation's messages from its queue and passes them to `then`."""
+        """Remove the conversation's messages from its queue and pass them to `then`."""
         queue, incoming = endpoint.service.queue, endpoint.incoming
         if queue.blocked:
             self._discard_blocked(tx, queue, incoming)
@@ -355,7 +355,7 @@ class Delivery:
         conversation_id: str,
         header: DialogHeader,
     ) -> ConversationEndpoint:
-        """Makes the target endpoint of a new conversation; raises Refusal."""
+        """Make the target endpoint of a new conversation; raise Refusal."""
         catalog = database.catalog
         contract = catalog.contracts.get(header.contract)
         if contract is None:
@@ -384,7 +384,7 @@ class Delivery:
 
 
 def _validate(receiver: ConversationEndpoint, message_type: MessageType, sequence: int, body: bytes | None) -> None:
-    """Checks a body against its message type; the far side's may be another."""
+    """Check a body against its message type; the far side's may be another."""
     if message_type.validation is Validation.EMPTY:
         if body:
             raise Refusal(8430)

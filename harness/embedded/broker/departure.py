@@ -43,7 +43,7 @@ class Departure:
         self._counters = counters
 
     def prepare(self, tx: Transaction) -> None:
-        """Stages the transaction's messages where they go."""
+        """Stage the transaction's messages where they go."""
         queued: list[TransmissionRow] = []
         for row in tx.sent:
             endpoint = row.endpoint
@@ -81,7 +81,7 @@ class Departure:
     # Local delivery
 
     def _deliver(self, tx: Transaction, row: TransmissionRow, destination: Local) -> bool:
-        """Delivers a message in this instance; False if it must wait in the transmission queue."""
+        """Deliver a message in this instance; False if it must wait in the transmission queue."""
         sender = row.endpoint
         terms, outgoing = sender.terms, sender.outgoing
         receiver = sender.database.conversations.get((terms.conversation_id, not terms.is_initiator))
@@ -136,7 +136,7 @@ class Departure:
             self._delivery.close(tx, sender)
 
     def deliver_waiting(self, endpoint: ConversationEndpoint) -> Waiting[None]:
-        """Delivers messages that wait in the transmission queue because their commit could not deliver them."""
+        """Deliver messages that wait in the transmission queue because their commit could not deliver them."""
         if endpoint.changing is not None:
             endpoint.changing.on_end(partial(self._dispatchers.wake, endpoint))
             return

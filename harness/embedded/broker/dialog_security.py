@@ -37,7 +37,7 @@ class DialogSecurity:
     # Sending
 
     def prepare(self, endpoint: ConversationEndpoint) -> str:
-        """Gets the keys that the endpoint's messages need; returns why it cannot, empty if they can be sent."""
+        """Get the keys that the endpoint's messages need; return why it cannot, empty if they can be sent."""
         try:
             if endpoint.terms.is_encrypted and endpoint.terms.is_initiator:
                 self._prepare_initiator(endpoint)
@@ -89,7 +89,7 @@ class DialogSecurity:
     # Arriving
 
     def admit(self, destination: Local, conversation_id: str, header: DialogHeader) -> tuple[Session | None, bytes]:
-        """Checks who begins a dialog, and takes the keys that he offers: as such and as they may be stored.
+        """Check who begins a dialog, and take the keys that he offers: as such and as they may be stored.
 
         SQL Server drops a message without an answer if a key or certificate is missing."""
         service, principals = destination.service, destination.database.catalog.principals
@@ -134,7 +134,7 @@ class DialogSecurity:
             raise Refusal(8494, service.name)
 
     def open(self, endpoint: ConversationEndpoint, frame: Frame) -> None:
-        """Undoes the seal of a frame of an encrypted dialog; ValueError if the far side has not made it so."""
+        """Undo the seal of a frame of an encrypted dialog; ValueError if the far side has not made it so."""
         if not self._keys.encrypts:
             return
         if endpoint.session is None:

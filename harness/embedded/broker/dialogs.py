@@ -171,7 +171,7 @@ class Dialogs:
         self._counters.sends += 1
 
     def _append(self, tx: Transaction, endpoint: ConversationEndpoint, name: str, body: bytes | None) -> None:
-        """Adds the next message of this side to the transaction."""
+        """Add the next message of this side to the transaction."""
         sequence = endpoint.send_sequence
         tx.set(endpoint, "send_sequence", sequence + 1)
         if endpoint.state is STARTED_OUTBOUND:
@@ -219,7 +219,7 @@ class Dialogs:
         tx.change_state(endpoint, after)
 
     def _unsend(self, tx: Transaction, endpoint: ConversationEndpoint, *, also_in_flight: bool) -> None:
-        """Takes back messages not handed to the transport yet: "drops the other unsent messages"."""
+        """Take back messages not handed to the transport yet: "drops the other unsent messages"."""
         outgoing = endpoint.outgoing
         unsent = [row for row in tx.sent if row.endpoint is endpoint]
         keep = 0 if also_in_flight else outgoing.in_flight
@@ -278,7 +278,7 @@ class Dialogs:
     # Deadlines
 
     def expire(self, deadline: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
-        """Starts a task that acts on a deadline, in its own transaction."""
+        """Start a task that acts on a deadline, in its own transaction."""
         self._transactions.spawn(
             f"{deadline} of {endpoint.terms.conversation_handle}",
             partial(self._act, deadline=deadline, endpoint=endpoint, due_ns=due_ns),
@@ -350,7 +350,7 @@ def _check(endpoint: ConversationEndpoint, name: str, body: bytes | None) -> Non
 
 
 def _mark_changing(tx: Transaction, endpoint: ConversationEndpoint) -> None:
-    """Marks the endpoint, so that frames for it wait until the transaction is over."""
+    """Mark the endpoint, so that frames for it wait until the transaction is over."""
     if endpoint.changing is not tx:
         endpoint.changing = tx
         tx.on_end(partial(setattr, endpoint, "changing", None))

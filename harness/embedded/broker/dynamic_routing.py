@@ -35,7 +35,7 @@ class ConfigurationRequests:
         self._not_before_ns: dict[_Missing, int] = {}
 
     def ask(self, endpoint: ConversationEndpoint, request: str) -> None:
-        """Asks for what this endpoint's messages lack unless a request is open or was answered a short while ago."""
+        """Ask for what this endpoint's messages lack unless a request is open or was answered a short while ago."""
         # A binding is for a service in every broker instance.
         instance = endpoint.far_broker_instance if request == system_objects.MISSING_ROUTE else None
         missing = (endpoint.database.database_id, endpoint.terms.far_service, instance, request)
@@ -68,7 +68,7 @@ class ConfigurationRequests:
         tx.put(self._open, handle, missing)
 
     def answered(self, endpoint: ConversationEndpoint) -> None:
-        """Ends this side of a request that the configuration service has ended, and tries to route again."""
+        """End this side of a request that the configuration service has ended, and try to route again."""
         if endpoint.terms.far_service != BROKER_CONFIGURATION:
             return
         handle = endpoint.terms.conversation_handle

@@ -59,5 +59,5 @@ TRANSITIONS: dict[tuple[EndpointState, EndpointEvent], EndpointState] = {
 
 
 def successor(state: EndpointState, event: EndpointEvent) -> EndpointState | None:
-    """Returns the state after the event; None if the table has no entry."""
+    """Return the state after the event; None if the table has no entry."""
     return TRANSITIONS.get((state, event))

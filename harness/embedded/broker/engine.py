@@ -119,7 +119,7 @@ class Engine:
             catalog.is_trustworthy_on = database == "msdb"
 
     def recover(self) -> None:
-        """Loads everything from the store, before anything runs."""
+        """Load everything from the store, before anything runs."""
         self.rows_set_aside += recover(
             self.transactions,
             self.databases,
@@ -134,7 +134,7 @@ class Engine:
         self.link.listen()
 
     def _refresh(self, catalog: Catalog) -> None:
-        """Updates monitors and retries waiting messages after a change of broker objects."""
+        """Update monitors and retry waiting messages after a change of broker objects."""
         database = self.databases.get(catalog.name.lower())
         if database is not None:
             self.monitors.refresh(database)
@@ -143,7 +143,7 @@ class Engine:
     # Called by the transport, on the loop
 
     def on_frames(self, peer: object, frames: Sequence[Frame]) -> None:
-        """Takes frames from another broker, `peer`."""
+        """Take frames from another broker, `peer`."""
         self._inboxes.put(frames)
 
     def on_connection_state(self, address: tuple[str, int], is_up: bool, error: str) -> None:

@@ -92,7 +92,7 @@ _DECODER: msgspec.msgpack.Decoder[list[Frame]] = msgspec.msgpack.Decoder(_RECORD
 
 
 def body_bytes(frames: Iterable[Frame]) -> int:
-    """Adds up the bodies of the messages among frames."""
+    """Add up the bodies of the messages among frames."""
     size_bytes = 0
     for frame in frames:
         if isinstance(frame, MessageFrame) and frame.body:
@@ -101,7 +101,7 @@ def body_bytes(frames: Iterable[Frame]) -> int:
 
 
 def pack_frames(frames: Sequence[Frame]) -> bytes:
-    """Packs the body of one record, without its length."""
+    """Pack the body of one record, without its length."""
     return _ENCODER.encode(frames)
 
 
@@ -115,7 +115,7 @@ def unpack_body(hidden: bytes) -> bytes | None:
 
 
 def unpack_frames(record: bytes | bytearray | memoryview) -> list[Frame]:
-    """Unpacks the frames of one record; raises ValueError if it is invalid, with the place but not the value."""
+    """Unpack the frames of one record; raise ValueError if it is invalid, with the place but not the value."""
     try:
         return _DECODER.decode(record)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

@@ -56,11 +56,11 @@ class Session(Protocol):
     """The keys of one encrypted dialog, at one of its sides."""
 
     def seal(self, frame: Frame) -> None:
-        """Encrypts the body of a message in its place, and lets the far side check everything else."""
+        """Encrypt the body of a message in its place, and let the far side check everything else."""
         ...
 
     def open(self, frame: Frame) -> None:
-        """Undoes `seal`; ValueError if the far side of this dialog has not made the frame so."""
+        """Undo `seal`; ValueError if the far side of this dialog has not made the frame so."""
         ...
 
     def protected(self, master_key: bytes) -> bytes:
@@ -76,29 +76,29 @@ class Keys(Protocol):
     def new_master_key(self) -> bytes: ...
 
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
-        """Protects a master key by a password too, with which it can be had without the key of the server."""
+        """Protect a master key by a password too, with which it can be had without the key of the server."""
         ...
 
     def unlock_master_key(self, locked: bytes, password: str) -> bytes:
-        """Undoes `lock_master_key`."""
+        """Undo `lock_master_key`."""
         ...
 
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
-        """Makes a self-signed certificate and its keys."""
+        """Make a self-signed certificate and its keys."""
         ...
 
     def read_certificate(self, blob: bytes) -> CertificateText | None:
-        """Reads a certificate of somebody else; None if certificates say nothing here."""
+        """Read a certificate of somebody else; None if certificates say nothing here."""
         ...
 
     def import_private_key(
         self, blob: bytes, private_key: bytes, password: str | None, protection: Protection
     ) -> bytes:
-        """Protects the private key of a certificate; `password` decrypts what is given."""
+        """Protect the private key of a certificate; `password` decrypts what is given."""
         ...
 
     def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
-        """Signs with a private key that the master key protects."""
+        """Sign with a private key that the master key protects."""
         ...
 
     def verify(self, blob: bytes, signature: bytes, data: bytes) -> None:
@@ -108,21 +108,21 @@ class Keys(Protocol):
     def offer(
         self, dialog: Dialog, key: OwnKey | None, recipient: bytes, master_key: bytes
     ) -> tuple[Session | None, KeyExchange]:
-        """Makes the initiator's keys for a dialog with the owner of the certificate `recipient`.
+        """Make the initiator's keys for a dialog with the owner of the certificate `recipient`.
 
         The same arguments give the same keys. `own` None makes the dialog anonymous."""
         ...
 
     def is_recipient(self, exchange: KeyExchange, blob: bytes) -> bool:
-        """Tells whether keys are offered to the owner of this certificate."""
+        """Tell whether keys are offered to the owner of this certificate."""
         ...
 
     def accept(self, dialog: Dialog, exchange: KeyExchange, key: OwnKey) -> Session | None:
-        """Makes the target's keys from an offer."""
+        """Make the target's keys from an offer."""
         ...
 
     def restore(self, protected: bytes, master_key: bytes, *, is_initiator: bool) -> Session | None:
-        """Undoes `Session.protected`."""
+        """Undo `Session.protected`."""
         ...
 
 

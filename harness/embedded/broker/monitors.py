@@ -73,7 +73,7 @@ class Notifier:
         self._dialogs = dialogs
 
     def notify(self, database: Database, queue: Queue, event: str) -> bool:
-        """Sends an event of a queue to all its notifications of that event; False if there are none.
+        """Send an event of a queue to all its notifications of that event; False if there are none.
 
         WITH FAN_IN means "to send only one message per event to any specified service for all event notifications
         that are created on the same event, are created by the same principal, specify the same service"."""
@@ -116,7 +116,7 @@ class Notifier:
         yield from self._dialogs.send(tx, database, [handle], system_objects.EVENT_NOTIFICATION, body)
 
     def end(self, tx: Transaction, database: Database, dropped: Iterable[EventNotification]) -> Waiting[None]:
-        """Ends the conversations of dropped notifications: they "stay open until the notification is dropped"."""
+        """End the conversations of dropped notifications: they "stay open until the notification is dropped"."""
         for notification in dropped:
             endpoint = database.endpoints.get(notification.conversation_handle or "")
             if endpoint is not None and successor(endpoint.state, EndpointEvent.END_LOCAL) is not None:
@@ -159,12 +159,12 @@ class Monitors:
         return [reader for reader in self.readers.values() if reader.queue is queue]
 
     def current_reader(self) -> QueueReader | None:
-        """Finds the activated task that runs now; the session of its procedure enters its `spid` there."""
+        """Find the activated task that runs now; the session of its procedure enters its `spid` there."""
         task = self.scheduler.current
         return self.readers.get(task) if task is not None else None
 
     def refresh(self, database: Database) -> None:
-        """Starts and stops monitors after a change of broker objects."""
+        """Start and stop monitors after a change of broker objects."""
         for queue in database.catalog.queues.values():
             is_watched = any(
                 "QUEUE_ACTIVATION" in notification.events for notification in queue.notifications.values()
@@ -223,12 +223,12 @@ class QueueMonitor:
             self._set_timer()
 
     def check(self) -> None:
-        """Launches a reader if something can be received, after ALTER QUEUE or the end of the last reader."""
+        """Launch a reader if something can be received, after ALTER QUEUE or the end of the last reader."""
         if not self._is_stopped and self.queue.first_available() is not None:
             self.message_available()
 
     def receive_issued(self, rows: int) -> None:
-        """Notes any session's RECEIVE or GET CONVERSATION GROUP."""
+        """Note any session's RECEIVE or GET CONVERSATION GROUP."""
         reader = self._monitors.current_reader()
         if reader is not None and reader.queue is self.queue:
             reader.received_rows = rows > 0
@@ -245,7 +245,7 @@ class QueueMonitor:
             self._set_timer()
 
     def receive_came_back_empty(self) -> None:
-        """Resets the activation timer: "Each time a RECEIVE statement on the monitored queue returns an empty rowset
+        """Reset the activation timer: "Each time a RECEIVE statement on the monitored queue returns an empty rowset
         this timer is reset", as "there is no reason to launch a new instance of the procedure"."""
         self._quiet_since_ns = self._monitors.scheduler.clock.now_ns
         self.last_empty_rowset_time = self._monitors.scheduler.clock.utc_ns()
@@ -253,7 +253,7 @@ class QueueMonitor:
             self._enter(MonitorEvent.EMPTIED)
 
     def wait_ended(self) -> None:
-        """Resets the activation timer: until now a session was waiting in RECEIVE."""
+        """Reset the activation timer: until now a session was waiting in RECEIVE."""
         self._quiet_since_ns = self._monitors.scheduler.clock.now_ns
 
     # Launching
@@ -274,7 +274,7 @@ class QueueMonitor:
         self._set_timer()
 
     def _launch(self) -> None:
-        """Launches a reader, unless MAX_QUEUE_READERS are running."""
+        """Launch a reader, unless MAX_QUEUE_READERS are running."""
         monitors = self._monitors
         self._quiet_since_ns = monitors.scheduler.clock.now_ns
         if not self._launches_procedures:
@@ -343,7 +343,7 @@ class QueueMonitor:
             monitor.last_reader_ended(event, pause_ns)
 
     def last_reader_ended(self, event: MonitorEvent, pause_ns: int) -> None:
-        """Launches a reader again if something can be received; after an error with a pause."""
+        """Launch a reader again if something can be received; after an error with a pause."""
         if pause_ns:
             self._monitors.scheduler.spawn(self._check_later(event, pause_ns), "activation check")
         else:
@@ -372,7 +372,7 @@ class PoisonDetection:
         self._notifier = notifier
 
     def rolled_back(self, queues: Iterable[Queue]) -> None:
-        """Counts the rollback of a transaction that received from these queues."""
+        """Count the rollback of a transaction that received from these queues."""
         self._counters.rollbacks += 1
         for queue in queues:
             queue.rollbacks += 1
@@ -383,7 +383,7 @@ class PoisonDetection:
                 self._transactions.spawn(f"disable {name}", partial(self._disable, queue=queue))
 
     def _disable(self, tx: Transaction, queue: Queue) -> Waiting[None]:
-        """Sets STATUS = OFF."""
+        """Set STATUS = OFF."""
         database = self._databases.by_id(queue.database_id)
         if database is None:  # dropped meanwhile
             return

@@ -251,13 +251,13 @@ class Queue:
         now_ns: int,
         status: int = READY,
     ) -> QueueRow:
-        """Makes a row with the next queuing order; `publish` or `block` puts it into the queue."""
+        """Make a row with the next queuing order; `publish` or `block` puts it into the queue."""
         order = self.next_order
         self.next_order = order + 1
         return QueueRow(self, incoming, order, sequence, message_type, body, now_ns, status)
 
     def publish(self, row: QueueRow) -> None:
-        """Makes a row visible to receivers."""
+        """Make a row visible to receivers."""
         self.rows[row.queuing_order] = row
         incoming = row.incoming
         if row.status != READY:
@@ -277,7 +277,7 @@ class Queue:
         self._became_ready(incoming)
 
     def block(self, row: QueueRow) -> None:
-        """Sets aside a row that came while the queue was OFF, or after such rows; sys.transmission_queue shows it."""
+        """Set aside a row that came while the queue was OFF, or after such rows; sys.transmission_queue shows it."""
         if row.incoming.is_gone:
             return
         self.blocked.append(row)
@@ -285,7 +285,7 @@ class Queue:
             self.unblock()
 
     def unblock(self) -> None:
-        """Moves the rows that were set aside into the queue, in order, when it is ON again.
+        """Move the rows that were set aside into the queue, in order, when it is ON again.
 
         After a crash before the flush the rows are still set aside; recovery then moves them."""
         rows, self.blocked = self.blocked, []
@@ -299,7 +299,7 @@ class Queue:
         self._store.commit_lazily(writes)
 
     def hold(self, incoming: Incoming, frame: MessageFrame, now_ns: int) -> None:
-        """Keeps an early message until the earlier ones have come."""
+        """Keep an early message until the earlier ones have come."""
         if incoming.early is None:
             incoming.early = {}
         if len(incoming.early) < EARLY_MAX:
@@ -309,7 +309,7 @@ class Queue:
         self.behind_gaps[incoming] = None
 
     def take_early(self, incoming: Incoming, sequence: int) -> MessageFrame | None:
-        """Removes an early message whose turn has come."""
+        """Remove an early message whose turn has come."""
         frame, _ = (incoming.early or {}).pop(sequence, (None, 0))
         if not incoming.early:
             self._drop_early(incoming)
@@ -321,7 +321,7 @@ class Queue:
             self.behind_gaps.pop(incoming, None)
 
     def put_back(self, rows: list[QueueRow]) -> None:
-        """Undoes a `take`: puts back rows of one endpoint in the order in which they were taken."""
+        """Undo a `take`: puts back rows of one endpoint in the order in which they were taken."""
         incoming = rows[0].incoming
         incoming.ready = deque((*rows, *incoming.ready))
         for row in rows:
@@ -336,7 +336,7 @@ class Queue:
             self.offer(group)
 
     def take(self, incoming: Incoming, limit: int) -> list[QueueRow]:
-        """Removes up to `limit` ready rows of one endpoint, in order."""
+        """Remove up to `limit` ready rows of one endpoint, in order."""
         ready = incoming.ready
         if len(ready) <= limit:
             taken_rows = list(ready)
@@ -351,7 +351,7 @@ class Queue:
         return taken_rows
 
     def discard(self, incoming: Incoming) -> list[QueueRow]:
-        """Removes all rows of an endpoint, and returns those that were ready or retained."""
+        """Remove all rows of an endpoint, and return those that were ready or retained."""
         self._drop_early(incoming)
         removed = self.take(incoming, len(incoming.ready)) if incoming.ready else []
         for row in incoming.retained:
@@ -361,7 +361,7 @@ class Queue:
         return removed
 
     def offer(self, group: ConversationGroup) -> None:
-        """Makes an unlocked group with messages available to receivers."""
+        """Make an unlocked group with messages available to receivers."""
         key = min([(-incoming.terms.priority, incoming.ready[0].queuing_order) for incoming in group.ready.values()])
         if group.heap_entry is not None and group.heap_entry[:2] <= key:
             return
@@ -376,7 +376,7 @@ class Queue:
             self.monitor.message_available()
 
     def first_available(self) -> ConversationGroup | None:
-        """Finds the group that a transaction without locks would receive from."""
+        """Find the group that a transaction without locks would receive from."""
         heap = self._available
         while heap:
             entry = heap[0]
@@ -389,15 +389,15 @@ class Queue:
         return None
 
     def withdraw(self, group: ConversationGroup) -> None:
-        """Takes a group off the heap before it is locked or moved."""
+        """Take a group off the heap before it is locked or moved."""
         group.heap_entry = None
 
     def unwatch(self) -> None:
-        """Stops the queue's monitor; running readers end by themselves."""
+        """Stop the queue's monitor; running readers end by themselves."""
         if self.monitor is not None:
             self.monitor.stop()
 
     def wake_everybody(self) -> None:
-        """Lets waiting receivers try again after the queue was altered or dropped."""
+        """Let waiting receivers try again after the queue was altered or dropped."""
         self.waiters.notify_all()
         self.selective_waiters.notify_all()

@@ -198,7 +198,7 @@ def _from_group(tx: Transaction, database: Database, queue: Queue, group_id: str
 
 
 def _lock(tx: Transaction, queue: Queue, group: ConversationGroup) -> bool:
-    """Locks a group; False if another transaction has it, which counts as a group without messages."""
+    """Lock a group; False if another transaction has it, which counts as a group without messages."""
     if not group.try_acquire(tx):
         return False
     queue.withdraw(group)
@@ -206,7 +206,7 @@ def _lock(tx: Transaction, queue: Queue, group: ConversationGroup) -> bool:
 
 
 def _take(tx: Transaction, queue: Queue, conversations: Iterable[Incoming], limit: int) -> list[QueueRow]:
-    """Takes rows conversation by conversation, highest priority first, each in sequence."""
+    """Take rows conversation by conversation, highest priority first, each in sequence."""
     in_order = list(conversations)
     if len(in_order) > 1:
         in_order.sort(key=lambda queue_row: (-queue_row.terms.priority, queue_row.terms.conversation_handle))

@@ -91,7 +91,7 @@ class Asides:
             self._error_log.write("Recovery has set more rows aside than this log lists.")
 
     def each(self, table: str, rows: _Rows, load: Callable[[Any, Any], object]) -> None:
-        """Passes each row to `load`; sets aside a row for which it fails."""
+        """Pass each row to `load`; set aside a row for which it fails."""
         for key, row in rows:
             try:
                 load(key, row)
@@ -99,7 +99,7 @@ class Asides:
                 self.put(table, key, row, repr(error))
 
     def typed(self, table: str, rows: _Rows, row_type: Any, key_type: Any = str) -> _Rows:
-        """Returns the rows of these types, in order of their keys; sets others aside."""
+        """Return the rows of these types, in order of their keys; set others aside."""
         good: _Rows = []
         for key, row in rows:
             try:
@@ -120,7 +120,7 @@ def recover(  # noqa: PLR0917
     dispatchers: Dispatchers,
     error_log: ErrorLog,
 ) -> int:
-    """Loads everything from the store, sets deadlines and resumes transmission; returns how many rows are set aside."""
+    """Load everything from the store, set deadlines and resume transmission; return how many rows are set aside."""
     store = transactions.store
     asides = Asides(store, error_log)
     tables: dict[str, _Rows] = {}
@@ -302,7 +302,7 @@ def _sessions(
 def rows_of_endpoints(  # noqa: PLR0917
     database: Database, tables: dict[str, _Rows], asides: Asides, table: str, row_type: Any, key_type: Any = str
 ) -> Iterator[tuple[ConversationEndpoint, Any, Any]]:
-    """Yields rows by key with their endpoint; deletes rows that were stored after their endpoint was removed."""
+    """Yield rows by key with their endpoint; delete rows that were stored after their endpoint was removed."""
     orphans: list[Write] = []
     for key, row in asides.typed(table, tables.get(table, []), row_type, key_type):
         handle = key[0] if isinstance(key, tuple) else key

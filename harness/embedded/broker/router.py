@@ -33,12 +33,12 @@ BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
 
 
 def status_text(number: int, *arguments: object) -> str:
-    """Makes the text of an error as transmission_status shows it."""
+    """Make the text of an error as transmission_status shows it."""
     return SqlServerError(number, *arguments).text
 
 
 def parse_address(address: str, route: str = "") -> tuple[str, int]:
-    """Parses `TCP://host:port`."""
+    """Parse `TCP://host:port`."""
     scheme, _, rest = address.partition("://")
     host, _, port = rest.rpartition(":")
     if scheme.upper() != "TCP" or not host or not port.isdigit() or not 0 < int(port) < 65536:
@@ -68,7 +68,7 @@ class Router:
         self._clock = clock
 
     def destination(self, endpoint: ConversationEndpoint) -> Destination:
-        """Finds where messages of this endpoint go."""
+        """Find where messages of this endpoint go."""
         outgoing, version = endpoint.outgoing, self._changes.version
         if outgoing.routing_version == version and outgoing.destination is not None:
             return outgoing.destination
@@ -118,7 +118,7 @@ class Router:
     def classify(
         self, database: Database, service: str, instance: str | None, conversation_id: str, *, is_reply: bool = False
     ) -> Destination:
-        """Finds a service by the routes of a database."""
+        """Find a service by the routes of a database."""
         if not database.catalog.is_broker_enabled:
             return Delayed(status_text(9791))
         if is_reply and instance is not None:
@@ -134,11 +134,11 @@ class Router:
         return self._by_route(database, route, service, instance)
 
     def arriving(self, service: str, instance: str | None, conversation_id: str) -> Destination:
-        """Finds where a message from the network goes, by the routes of msdb."""
+        """Find where a message from the network goes, by the routes of msdb."""
         return self.classify(self.databases["msdb"], service, instance, conversation_id)
 
     def back(self, header: DialogHeader, conversation_id: str) -> Destination:
-        """Finds the sender of a message from the network, by the routes of the database that the message was for."""
+        """Find the sender of a message from the network, by the routes of the database that the message was for."""
         database = self.databases.of_broker(header.to_broker_instance or "")
         if database is None:
             local = self.arriving(header.to_service, None, conversation_id)
@@ -212,7 +212,7 @@ class Router:
         return Local(database, database.catalog.services[service])
 
     def header(self, endpoint: ConversationEndpoint) -> DialogHeader:
-        """Returns the header of the endpoint's messages, which is made once."""
+        """Return the header of the endpoint's messages, which is made once."""
         outgoing = endpoint.outgoing
         header = outgoing.header
         if (

@@ -84,7 +84,7 @@ AUTO_CREATED_LOCAL = "AutoCreatedLocal"
 
 
 def error_body(code: int, description: str) -> bytes:
-    """Makes the body of an Error message: XML as nvarchar with a byte order mark."""
+    """Make the body of an Error message: XML as nvarchar with a byte order mark."""
     text = (
         f'\ufeff<?xml version="1.0"?><Error xmlns="{ERROR}"><Code>{code}</Code>'
         f"<Description>{html.escape(description, quote=False)}</Description></Error>"

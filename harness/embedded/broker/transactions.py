@@ -60,12 +60,12 @@ class Transactions:
         self._begun = 0
 
     def begin(self, database: str = "master") -> Transaction:
-        """Begins a transaction. `database` is the name that an error text has."""
+        """Begin a transaction. `database` is the name that an error text has."""
         self._begun += 1
         return Transaction(self, self._begun, database)
 
     def spawn(self, name: str, statement: Callable[[Transaction], Waiting[None]], complaint: str = "") -> None:
-        """Starts a task that runs a statement of the broker's own in its own transaction.
+        """Start a task that runs a statement of the broker's own in its own transaction.
 
         Errors go to the error log, after `complaint`. While the disk is full the statement is run again and again: a
         timer or an end of a dialog would be lost."""
@@ -88,7 +88,7 @@ class Transactions:
                 return
 
     def full(self, database: str, reason: StoreFull) -> SqlServerError:
-        """Makes the error of a commit for which the disk has no room; the first one goes to the error log."""
+        """Make the error of a commit for which the disk has no room; the first one goes to the error log."""
         error = SqlServerError(FULL, database)
         if not self.is_full:
             self.is_full = True
@@ -145,11 +145,11 @@ class Transaction:
         self._end_actions: list[Callable[[], object]] = []
 
     def write(self, table: str, key: Key, row: Value | None) -> None:
-        """Stages a durable change; None deletes. Key: int, str, bytes or a tuple of these; values msgpack-able."""
+        """Stage a durable change; None deletes. Key: int, str, bytes or a tuple of these; values msgpack-able."""
         self.writes.append((table, key, row))
 
     def store_endpoint(self, endpoint: ConversationEndpoint) -> None:
-        """Stages the endpoint's row."""
+        """Stage the endpoint's row."""
         self.writes.append((endpoint.database.endpoint_table, endpoint.terms.conversation_handle, endpoint.stored()))
 
     def change_state(self, endpoint: ConversationEndpoint, state: EndpointState) -> None:
@@ -167,15 +167,15 @@ class Transaction:
         _put(things, name, thing)
 
     def on_rollback(self, undo: Callable[[], object]) -> None:
-        """Adds an action to run at rollback, newest first."""
+        """Add an action to run at rollback, newest first."""
         self._undo.append(undo)
 
     def on_commit(self, action: Callable[[], object]) -> None:
-        """Adds an action to run, in order, after the commit is on disk and the locks are released."""
+        """Add an action to run, in order, after the commit is on disk and the locks are released."""
         self._commit_actions.append(action)
 
     def on_end(self, action: Callable[[], object]) -> None:
-        """Adds an action to run after commit or rollback; a savepoint does not remove it."""
+        """Add an action to run after commit or rollback; a savepoint does not remove it."""
         self._end_actions.append(action)
 
     def taken_from(self, queue: Queue) -> list[QueueRow]:
@@ -191,11 +191,11 @@ class Transaction:
         return [action.args[0] for action in self._undo if isinstance(action, partial) and action.func == undo]
 
     def mark(self) -> Mark:
-        """Makes a savepoint; no number in it is lower than in an earlier one."""
+        """Make a savepoint; no number in it is lower than in an earlier one."""
         return (len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
 
     def rollback_to(self, mark: Mark) -> None:
-        """Undoes everything since the savepoint but keeps the locks."""
+        """Undo everything since the savepoint but keeps the locks."""
         writes, undo, commit_actions, sent, arrived = mark
         self._undo_to(undo)
         del self.writes[writes:]
@@ -204,7 +204,7 @@ class Transaction:
         del self.arrived[arrived:]
 
     def commit(self) -> Waiting[None]:
-        """Returns when everything is on disk; if the disk is full, rolls back and raises 9002."""
+        """Return when everything is on disk; if the disk is full, roll back and raise 9002."""
         assert self.active, "commit of a transaction that is over"
         transactions = self._of
         try:
@@ -233,7 +233,7 @@ class Transaction:
         self._committed()
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:
-        """Ends a commit whose session was lost: the transaction commits if its flush does."""
+        """End a commit whose session was lost: the transaction commits if its flush does."""
         try:
             yield from flush.wait()
         except StoreFull:
@@ -256,7 +256,7 @@ class Transaction:
         self._end()
 
     def rollback(self) -> None:
-        """Undoes everything and releases the locks; counts towards poison detection if it has received."""
+        """Undo everything and release the locks; it counts towards poison detection if it has received."""
         assert self.active, "rollback of a transaction that is over"
         self._roll_back()
 

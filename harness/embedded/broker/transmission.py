@@ -137,7 +137,7 @@ class Transmitter:
         outgoing.in_flight = in_flight
 
     def send_error(self, endpoint: ConversationEndpoint, code: int, description: str) -> None:
-        """Sends the far side an error of the conversation once, without keeping it."""
+        """Send the far side an error of the conversation once, without keeping it."""
         destination = self._router.destination(endpoint)
         if isinstance(destination, Remote):
             terms = endpoint.terms
@@ -151,7 +151,7 @@ class Transmitter:
     def acknowledged(
         self, endpoint: ConversationEndpoint, sequence: int, writes: list[Write]
     ) -> TransmissionRow | None:
-        """Removes rows up to this sequence from the transmission queue; returns the last one removed."""
+        """Remove rows up to this sequence from the transmission queue; return the last one removed."""
         last = None
         outgoing = endpoint.outgoing
         rows = outgoing.unacknowledged
@@ -167,7 +167,7 @@ class Transmitter:
         return last
 
     def add_again(self, endpoint: ConversationEndpoint, row: TransmissionRow) -> None:
-        """Puts the last row back whose removal was not stored, to be sent again."""
+        """Put the last row back whose removal was not stored, to be sent again."""
         endpoint.outgoing.add(row)
         endpoint.outgoing.in_flight = 1
         self._plan_retry(endpoint)
@@ -189,7 +189,7 @@ class Transmitter:
         self._timer = self._scheduler.call_at(due_ns, self._retry)
 
     def _retry(self) -> None:
-        """Sends again what is due; drops stale entries, whose endpoints were acknowledged meanwhile."""
+        """Send again what is due; drop stale entries, whose endpoints were acknowledged meanwhile."""
         self._timer = None
         now_ns = self._scheduler.clock.now_ns
         next_due_ns: int | None = None
@@ -211,13 +211,13 @@ class Transmitter:
             self._set_timer(next_due_ns)
 
     def try_all_again(self) -> None:
-        """Sends at once, without waiting for the retry, after routing or a target queue has changed."""
+        """Send at once, without waiting for the retry, after routing or a target queue has changed."""
         for endpoint in self._with_rows():
             if not isinstance(endpoint.outgoing.destination, Remote) or not endpoint.outgoing.in_flight:
                 self._dispatchers.wake(endpoint)
 
     def connection_changed(self, address: tuple[str, int], is_up: bool, error: str) -> None:
-        """Sends messages lost with a broken connection again as soon as a new one is up."""
+        """Send messages lost with a broken connection again as soon as a new one is up."""
         if not is_up:
             self._broken.add(address)
         for endpoint in self._with_rows():
@@ -231,6 +231,6 @@ class Transmitter:
             self._broken.discard(address)
 
     def _with_rows(self) -> Iterator[ConversationEndpoint]:
-        """Yields each endpoint with rows in a transmission queue once."""
+        """Yield each endpoint with rows in a transmission queue once."""
         for database in self._databases.values():
             yield from {row.endpoint: None for row in database.transmission_queue.values()}

@@ -34,7 +34,7 @@ class ExclusiveLock:
         self.waiters: deque[_LockWait] | None = None  # made by the first wait
 
     def try_acquire(self, owner: LockOwner) -> bool:
-        """Takes the lock if it is free or the owner has it already; never waits."""
+        """Take the lock if it is free or the owner has it already; never wait."""
         if self.owner is None:
             self.owner = owner
             owner.locks.append(self)
@@ -42,7 +42,7 @@ class ExclusiveLock:
         return self.owner is owner
 
     def acquire(self, owner: LockOwner, waits: WaitStatistics) -> Waiting[None]:
-        """Takes the lock, waits for it if necessary; raises 1205 for a deadlock, 1222 after the lock timeout."""
+        """Take the lock, wait for it if necessary; raise 1205 for a deadlock, 1222 after the lock timeout."""
         if self.try_acquire(owner):
             return
         self._refuse_deadlock(owner)
@@ -58,7 +58,7 @@ class ExclusiveLock:
             raise SqlServerError(1222)
 
     def release(self) -> None:
-        """Gives the lock to the next in line, or frees it."""
+        """Give the lock to the next in line, or free it."""
         self.owner = None
         if self.waiters:
             self.waiters.popleft().grant()

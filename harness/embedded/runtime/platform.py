@@ -48,11 +48,11 @@ class Platform(Protocol):
         ...
 
     def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
-        """Charges processor time."""
+        """Charge processor time."""
         ...
 
     def latch(self, page: Page) -> Iterable[Wait]:
-        """Takes an exclusive latch on a page, holds it for the change of one row and releases it."""
+        """Take an exclusive latch on a page, hold it for the change of one row and release it."""
         ...
 
 
@@ -121,7 +121,7 @@ class WaitStatistics:
             latches.wait_ns += duration_ns
 
     def runnable(self, task: Task | None, now_ns: int, duration_ns: int) -> None:
-        """Counts a ready task's wait for a processor as signal wait time of the wait that has just ended, or of
+        """Count a ready task's wait for a processor as signal wait time of the wait that has just ended, or of
         SOS_SCHEDULER_YIELD if there was none."""
         ended, self._ended = self._ended, None
         if ended is not None and ended[0] is task and ended[1] == now_ns:

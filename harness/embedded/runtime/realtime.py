@@ -54,7 +54,7 @@ class RealTimeDriver:
         self._runs_next = True
 
     def run(self) -> None:
-        """Runs what is ready now."""
+        """Run what is ready now."""
         self._runs_next = False
         self._run()
 

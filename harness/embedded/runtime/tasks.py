@@ -79,7 +79,7 @@ class Task:
         self.finished: Signal | None = None  # made by the first join
 
     def join(self) -> Waiting[Any]:
-        """Waits until the task is done and returns its result or raises its error."""
+        """Wait until the task is done, and return its result or raise its error."""
         if self.finished is None:
             self.finished = Signal()
         while self.state is not _DONE:
@@ -150,14 +150,14 @@ class Scheduler:
         return task
 
     def wake(self, task: Task, value: Any = None) -> None:
-        """Makes a waiting task ready; its `yield` returns `value`. Waking a task that does not wait is a bug."""
+        """Make a waiting task ready; its `yield` returns `value`. Waking a task that does not wait is a bug."""
         assert task.state is _WAITING, f"{task.name} is {task.state.name}"
         task.value = value
         task.wait = None
         self._enqueue(task)
 
     def cancel(self, task: Task) -> None:
-        """Ends a task at its wait (or before its first step). A task cannot cancel itself."""
+        """End a task at its wait (or before its first step). A task cannot cancel itself."""
         if task.state is _DONE:
             return
         if task.wait is not None:
@@ -179,7 +179,7 @@ class Scheduler:
         return timer
 
     def _forget_cancelled(self) -> None:
-        """Removes cancelled timers: most timeouts are cancelled long before they are due and slow down the heap."""
+        """Remove cancelled timers: most timeouts are cancelled long before they are due and slow down the heap."""
         self.timers[:] = [timer for timer in self.timers if timer[3].entry == timer[2]]
         heapify(self.timers)
         self._crowded = 2 * len(self.timers) + _FEW_TIMERS
@@ -235,7 +235,7 @@ class Scheduler:
             wait.arm(self, task)
 
     def _end(self, task: Task, end: BaseException) -> None:
-        """Ends a task that returned, was cancelled or raised an error."""
+        """End a task that returned, was cancelled or raised an error."""
         task.state, finished = _DONE, task.finished
         if isinstance(end, StopIteration):
             task.result = end.value
@@ -250,7 +250,7 @@ class Scheduler:
 
 
 def first_due_ns(timers: Timers) -> int | None:
-    """Finds when the next timer is due, None without timers; removes cancelled ones that come before it."""
+    """Find when the next timer is due, None without timers; remove cancelled ones that come before it."""
     while timers:
         due_ns, _, entry, timer = timers[0]
         if timer.entry == entry:
@@ -297,11 +297,11 @@ class Signal:
         self.waiters: deque[_SignalWait] = deque()
 
     def wait(self, timeout_ns: int | None = None) -> Wait:
-        """Makes the wait to `yield`, which returns True when notified, False after the timeout."""
+        """Make the wait to `yield`, which returns True when notified, False after the timeout."""
         return _SignalWait(self, timeout_ns)
 
     def notify_one(self) -> bool:
-        """Wakes the task that waited longest; False if nobody waits."""
+        """Wake the task that waited longest; False if nobody waits."""
         if not self.waiters:
             return False
         self.waiters.popleft().notify()

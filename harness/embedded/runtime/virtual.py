@@ -60,7 +60,7 @@ class VirtualDriver:
         self._errors: list[tuple[Task, BaseException]] = []
 
     def scheduler(self) -> Scheduler:
-        """Makes a scheduler in this driver's time; `run_until` raises the errors of tasks that nobody joins."""
+        """Make a scheduler in this driver's time; `run_until` raises the errors of tasks that nobody joins."""
         self._made = order = self._made + 1
         scheduler = Scheduler(
             self.clock, lambda task, error: self._errors.append((task, error)), timers=self._timers, order=order
@@ -70,7 +70,7 @@ class VirtualDriver:
         return scheduler
 
     def forget(self, scheduler: Scheduler) -> None:
-        """Drops a scheduler: it never runs again, even if its tasks are woken or its timers set."""
+        """Drop a scheduler: it never runs again, even if its tasks are woken or its timers set."""
         order = scheduler.order
         del self._schedulers[order]
         self._timers[:] = [timer for timer in self._timers if timer[1] != order]
@@ -83,18 +83,18 @@ class VirtualDriver:
             heappush(self._woken, order)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:
-        """Runs until the condition holds; False if no timer is left or the limit is reached before."""
+        """Run until the condition holds; False if no timer is left or the limit is reached before."""
         return self._run_until_ns(self.clock.now_ns + round(limit_s * SECOND), condition)
 
     def run_for(self, duration_s: float) -> None:
-        """Runs for that long, idle or not."""
+        """Run for that long, idle or not."""
         end_ns = self.clock.now_ns + round(duration_s * SECOND)
         self._run_until_ns(end_ns, None)
         self.clock.now_ns = end_ns
         self.settle()
 
     def settle(self) -> None:
-        """Runs what can run now, without moving the clock."""
+        """Run what can run now, without moving the clock."""
         self.run_until(lambda: True)
 
     def _run_until_ns(self, limit_ns: int, condition: Callable[[], bool] | None) -> bool:
@@ -131,7 +131,7 @@ class VirtualDriver:
         raise AssertionError(f"the schedulers did not come to rest within {STEPS_MAX} steps")
 
     def finish(self, scheduler: Scheduler, generator: Waiting[Result], name: str = "test") -> Result:
-        """Runs a task to its end and returns its result or raises its error."""
+        """Run a task to its end and return its result or raise its error."""
         task = scheduler.spawn(_kept(generator), name)
         assert self.run_until(lambda: task.state is TaskState.DONE), f"{name} waits for ever"
         result, error = task.result
@@ -142,7 +142,7 @@ class VirtualDriver:
 
 
 def _kept(generator: Waiting[Result]) -> Waiting[tuple[Result | None, Exception | None]]:
-    """Returns the task's error as part of its result, so that the driver raises it and not `on_error`."""
+    """Return the task's error as part of its result, so that the driver raises it and not `on_error`."""
     try:
         result = yield from generator
     except Exception as error:

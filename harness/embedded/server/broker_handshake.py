@@ -114,7 +114,7 @@ class Protection:
         return record + self._cipher.encrypt(self._nonce(), b"", record)
 
     def open(self, record: bytes | memoryview) -> bytes | memoryview:
-        """Undoes `seal`; ValueError if this is not the next record that the peer has sealed."""
+        """Undo `seal`; ValueError if this is not the next record that the peer has sealed."""
         try:
             if self._is_encrypted:
                 return self._cipher.decrypt(self._nonce(), record, None)
@@ -187,7 +187,7 @@ class Handshake:
         return [self.sending.seal(_ENCODER.encode(Accepted()))]
 
     def _check(self, hello: Hello) -> Hello:
-        """Decides whether the peer is welcome if it is who it says."""
+        """Decide whether the peer is welcome if it is who it says."""
         self.peer, self.peer_certificate = hello.name, hello.certificate
         encryption = {hello.encryption, self._hello.encryption}
         if encryption == {"DISABLED", "REQUIRED"}:

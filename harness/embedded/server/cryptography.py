@@ -157,7 +157,7 @@ class ServerKeys:
         return DialogSession(self, keys, is_initiator=is_initiator)
 
     def protect(self, master_key: bytes, secret: bytes) -> bytes:
-        """Protects a secret of a database by its master key."""
+        """Protect a secret of a database by its master key."""
         return protect(self._master_key(master_key), secret)
 
     def _protected(self, key: ec.EllipticCurvePrivateKey, protection: Protection) -> bytes:
@@ -227,13 +227,13 @@ class DialogSession:
 
 
 def protect(key: bytes, secret: bytes) -> bytes:
-    """Encrypts and authenticates a secret."""
+    """Encrypt and authenticate a secret."""
     nonce = os.urandom(NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, secret, None)
 
 
 def reveal(key: bytes, protected: bytes) -> bytes:
-    """Undoes `protect`; ValueError if another key was used, or the bytes were changed."""
+    """Undo `protect`; ValueError if another key was used, or the bytes were changed."""
     try:
         return AESGCM(key).decrypt(protected[:NONCE_BYTES], protected[NONCE_BYTES:], None)
     except InvalidTag:

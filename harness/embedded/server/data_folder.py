@@ -4,7 +4,7 @@ Everything in it is a secret: rows of tables, bodies of messages, hashes of pass
 the process make no file that others may read, and takes such files of an earlier version away from them.
 
 `broker.data`, `broker.mark` and `service_master_key` belong together. A new folder gets them in this order, so a start
-that was ended in between is told from a folder that has lost a file. A key that is lost is replaced, and the error log
+that was ended in between differs from a folder that has lost a file. A key that is lost is replaced, and the error log
 says so: what it protected can be had again with the passwords of the databases' master keys. All other
 damage is refused.
 """

@@ -78,7 +78,7 @@ class FloodFilter(logging.Filter):
         return True
 
     def hidden(self) -> int:
-        """Records hidden since they were last reported."""
+        """Record hidden since they were last reported."""
         return sum(place.hidden for place in self._places.values())
 
 

@@ -70,7 +70,7 @@ class Flush:
         self.error: StoreFull | None = None
 
     def wait(self) -> Waiting[None]:
-        """Returns when the writes are on disk; raises StoreFull if they could not be stored."""
+        """Return when the writes are on disk; raise StoreFull if they could not be stored."""
         if not self.is_done:
             yield self
         if self.error is not None:
@@ -113,18 +113,18 @@ class Store(ABC):
 
     @abstractmethod
     def load(self) -> Iterator[tuple[str, Key, Value]]:
-        """Yields all rows on disk, for recovery, but not those that are set aside."""
+        """Yield all rows on disk, for recovery, but not those that are set aside."""
 
     @abstractmethod
     def close(self) -> None:
-        """Returns when everything submitted is on disk."""
+        """Return when everything submitted is on disk."""
 
     @abstractmethod
     def _flush(self, flush: Flush) -> None:
-        """Writes the flush and calls `_finished` on the loop when it is on disk or has failed."""
+        """Write the flush and call `_finished` on the loop when it is on disk or has failed."""
 
     def submit(self, writes: Sequence[Write]) -> Flush:
-        """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it. A value that
+        """Hand writes over: they join the next flush, all or none, whether or not anybody waits for it. A value that
         cannot be stored raises, and nothing is handed over."""
         rows = self._rows_of(writes)
         flush = self._next
@@ -149,7 +149,7 @@ class Store(ABC):
         return {(table, key): row for table, key, row in writes}
 
     def set_aside(self, table: str, key: Key, row: Value) -> None:
-        """Keeps a row that recovery cannot read where `load` does not find it."""
+        """Keep a row that recovery cannot read where `load` does not find it."""
         self.commit_lazily([(table, key, None), (f"{ASIDE}{table}", key, row)])
 
     def _begin_soon(self) -> None:
@@ -168,7 +168,7 @@ class Store(ABC):
         yield  # makes this a task, so that commits of tasks that are ready now still join
 
     def _count(self, flush: Flush, sizes: Mapping[str, int]) -> None:
-        """Counts the bytes that the flush writes, which are given for each object."""
+        """Count the bytes that the flush writes, which are given for each object."""
         for table, size in sizes.items():
             flush.bytes_by_owner[self._owner_of(table)] += size
 

@@ -60,7 +60,7 @@ class MemoryStore(Store):
         self._finished(flush, None)
 
     def _measure(self, flush: Flush) -> int:
-        """Counts what the flush adds to the log, in bytes: for each owner in the flush, and in all as the result."""
+        """Count what the flush adds to the log, in bytes: for each owner in the flush, and in all as the result."""
         sizes: defaultdict[str, int] = defaultdict(int)
         for (table, _), row in flush.rows.items():
             size = self.record_overhead_bytes

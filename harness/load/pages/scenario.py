@@ -115,7 +115,7 @@ class WebInterface:
         return jsonify({"status": self._status})
 
     def _before_request(self) -> Response | None:
-        """Runs before Locust's own start, and replaces it where the scenario cannot start."""
+        """Run before Locust's own start, and replace it where the scenario cannot start."""
         if request.path != "/swarm" or request.method != "POST":
             return None
         try:
@@ -156,7 +156,7 @@ class WebInterface:
             self._fail(str(error))
 
     def _fail(self, reason: str) -> None:
-        """Stops the scenario and shows why, among the page's failures and in the status line."""
+        """Stop the scenario and show why, among the page's failures and in the status line."""
         logger.error(reason)
         self._failure = self._status = reason
         self._environment.runner.stats.log_error("CELL", "scenario", reason)
@@ -197,7 +197,7 @@ def add_fields(page: messages.ServePage, parser: Any, **_: Any) -> None:
 
 
 def add_own_page_parts(html: str, response: Response) -> Response:
-    """Puts the harness's own parts into Locust's page.
+    """Put the harness's own parts into Locust's page.
 
     The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is
     stopping, or it would never learn that it has stopped, and would offer no other start.
