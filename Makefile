@@ -24,7 +24,7 @@ MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),-
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
-	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir VERSION=2022"
+	@echo "variables: LAB=embedded|sqlserver|simulated LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir VERSION=2022"
 	@echo "           matrix and quick take WEB=8089: a page of the sweep"
 	@echo "           simulate takes SEED=1 HARDWARE=paper MASTER='local[*]'"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"

@@ -16,9 +16,11 @@ from harness.experiments.precision import Precision
 from harness.experiments.run_lab import ExecutorOf
 from harness.experiments.selected_cells import cell_of, visits_on
 from harness.files import journal
+from harness.files.journal import Journal
 from harness.files.settings import RunSettings
 from harness.output.reporting import Reporter, duration
 from harness.run import under_way
+from harness.run.in_process import InProcess
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
 from harness.run.under_way import Outcome
 
@@ -65,9 +67,12 @@ def single(
     lab = lab.changed(cells=(cell.id,), ratios=(cell.dialog_ratio,), repeats=1)
     reporter.note(f"cell: {cell.id}, {load_model.describe(lab.settings.open_loop)}")
     _note_limits(lab.settings, [cell], reporter)
-    visits = [Visit(cell)]
-    executor = lab.executor_of(visits, reporter)
-    return run_visits(lab.settings, executor, lab.open_results(visits), visits, reporter)
+    results = lab.open_results([cell])
+
+    def executor(run_journal: Journal) -> InProcess[Visit]:
+        return InProcess(lab.testbed([cell], results, reporter), reporter)
+
+    return under_way.run(results, [Visit(cell)], reporter, executor)
 
 
 def run_visits(
@@ -92,9 +97,10 @@ def _note_bound(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter
     """Say how slow sends may become before the threads of an open loop are too few for its rate."""
     if open_loop := settings.open_loop:
         threads = min(cell.threads for cell in cells)
+        send_ms = 1000 * threads / open_loop.rate_per_s
         reporter.note(
             f"{threads} thread{'s' * (threads > 1)} per initiator can make {open_loop.rate_per_s:,g} sends/s while a "
-            f"send takes at most {1000 * threads / open_loop.rate_per_s:,.3g} ms on average; "
+            f"send takes at most {send_ms:{',.0f' if send_ms >= 1000 else '.3g'}} ms on average; "
             "if it takes longer, sends start late or never"
         )
 
