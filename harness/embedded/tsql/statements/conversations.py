@@ -14,7 +14,8 @@ from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parse_expression
-from harness.embedded.tsql.translation.binding import Evaluate, scalar
+from harness.embedded.tsql.translation.binding import scalar
+from harness.embedded.tsql.translation.closures import Evaluate
 
 SERVICE_NAME = SqlType("nvarchar", length=256)
 

@@ -23,7 +23,8 @@ from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, Evaluate, Plan, Planned, check, scalar, select_plan
+from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, scalar, select_plan
+from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
 

@@ -23,7 +23,8 @@ from harness.embedded.tsql.text.parser import (
     parentheses,
     parse_expression,
 )
-from harness.embedded.tsql.translation.binding import Evaluate, scalar
+from harness.embedded.tsql.translation.binding import scalar
+from harness.embedded.tsql.translation.closures import Evaluate
 
 LONG_VALUE = 1024 * 1024  # characters or bytes
 

@@ -186,7 +186,7 @@ def _remainder(a: Any, b: Any) -> Any:
 
 
 Compute = Callable[[Any, Any], Any]
-_COMPUTE: dict[str, Compute] = {
+COMPUTE: dict[str, Compute] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -207,7 +207,7 @@ def _folded(sign: str, left: Fragment, right: Fragment, common: SqlType) -> Frag
     if not (isinstance(a, int) and isinstance(b, int)) or (sign in "/%" and b == 0):
         return None
     low, high = INTEGER_RANGES[common.name]
-    value = _COMPUTE[sign](a, b)
+    value = COMPUTE[sign](a, b)
     return Fragment(literal(value), common, value, nullable=False) if low <= value <= high else None
 
 
@@ -244,7 +244,7 @@ def _parsed(operations: str) -> list[tuple[Compute, Any, Any, str]]:
     for operation in operations.split():
         sign, name, scale = operation.split(":")
         low, high = _BOUNDS[name]
-        compute = _COMPUTE[sign] if sign != "/" or name in INTEGER_RANGES else _divided
+        compute = COMPUTE[sign] if sign != "/" or name in INTEGER_RANGES else _divided
         if name == "decimal":
             compute = _exactly(sign, int(scale))
         elif name == "real":
@@ -266,7 +266,7 @@ _EXACT = Context(prec=100)
 
 def _exactly(sign: str, scale: int) -> Compute:
     """An operation on decimals: exact, and then rounded to the scale of its result; a quotient is cut."""
-    compute = _EXACT.divide if sign == "/" else _COMPUTE[sign]
+    compute = _EXACT.divide if sign == "/" else COMPUTE[sign]
     quantum, rounding = Decimal(1).scaleb(-scale), ROUND_DOWN if sign == "/" else ROUND_HALF_UP
 
     def exactly(a: Any, b: Any) -> Decimal:
@@ -370,7 +370,7 @@ def _moments(renderer: Renderer, sign: str, left: Fragment, right: Fragment) -> 
     result = DATETIME if DATETIME in moments else moments[0]
     left, right = (renderer.cast(s, result) if family(s.type) == "text" else s for s in (left, right))
     name = f"{result.name}_{NAMES[sign]}"
-    renderer.function(name, 2, partial(_shifted, _COMPUTE[sign], result))
+    renderer.function(name, 2, partial(_shifted, COMPUTE[sign], result))
     return Fragment(f"{name}({left.sql}, {right.sql})", result)
 
 

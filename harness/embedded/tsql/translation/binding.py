@@ -24,9 +24,10 @@ from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assig
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression
-from harness.embedded.tsql.translation import integers, selects
+from harness.embedded.tsql.translation import closures, selects
+from harness.embedded.tsql.translation.closures import Closure, Evaluate
 from harness.embedded.tsql.translation.expression_renderers import function_name
-from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source
+from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Names, Source
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer, conversion_work
@@ -34,7 +35,6 @@ from harness.embedded.tsql.translation.selects import CLAUSES
 
 # Around the name of a table variable in a plan's SQL. Nobody can guess it and write it into a string constant.
 MARK = secrets.token_hex(8)
-Evaluate = Callable[[Frame], Any]
 
 
 class Binding:
@@ -242,14 +242,9 @@ def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Pl
 def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, *, is_cast: bool = False) -> Evaluate:
     """The function that evaluates an expression, converted to `target` if there is one, as an assignment or as CAST
     would convert it."""
-    tree = expression.tree
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    direct = _constant(tree, target, is_cast=is_cast) or _variable(
-        tree, scope, target, expression.line, is_cast=is_cast
-    )
-    if direct is not None:
-        return direct
+    closure = closures.value(expression.tree, scope, expression.line)
+    if closure is not None and not closure.is_computed:
+        return _converted(closure, target, is_cast=is_cast)
     check(expression.tree, expression.line, scope.declares)
 
     def make(frame: Frame) -> Plan:
@@ -280,19 +275,34 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, 
             return value
         raise SqlServerError(8115, target.name)
 
-    quick = integers.number(tree, scope)
-    if quick is None:
+    if closure is None:
         return ask
-    count = quick
+    compute = closure.evaluate
 
     def evaluate(frame: Frame) -> Any:
         try:
-            value = count(frame)
-        except integers.NotPlain:
+            value = compute(frame)
+        except closures.NotPlain:
             return ask(frame)
         return value if value is None or low <= value <= high else ask(frame)
 
     return evaluate
+
+
+def _converted(closure: Closure, target: SqlType | None, *, is_cast: bool) -> Evaluate:
+    evaluate, source, constant, _ = closure
+    if target is None or constant is None or fits(source, target):
+        return evaluate
+    if not is_cast:
+        check_assignable(source, target)
+    convert = converter(source, target)
+    if constant is NOT_CONSTANT:
+        return lambda frame: convert(evaluate(frame))
+    try:
+        converted = convert(constant)
+    except SqlServerError:
+        return lambda frame: convert(constant)  # the error is raised when it runs
+    return lambda frame: converted
 
 
 def _for_sqlite(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -308,36 +318,6 @@ def static_type(expression: Expression, scope: Scope, frame: Frame) -> SqlType |
     return Renderer(Binding(scope, frame), expression.line).value(expression.tree, Names()).type
 
 
-def _constant(tree: exp.Expr, target: SqlType | None, *, is_cast: bool) -> Evaluate | None:
-    if not isinstance(tree, exp.Literal | exp.National | exp.HexString | exp.Null):
-        return None
-    fragment: Fragment = RENDERERS[type(tree)](Renderer(None, 0), tree, None)  # type: ignore[arg-type]
-    value = fragment.constant
-    if target is None or value is None:
-        return lambda frame: value
-    if not is_cast:
-        check_assignable(fragment.type, target)
-    convert = converter(fragment.type, target)
-    try:
-        converted = convert(value)
-    except SqlServerError:
-        return lambda frame: convert(value)  # the error is raised when it runs
-    return lambda frame: converted
-
-
-def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int, *, is_cast: bool) -> Evaluate | None:
-    if not isinstance(tree, exp.Parameter) or isinstance(tree.this, exp.Parameter):
-        return None
-    name = "@" + tree.name.lower()
-    source = scope.type_of(name, line)
-    if target is None or fits(source, target):
-        return lambda frame: frame.variables[name]
-    if not is_cast:
-        check_assignable(source, target)
-    convert = converter(source, target)
-    return lambda frame: convert(frame.variables[name])
-
-
 def condition(expression: Expression, scope: Scope) -> Evaluate:
     """The function that evaluates a condition."""
     check(expression.tree, expression.line, scope.declares)
@@ -351,15 +331,14 @@ def condition(expression: Expression, scope: Scope) -> Evaluate:
     planned = Planned(make)
     if all(isinstance(node, _CONSTANT) for node in expression.tree.walk()):
         return _once(lambda frame: planned.for_(frame).value(frame))
-    quick = integers.truth(expression.tree, scope)
-    if quick is None:
+    test = closures.truth(expression.tree, scope)
+    if test is None:
         return lambda frame: planned.for_(frame).value(frame)
-    test = quick
 
     def holds(frame: Frame) -> Any:
         try:
             return test(frame)
-        except integers.NotPlain:
+        except closures.NotPlain:
             return planned.for_(frame).value(frame)
 
     return holds
