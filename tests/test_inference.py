@@ -8,27 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.definitions.inference import (
-    Difference,
-    Interval,
-    benjamini_hochberg,
-    block_means,
-    interval_between,
-    interval_of_mean,
-    interval_of_ratio,
-    intervals,
-    noise_of_pairs,
-    repeated,
-    smallest_visible_difference,
-    verdict,
-    verdicts,
-)
+from harness.definitions import inference
 
 LOGS = st.lists(st.integers(-2000, 2000).map(lambda thousandth: thousandth / 1000), min_size=3, max_size=12)
 
 
 def test_the_interval_of_a_ratio_is_the_t_interval_of_its_logarithms():
-    interval = interval_of_ratio(np.log([1.1, 1.2, 1.3]))
+    interval = inference.interval_of_ratio(np.log([1.1, 1.2, 1.3]))
     assert interval.ratio == pytest.approx((1.1 * 1.2 * 1.3) ** (1 / 3))
     half = 4.302653 * np.log([1.1, 1.2, 1.3]).std(ddof=1) / math.sqrt(3)  # t of 2 degrees of freedom, from a table
     assert interval.high == pytest.approx(interval.ratio * math.exp(half), rel=1e-6)
@@ -38,28 +24,34 @@ def test_the_interval_of_a_ratio_is_the_t_interval_of_its_logarithms():
 
 @pytest.mark.parametrize("logs", [[0.2], [0.1, 0.3]])
 def test_fewer_than_three_blocks_have_a_ratio_and_no_interval(logs):
-    assert interval_of_ratio(logs) == Interval(pytest.approx(math.exp(0.2)), None, None, len(logs), None)
-    assert interval_between([0.0] * 5, logs) == Interval(pytest.approx(math.exp(0.2)), None, None, len(logs), None)
+    assert inference.interval_of_ratio(logs) == inference.Interval(
+        pytest.approx(math.exp(0.2)), None, None, len(logs), None
+    )
+    assert inference.interval_between([0.0] * 5, logs) == inference.Interval(
+        pytest.approx(math.exp(0.2)), None, None, len(logs), None
+    )
 
 
 @pytest.mark.parametrize("logs", [[], [0.1, math.nan, 0.2], [0.1, 0.2, -math.inf]])
 def test_an_interval_of_nothing_or_of_a_rate_of_zero_is_refused(logs):
     with pytest.raises(ValueError, match="at least one block"):
-        interval_of_ratio(logs)
+        inference.interval_of_ratio(logs)
     with pytest.raises(ValueError, match="at least one block"):
-        interval_between([0.1, 0.2, 0.3], logs)
+        inference.interval_between([0.1, 0.2, 0.3], logs)
 
 
 @pytest.mark.parametrize(("log", "p_value"), [(0.0, 1.0), (0.3, 0.0)])
 def test_numbers_that_repeat_exactly_have_an_interval_without_width(log, p_value):
-    exact = Interval(math.exp(log), math.exp(log), math.exp(log), 4, p_value)
-    assert interval_of_ratio([log] * 4) == exact
-    assert interval_between([1.0] * 4, [1.0 + log] * 5) == Interval(*(pytest.approx(math.exp(log)),) * 3, 4, p_value)
+    exact = inference.Interval(math.exp(log), math.exp(log), math.exp(log), 4, p_value)
+    assert inference.interval_of_ratio([log] * 4) == exact
+    assert inference.interval_between([1.0] * 4, [1.0 + log] * 5) == inference.Interval(
+        *(pytest.approx(math.exp(log)),) * 3, 4, p_value
+    )
 
 
 @given(LOGS, LOGS)
 def test_turning_a_comparison_round_turns_its_interval_round(a, b):
-    ahead, back = interval_between(a, b), interval_between(b, a)
+    ahead, back = inference.interval_between(a, b), inference.interval_between(b, a)
     assert ahead.ratio == pytest.approx(1 / back.ratio)
     assert ahead.low == pytest.approx(1 / back.high) and ahead.high == pytest.approx(1 / back.low)
     assert ahead.low <= ahead.ratio * (1 + 1e-9) and ahead.ratio <= ahead.high * (1 + 1e-9)
@@ -67,15 +59,17 @@ def test_turning_a_comparison_round_turns_its_interval_round(a, b):
 
 @given(LOGS)
 def test_the_p_value_is_below_a_twentieth_where_the_interval_has_no_one(logs):
-    interval = interval_of_ratio(logs)
+    interval = inference.interval_of_ratio(logs)
     assert (interval.p_value < 0.05) == (not interval.low <= 1 <= interval.high)
 
 
 def test_intervals_of_equal_sides_exclude_no_difference_in_a_twentieth():
     random = np.random.default_rng(1)
-    paired = [interval_of_ratio(random.normal(0, 0.1, 4)).p_value for _ in range(600)]
+    paired = [inference.interval_of_ratio(random.normal(0, 0.1, 4)).p_value for _ in range(600)]
     # Sides of different spread and length, for which a pooled variance would fail.
-    apart = [interval_between(random.normal(0, 0.05, 8), random.normal(0, 0.2, 4)).p_value for _ in range(600)]
+    apart = [
+        inference.interval_between(random.normal(0, 0.05, 8), random.normal(0, 0.2, 4)).p_value for _ in range(600)
+    ]
     for p_values in (paired, apart):
         assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.07
 
@@ -83,13 +77,13 @@ def test_intervals_of_equal_sides_exclude_no_difference_in_a_twentieth():
 def test_p_values_are_adjusted_as_in_the_paper_of_benjamini_and_hochberg():
     # Its example: 15 comparisons, of which the four smallest are discoveries at 5 %.
     example = [1e-4, 4e-4, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719, 0.6528]
-    adjusted = benjamini_hochberg([*example, 0.759, 1.0])
+    adjusted = inference.benjamini_hochberg([*example, 0.759, 1.0])
     assert [each < 0.05 for each in adjusted] == [True] * 4 + [False] * 11
 
 
 def test_a_comparison_without_interval_does_not_count_among_the_others():
-    assert benjamini_hochberg([None, 0.04, None]) == [None, pytest.approx(0.04), None]
-    assert benjamini_hochberg([None]) == [None]
+    assert inference.benjamini_hochberg([None, 0.04, None]) == [None, pytest.approx(0.04), None]
+    assert inference.benjamini_hochberg([None]) == [None]
 
 
 @pytest.mark.parametrize(
@@ -106,20 +100,20 @@ def test_a_comparison_without_interval_does_not_count_among_the_others():
     ],
 )
 def test_a_verdict_needs_threshold_and_interval(ratio, low, high, p_value, expected):
-    assert str(verdict(Interval(ratio, low, high, 5, p_value), 0.05)) == expected
+    assert str(inference.verdict(inference.Interval(ratio, low, high, 5, p_value), 0.05)) == expected
 
 
 def test_one_of_many_comparisons_needs_more_than_its_own_interval():
-    lucky = Interval(1.2, 1.01, 1.43, 5, 0.04)
-    others = [Interval(1.0, 0.7, 1.4, 5, 0.9)] * 9
-    assert verdict(lucky, 0.05).difference is Difference.FASTER
-    assert verdicts([lucky, *others], 0.05)[0].difference is Difference.UNKNOWN
+    lucky = inference.Interval(1.2, 1.01, 1.43, 5, 0.04)
+    others = [inference.Interval(1.0, 0.7, 1.4, 5, 0.9)] * 9
+    assert inference.verdict(lucky, 0.05).difference is inference.Difference.FASTER
+    assert inference.verdicts([lucky, *others], 0.05)[0].difference is inference.Difference.UNKNOWN
 
 
 def test_families_of_comparisons_share_the_level():
-    one = [Interval(0.8, 0.66, 0.98, 5, 0.03)]
-    assert verdicts(one, 0.05)[0].difference is Difference.SLOWER
-    assert verdicts(one, 0.05, families=2)[0].difference is Difference.UNKNOWN
+    one = [inference.Interval(0.8, 0.66, 0.98, 5, 0.03)]
+    assert inference.verdicts(one, 0.05)[0].difference is inference.Difference.SLOWER
+    assert inference.verdicts(one, 0.05, families=2)[0].difference is inference.Difference.UNKNOWN
 
 
 def rows(*blocks):
@@ -134,22 +128,26 @@ def rows(*blocks):
 
 
 def test_a_block_counts_once_however_many_cells_it_has():
-    assert block_means(rows("a1 b3", "a2 b4", "a3 b8"), ["cell"], "log").tolist() == [2, 3, 5.5]
+    assert inference.block_means(rows("a1 b3", "a2 b4", "a3 b8"), ["cell"], "log").tolist() == [2, 3, 5.5]
 
 
 def test_a_cell_that_a_block_lacks_does_not_move_it():
     # Without care the second block would be 1, because the fast cell is missing.
-    assert block_means(rows("a1 b9", "a1", "a1 b9", "a1 b9"), ["cell"], "log").tolist() == [5, 5, 5, 5]
+    assert inference.block_means(rows("a1 b9", "a1", "a1 b9", "a1 b9"), ["cell"], "log").tolist() == [5, 5, 5, 5]
 
 
 def test_a_cell_of_one_block_is_left_out_where_others_have_three():
-    assert block_means(repeated(rows("a1 b9", "a2", "a3"), ["cell"]), ["cell"], "log").tolist() == [1, 2, 3]
-    assert block_means(repeated(rows("a1 b9"), ["cell"]), ["cell"], "log").tolist() == [5]
+    assert inference.block_means(inference.repeated(rows("a1 b9", "a2", "a3"), ["cell"]), ["cell"], "log").tolist() == [
+        1,
+        2,
+        3,
+    ]
+    assert inference.block_means(inference.repeated(rows("a1 b9"), ["cell"]), ["cell"], "log").tolist() == [5]
 
 
 def test_points_side_by_side_are_corrected_together():
     table = rows("a.31 b.1 c.7", "a.30 b-.1 c.8", "a.29 b.02").assign(version="2022")
-    points = intervals(table, ["cell"], ["version"], "log").set_index("cell")
+    points = inference.intervals(table, ["cell"], ["version"], "log").set_index("cell")
     assert points.differs.to_dict() == {"a": True, "b": False, "c": False}
     assert points.ratio.a == pytest.approx(math.exp(0.3))
     assert points.loc["c"].isna().to_dict() == {
@@ -159,34 +157,34 @@ def test_points_side_by_side_are_corrected_together():
 
 @pytest.mark.parametrize(("blocks", "noise"), [(3, 0.1), (5, 0.05), (10, 0.15)])
 def test_the_smallest_visible_difference_is_seen_in_eight_of_ten_experiments(blocks, noise):
-    gain = smallest_visible_difference(blocks, noise)
+    gain = inference.smallest_visible_difference(blocks, noise)
     random = np.random.default_rng(blocks)
     experiments = random.normal(math.log(1 + gain), noise, (400, blocks))
-    assert 0.76 < np.mean([interval_of_ratio(each).low > 1 for each in experiments]) < 0.84
+    assert 0.76 < np.mean([inference.interval_of_ratio(each).low > 1 for each in experiments]) < 0.84
 
 
 def test_the_smallest_visible_difference_shrinks_with_repeats_and_grows_with_noise():
-    assert [smallest_visible_difference(blocks, 0.1) for blocks in (1, 2)] == [None, None]
-    assert smallest_visible_difference(3, 0.0) == 0
-    seen = [smallest_visible_difference(blocks, 0.1) for blocks in (3, 5, 10, 100)]
+    assert [inference.smallest_visible_difference(blocks, 0.1) for blocks in (1, 2)] == [None, None]
+    assert inference.smallest_visible_difference(3, 0.0) == 0
+    seen = [inference.smallest_visible_difference(blocks, 0.1) for blocks in (3, 5, 10, 100)]
     assert seen == sorted(seen, reverse=True)
-    assert smallest_visible_difference(5, 0.2) > smallest_visible_difference(5, 0.1)
+    assert inference.smallest_visible_difference(5, 0.2) > inference.smallest_visible_difference(5, 0.1)
 
 
 def test_noise_is_that_inside_pairs_and_not_that_between_them():
     table = rows("a1 b5 c9", "a1.2 b5.4", "a0.8 b4.6")
-    assert noise_of_pairs(table, ["cell"], "log") == pytest.approx(math.sqrt((0.08 + 0.32) / 4))
-    assert noise_of_pairs(rows("a1 b5"), ["cell"], "log") is None
+    assert inference.noise_of_pairs(table, ["cell"], "log") == pytest.approx(math.sqrt((0.08 + 0.32) / 4))
+    assert inference.noise_of_pairs(rows("a1 b5"), ["cell"], "log") is None
 
 
 def test_the_interval_of_a_mean_is_the_t_interval_of_its_blocks_and_may_reach_below_zero():
-    found = interval_of_mean([1.0, 2.0, 6.0])
+    found = inference.interval_of_mean([1.0, 2.0, 6.0])
     half = 4.302653 * math.sqrt(7 / 3)  # t of 2 degrees of freedom, from a table
     assert (found.mean, found.low, found.high) == pytest.approx((3, 3 - half, 3 + half))
     assert found.low is not None and found.low < 0
-    two = interval_of_mean([0.0, 4.0])
+    two = inference.interval_of_mean([0.0, 4.0])
     assert (two.mean, two.low, two.high, two.blocks) == (2, None, None, 2)
-    same = interval_of_mean([0.1 + 0.2, 0.3, 0.3])
+    same = inference.interval_of_mean([0.1 + 0.2, 0.3, 0.3])
     assert same.low == same.mean == same.high
     with pytest.raises(ValueError, match="finite"):
-        interval_of_mean([1.0, math.nan])
+        inference.interval_of_mean([1.0, math.nan])

@@ -73,7 +73,7 @@ def excluded(pairs: Iterator[np.ndarray], slowdown: float = 0.0) -> float:
     """Return the share of trials whose interval excludes no difference, b slower by `slowdown`."""
     intervals = [interval_of_ratio(pair[:, 1] - pair[:, 0] + np.log1p(-slowdown)) for pair in pairs]
     return float(
-        np.mean([not interval.low <= 1 <= interval.high for interval in intervals if interval.low is not None])
+        np.mean([not one.low <= 1 <= one.high for one in intervals if one.low is not None and one.high is not None])
     )
 
 
@@ -193,7 +193,9 @@ def split(cells: list[np.ndarray], random: np.random.Generator, trials: int, blo
     for cell in itertools.islice(itertools.cycle(long), trials):
         a, b = random.permutation(cell)[: 2 * blocks].reshape(2, blocks)
         intervals.append(interval_between(a, b + np.log1p(-slowdown)))
-    return float(np.mean([not each.low <= 1 <= each.high for each in intervals if each.low is not None]))
+    return float(
+        np.mean([not one.low <= 1 <= one.high for one in intervals if one.low is not None and one.high is not None])
+    )
 
 
 def real(run: Path, size: Size, random: np.random.Generator) -> None:

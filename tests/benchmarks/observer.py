@@ -22,6 +22,7 @@ from harness.lab import interruption
 from harness.lab.opening import select_lab
 from harness.observe.observers import Observed, TargetProgress
 from harness.output.reporting import Reporter
+from harness.run.arrangement import Item
 from harness.run.attempt import Measured
 from harness.run.attempt import Observers as ObserversOfACell
 from harness.run.equipment import Preflight
@@ -72,7 +73,7 @@ class SwitchedTestbed(LabTestbed):
 
     has_observers = True
 
-    def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
+    def run(self, cell: Item, attempt: int, run: int, phases: Phases) -> Measured:
         parts = self._stages[cell.cell.server_version].equipment.parts
         assert parts is not None
         observers = parts.observers

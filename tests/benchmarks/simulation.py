@@ -52,6 +52,7 @@ def _measure_cells(settings: Mapping[str, Any]) -> bool:
             lambda: outcomes.append(matrix_run.sweep({**settings, "lab": "simulated", "results": folder}, Lines())),
         )
         [outcome] = outcomes
+        assert outcome is not None  # None: not confirmed
         entries = list(journal.read(outcome.results / journal.NAME))
         times = run_folder.read_manifest(outcome.results)["settings"]
     messages = (times["settle"] + times["measure"]) * sum(entry.sent_per_s for entry in entries)

@@ -20,7 +20,9 @@ from harness.definitions.matrix import Cell, Visit
 from harness.experiments.lab_choice import OnServers
 from harness.lab import interruption
 from harness.lab.opening import select_lab
+from harness.lab.processes import Child
 from harness.output.reporting import Reporter
+from harness.run.arrangement import Item
 from harness.run.attempt import Measured
 from harness.run.equipment import Preflight
 from harness.run.phases import Phases
@@ -47,10 +49,11 @@ class StallingTestbed(LabTestbed):
     is_stalling = False
     stalled_s = 0.0
 
-    def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
+    def run(self, cell: Item, attempt: int, run: int, phases: Phases) -> Measured:
         parts = self._stages[cell.cell.server_version].equipment.parts
         assert parts is not None
         child = parts.lab.initiators[0].process
+        assert isinstance(child, Child)
         if not self.is_stalling:
             return super().run(cell, attempt, run, phases)
         timer = threading.Timer(self._settings.measure / 2, self._stall, [child.pid])

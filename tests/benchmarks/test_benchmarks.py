@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,19 +17,22 @@ OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark not in {*IN_WARM_JV
 pytestmark = pytest.mark.process
 
 
-def name(benchmark):
+def name(benchmark: ModuleType) -> str:
     return benchmark.__name__.rpartition(".")[2]
 
 
 @pytest.mark.usefixtures("warm_clients", "warm_lab")
 @pytest.mark.parametrize("benchmark", ON_LAB, ids=name)
-def test_a_benchmark_of_a_lab_measures_at_its_smallest_size(benchmark, capsys):
+def test_a_benchmark_of_a_lab_measures_at_its_smallest_size(
+    benchmark: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
     benchmark.main(benchmark.SMALLEST)
     assert capsys.readouterr().out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("benchmark", OTHERS, ids=name)
-def test_a_benchmark_measures_at_its_smallest_size(benchmark):
+def test_a_benchmark_measures_at_its_smallest_size(benchmark: ModuleType) -> None:
     # In its own process, as `make bench` runs it: Locust and processor affinity would change this one.
     statements = f"import {benchmark.__name__} as benchmark; benchmark.main(benchmark.SMALLEST)"
     done = subprocess.run(

@@ -7,14 +7,14 @@ import pytest
 
 from tests.benchmarks import reduction, simulation
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough, pytest.mark.usefixtures("warm_spark")]
 
 
-def test_the_benchmark_of_reductions_measures_at_its_smallest_size(capsys):
+def test_the_benchmark_of_reductions_measures_at_its_smallest_size(capsys: pytest.CaptureFixture[str]) -> None:
     reduction.main(reduction.SMALLEST)
     assert "2 cells" in capsys.readouterr().out
 
 
-def test_the_benchmark_of_virtual_time_measures_at_its_smallest_size(capfd):
+def test_the_benchmark_of_virtual_time_measures_at_its_smallest_size(capfd: pytest.CaptureFixture[str]) -> None:
     simulation.main(simulation.SMALLEST)
     assert "all checks hold" in capfd.readouterr().out

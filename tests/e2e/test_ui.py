@@ -203,7 +203,7 @@ def test_another_page_starts_nothing_reads_nothing_and_frames_nothing(page: Any,
         for site in ("evil.example", "localhost"):
             page.goto(f"http://{site}:{foreign.server_port}/")
             assert page.evaluate(ATTACK, [address, SCENARIO]) == ""
-            assert not page.frame("framed").locator("#root").count()
+            assert not page.frame_locator("[name=framed]").locator("#root").count()
         page.goto(address.replace("localhost", "rebound.example"))
         page.get_by_text("This page has another name").wait_for()
         page.goto(address)

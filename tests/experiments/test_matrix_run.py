@@ -34,15 +34,9 @@ def test_a_cell_runs_on_the_model_as_on_any_lab(tmp_path: Path, capsys: pytest.C
     [
         (SMALL | {"events": True}, "--events does not go with the simulated lab: leave it out"),
         ({"lab": "embedded", "hardware": "paper"}, "--hardware has no effect on servers: leave it out, or choose"),
-        ({"lab": "embedded", "master": "local"}, "--master has no effect on servers"),
     ],
 )
 def test_what_a_lab_cannot_do_is_refused(tmp_path: Path, options: dict[str, object], complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         matrix_run.sweep({**options, "results": tmp_path}, Reporter())
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_of_settings_is_not_for_the_model(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="--settings does not go with the simulated lab"):
-        matrix_run.sweep(SMALL, Reporter(), settings_file=tmp_path / "settings.toml")

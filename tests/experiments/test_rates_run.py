@@ -186,7 +186,6 @@ def test_an_interrupted_run_has_the_table_of_what_was_completed(
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"lab": "simulatd"}, CELL.id, "--lab: unknown lab 'simulatd'; nearest: simulated"),
-    ({"lab": "embedded", "hardware": "paper"}, CELL.id, "--hardware has no effect on servers"),
     ({"lab": "simulated"}, "i1-t5", "'i1-t5' matches 16 cells"),
     ({"lab": "simulated"}, "i9-t5", "no cell matches 'i9-t5'"),
 ]

@@ -3,20 +3,9 @@ import json
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
+from harness.reductions import instance_activity
 from harness.reductions.cells import KEY, completed_attempts
-from harness.reductions.instance_activity import (
-    counters,
-    events,
-    file_io,
-    index_waits,
-    latch_share,
-    latches,
-    page_spread,
-    processor_use,
-    spinlocks,
-    top_waits,
-    waits,
-)
+from harness.reductions.instance_activity import waits
 from tests.reductions.conftest import CELL, COMPLETED, S
 
 pytestmark = pytest.mark.spark
@@ -40,7 +29,7 @@ def test_a_latch_class_has_its_rates_and_one_without_waits_has_no_row(spark, raw
         "instance string, latch_class string, waiting_requests long, wait_time_ms long, "
         "waiting_requests_per_s double, wait_ms_per_s double",
     )
-    assertDataFrameEqual(latches(raw("latches", rows), attempts).select(*expected.columns), expected)
+    assertDataFrameEqual(instance_activity.latches(raw("latches", rows), attempts).select(*expected.columns), expected)
 
 
 def test_a_file_has_rates_of_the_window_and_the_mean_stall_of_one_write(spark, raw, attempts):
@@ -60,7 +49,7 @@ def test_a_file_has_rates_of_the_window_and_the_mean_stall_of_one_write(spark, r
         "file_name string, writes_per_s double, written_mib_per_s double, write_stall_ms_mean double, "
         "reads_per_s double, read_mib_per_s double, read_stall_ms_mean double, growth_bytes long",
     )
-    assertDataFrameEqual(file_io(raw("file_io", [log]), attempts).select(*expected.columns), expected)
+    assertDataFrameEqual(instance_activity.file_io(raw("file_io", [log]), attempts).select(*expected.columns), expected)
 
 
 def test_a_counter_has_its_change_between_the_samples_of_the_window_and_its_mean(spark, raw, attempts):
@@ -80,7 +69,7 @@ def test_a_counter_has_its_change_between_the_samples_of_the_window_and_its_mean
         [("SQL SENDs/sec", 2, 250.0, 300.0, 200.0), ("Tasks Running", 1, 16.0, None, None)],
         "counter string, samples int, mean double, change double, change_per_s double",
     )
-    assertDataFrameEqual(counters(raw("samples", rows), attempts).select(*expected.columns), expected)
+    assertDataFrameEqual(instance_activity.counters(raw("samples", rows), attempts).select(*expected.columns), expected)
 
 
 def test_processor_use_is_of_all_processors_that_an_instance_had(spark, raw, attempts):
@@ -96,12 +85,12 @@ def test_processor_use_is_of_all_processors_that_an_instance_had(spark, raw, att
         [(CELL.id, 1, 1, 37.5, 25.0)],
         "cell_id string, block int, attempt int, initiator_processor_percent double, target_processor_percent double",
     )
-    assertDataFrameEqual(processor_use(processors, attempts), expected)
+    assertDataFrameEqual(instance_activity.processor_use(processors, attempts), expected)
 
 
 def test_processors_of_an_attempt_that_does_not_count_are_left_out_and_no_processor_is_null(raw, attempts):
     none = {"instance": "target", "window_ns": 2 * S, "processor_time_ms": 1000, "processors": 0}
-    (row,) = processor_use(raw("processors", [none, none | {"attempt": 2}]), attempts).collect()
+    (row,) = instance_activity.processor_use(raw("processors", [none, none | {"attempt": 2}]), attempts).collect()
     assert (row.attempt, row.target_processor_percent) == (1, None)
 
 
@@ -122,7 +111,9 @@ def test_dialogs_with_a_neighbour_on_their_page_share_it(spark, raw, attempts):
         dialog(6, 302, 401),
     ]
     expected = spark.createDataFrame([("initiator-1", 6, 3, 3, 5, True)], SPREAD)
-    assertDataFrameEqual(page_spread(raw("dialog_pages", pages), attempts).select(*expected.columns), expected)
+    assertDataFrameEqual(
+        instance_activity.page_spread(raw("dialog_pages", pages), attempts).select(*expected.columns), expected
+    )
 
 
 def test_handles_that_do_not_ascend_with_the_dialogs_are_not_sequential(spark, raw, attempts):
@@ -133,12 +124,14 @@ def test_handles_that_do_not_ascend_with_the_dialogs_are_not_sequential(spark, r
         dialog(1, 300, 5, "initiator-2"),  # a single dialog has no order
     ]
     expected = spark.createDataFrame([("initiator-1", 3, 3, 1, 0, False), ("initiator-2", 1, 1, 1, 0, None)], SPREAD)
-    assertDataFrameEqual(page_spread(raw("dialog_pages", pages), attempts).select(*expected.columns), expected)
+    assertDataFrameEqual(
+        instance_activity.page_spread(raw("dialog_pages", pages), attempts).select(*expected.columns), expected
+    )
 
 
 def test_pages_of_the_same_number_in_two_files_are_two_pages(raw, attempts):
     pages = [dialog(1, 300, 1), dialog(2, 300, 2) | {"file_id": 3}]
-    (row,) = page_spread(raw("dialog_pages", pages), attempts).collect()
+    (row,) = instance_activity.page_spread(raw("dialog_pages", pages), attempts).collect()
     assert (row.pages, row.dialogs_sharing_a_page) == (2, 0)
 
 
@@ -165,7 +158,7 @@ def test_shares_are_of_all_waiting_of_an_instance_and_exclusive_is_apart_from_sh
         waiting("dbo.messageDrop", "PAGELATCH_EX", instance="target"),
     ]
     samples = [looks("initiator-1", 3), looks("initiator-1", 4), looks("target", 8), looks("initiator-2", 5)]
-    actual = latch_share(raw("latch_waits", waits), raw("samples", samples), attempts)
+    actual = instance_activity.latch_share(raw("latch_waits", waits), raw("samples", samples), attempts)
     expected = spark.createDataFrame(
         [
             ("initiator-1", "sys.sysdesend", "PAGELATCH_EX", 4, 6, 75.0, 1.5, 5),
@@ -181,7 +174,7 @@ def test_shares_are_of_all_waiting_of_an_instance_and_exclusive_is_apart_from_sh
 
 
 def test_without_samples_there_is_no_mean(raw, attempts):
-    actual = latch_share(
+    actual = instance_activity.latch_share(
         raw("latch_waits", [waiting("sys.sysdesend", "PAGELATCH_EX")]), raw("samples", [looks("target", 1)]), attempts
     )
     (row,) = actual.where("instance = 'initiator-1'").collect()
@@ -208,7 +201,9 @@ def test_an_index_has_its_share_of_the_time_for_which_tasks_waited_for_pages(spa
         "object_name string, page_latch_share_percent double, page_latch_waits_per_s double, "
         "page_latch_wait_ms_mean double",
     )
-    assertDataFrameEqual(index_waits(raw("index_waits", rows), attempts).select(*expected.columns), expected)
+    assertDataFrameEqual(
+        instance_activity.index_waits(raw("index_waits", rows), attempts).select(*expected.columns), expected
+    )
 
 
 def test_the_spinlocks_with_the_most_spins_are_kept_with_their_rates(spark, raw, attempts):
@@ -222,7 +217,7 @@ def test_the_spinlocks_with_the_most_spins_are_kept_with_their_rates(spark, raw,
         }
         for number in range(1, 13)
     ]
-    kept = spinlocks(raw("spinlocks", rows), attempts)
+    kept = instance_activity.spinlocks(raw("spinlocks", rows), attempts)
     assert {row.spinlock for row in kept.collect()} == {f"LOCK_{number:02}" for number in range(3, 13)}
     expected = spark.createDataFrame(
         [(1, "LOCK_12", 60.0, 6.0, 30.0)],
@@ -253,7 +248,7 @@ def test_events_are_counted_by_latch_class_and_their_durations_summed(spark, raw
         "instance string, event string, latch_class string, events_kept long, total_duration_us long, "
         "longest_duration_us long, events_seen long",
     )
-    actual = events(raw("events", rows), attempts)
+    actual = instance_activity.events(raw("events", rows), attempts)
     assertDataFrameEqual(actual.select(*expected.columns), expected)
     assert actual.columns == [*KEY, *expected.columns]
 
@@ -335,12 +330,12 @@ def test_the_top_waits_of_a_cell_are_named_in_order(spark, raw, attempts):
         [(CELL.id, 1, 1, "PAGELATCH_EX 300 ms; WRITELOG 100 ms", "WRITELOG 30 ms")],
         "cell_id string, block int, attempt int, initiator_top_waits string, target_top_waits string",
     )
-    assertDataFrameEqual(top_waits(waits(raw("waits", WAITS), attempts)), expected)
+    assertDataFrameEqual(instance_activity.top_waits(waits(raw("waits", WAITS), attempts)), expected)
 
 
 def test_at_most_three_waits_are_named_and_none_without_time(raw, attempts):
     rows = [wait("target", f"WAIT_{number}", 10 * number) for number in range(5)]
     rows += [wait("initiator-1", "WRITELOG", 5), wait("initiator-1", "LCK_M_X", 0)]
-    (row,) = top_waits(waits(raw("waits", rows), attempts)).collect()
+    (row,) = instance_activity.top_waits(waits(raw("waits", rows), attempts)).collect()
     assert row.target_top_waits == "WAIT_4 40 ms; WAIT_3 30 ms; WAIT_2 20 ms"
     assert row.initiator_top_waits == "WRITELOG 5 ms"

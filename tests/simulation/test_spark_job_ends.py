@@ -77,6 +77,7 @@ print(outcome.completed, "of", outcome.total)
 """
 
 
+@pytest.mark.thorough
 def test_when_sparks_jvm_is_killed_the_run_goes_on_in_another(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JVM_DIES, str(tmp_path)],

@@ -22,7 +22,9 @@ def binary(operators):
 
 
 NUMBERS = st.recursive(
-    st.sampled_from(["@a", "@b", "@@ROWCOUNT", *LITERALS]), binary(["+", "-", "*", "%", "/", "&", "|", "^"]), max_leaves=4
+    st.sampled_from(["@a", "@b", "@@ROWCOUNT", *LITERALS]),
+    binary(["+", "-", "*", "%", "/", "&", "|", "^"]),
+    max_leaves=4,
 )
 CONDITIONS = st.recursive(binary(["=", "<>", "<", "<=", ">", ">="])(NUMBERS), binary(["AND", "OR"]), max_leaves=3)
 
