@@ -194,8 +194,6 @@ def test_options_of_servers_are_refused_in_virtual_time(tmp_path: Path) -> None:
 def test_options_of_the_model_are_refused_on_servers(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--seed has no effect on servers"):
         climb(tmp_path, "embedded", seed="7")
-    with pytest.raises(SettingsError, match="--hardware has no effect on servers"):
-        climb(tmp_path, "embedded", hardware="paper")
 
 
 def test_a_misspelt_lab_is_refused_with_the_valid_names(tmp_path: Path) -> None:
