@@ -11,17 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from harness.embedded.broker import system_objects
-from harness.embedded.broker.definitions import (
-    Contract,
-    MessageType,
-    MessageUsage,
-    Principals,
-    Priority,
-    RemoteServiceBinding,
-    Route,
-    Validation,
-)
+from harness.embedded.broker import definitions, system_objects
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import Queue
 from harness.embedded.store.group_commit import Value
@@ -47,7 +37,7 @@ class Service:
     name: str
     service_id: int
     queue: Queue
-    contracts: dict[str, Contract]
+    contracts: dict[str, definitions.Contract]
     owner: str = "dbo"
     senders: set[str] = field(default_factory=set)  # users with SEND; `public` for everybody
 
@@ -92,23 +82,23 @@ class Catalog:
         self.object_ordinal = 0  # number of object ids assigned
         # Each kind has its own count: message types, contracts, services, routes, bindings, priorities.
         self._last_ids: defaultdict[str, int] = defaultdict(lambda: system_objects.FIRST_USER_ID - 1)
-        self.message_types: dict[str, MessageType] = {}
-        self.contracts: dict[str, Contract] = {}
+        self.message_types: dict[str, definitions.MessageType] = {}
+        self.contracts: dict[str, definitions.Contract] = {}
         self.queues: dict[str, Queue] = {}  # by 'schema.name', lower case
         self.services: dict[str, Service] = {}
-        self.routes: dict[str, Route] = {}
-        self.remote_service_bindings: dict[str, RemoteServiceBinding] = {}
-        self.priorities: dict[str, Priority] = {}
-        self.principals = Principals()
+        self.routes: dict[str, definitions.Route] = {}
+        self.remote_service_bindings: dict[str, definitions.RemoteServiceBinding] = {}
+        self.priorities: dict[str, definitions.Priority] = {}
+        self.principals = definitions.Principals()
         self.keys = environment.keys
         self._add_system_objects()
 
     def _add_system_objects(self) -> None:
         """Add the system objects, which every start makes anew and which are never stored."""
         for identifier, name, validation in system_objects.MESSAGE_TYPES:
-            self.message_types[name] = MessageType(name, identifier, Validation(validation))
+            self.message_types[name] = definitions.MessageType(name, identifier, definitions.Validation(validation))
         for identifier, name, usages in system_objects.CONTRACTS:
-            self.contracts[name] = Contract(name, identifier, self.usages(usages))
+            self.contracts[name] = definitions.Contract(name, identifier, self.usages(usages))
         queues = {}
         for identifier, name in system_objects.QUEUES:
             queue = self.queues[f"dbo.{name.lower()}"] = Queue(self.store, self.database_id, "dbo", name, identifier)
@@ -118,10 +108,10 @@ class Catalog:
             agreed = {contract: self.contracts[contract] for contract in contracts}
             self.services[name] = Service(name, identifier, queues[queue_name], agreed)
 
-    def usages(self, usages: Iterable[tuple[str, str]]) -> dict[str, MessageUsage]:
+    def usages(self, usages: Iterable[tuple[str, str]]) -> dict[str, definitions.MessageUsage]:
         """The message types of a contract, from (message type, INITIATOR | TARGET | ANY)."""
         return {
-            name: MessageUsage(self.message_types[name], sent_by != "TARGET", sent_by != "INITIATOR")
+            name: definitions.MessageUsage(self.message_types[name], sent_by != "TARGET", sent_by != "INITIATOR")
             for name, sent_by in usages
         }
 
@@ -153,7 +143,7 @@ class Catalog:
         """Keep new ids above one that was assigned before the restart."""
         self._last_ids[kind] = max(self._last_ids[kind], identifier)
 
-    def binding_for(self, service: str) -> RemoteServiceBinding | None:
+    def binding_for(self, service: str) -> definitions.RemoteServiceBinding | None:
         for binding in self.remote_service_bindings.values():
             if binding.remote_service_name == service:
                 return binding

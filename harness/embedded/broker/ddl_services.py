@@ -7,19 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from functools import partial
 
-from harness.embedded.broker import ddl, system_objects
+from harness.embedded.broker import ddl, definitions, system_objects
 from harness.embedded.broker.catalog import DEFAULT_PRIORITY, Catalog, Service
 from harness.embedded.broker.database import ConversationEndpoint, Database
-from harness.embedded.broker.definitions import (
-    ActivationOptions,
-    Contract,
-    EventNotification,
-    MessageType,
-    MessageUsage,
-    Priority,
-    QueueOptions,
-    Validation,
-)
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.queues import STORED, Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
@@ -27,10 +17,10 @@ from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
 
 _VALIDATIONS = {
-    "NONE": Validation.BINARY,
-    "EMPTY": Validation.EMPTY,
-    "WELL_FORMED_XML": Validation.XML,
-    "VALID_XML": Validation.XML,
+    "NONE": definitions.Validation.BINARY,
+    "EMPTY": definitions.Validation.EMPTY,
+    "WELL_FORMED_XML": definitions.Validation.XML,
+    "VALID_XML": definitions.Validation.XML,
 }
 _SENT_BY = {(True, False): "INITIATOR", (False, True): "TARGET", (True, True): "ANY"}
 
@@ -60,7 +50,7 @@ def create_message_type(
 ) -> None:
     """Add a message type; NONE, EMPTY, WELL_FORMED_XML or VALID_XML, which is checked for well-formedness only."""
     ddl.refuse_existing(catalog.message_types, name)
-    created = MessageType(name, catalog.new_id("message_type"), _VALIDATIONS[validation], owner=owner)
+    created = definitions.MessageType(name, catalog.new_id("message_type"), _VALIDATIONS[validation], owner=owner)
     tx.put(catalog.message_types, name, created)
     _store_message_type(tx, catalog, created)
 
@@ -80,7 +70,7 @@ def drop_message_type(tx: Transaction, catalog: Catalog, name: str) -> None:
     ddl.remove(tx, catalog, "message_type", catalog.message_types, name, message_type.message_type_id)
 
 
-def _store_message_type(tx: Transaction, catalog: Catalog, message_type: MessageType) -> None:
+def _store_message_type(tx: Transaction, catalog: Catalog, message_type: definitions.MessageType) -> None:
     row = (message_type.name, message_type.validation.value, message_type.owner)
     ddl.write(tx, catalog, "message_type", message_type.message_type_id, row)
 
@@ -90,15 +80,15 @@ def create_contract(
 ) -> None:
     """Add a contract; `usages` are (message type, INITIATOR | TARGET | ANY)."""
     ddl.refuse_existing(catalog.contracts, name)
-    agreed: dict[str, MessageUsage] = {}
+    agreed: dict[str, definitions.MessageUsage] = {}
     for message_type, sent_by in usages:
         if message_type in agreed:
             raise SqlServerError(8403, message_type)
         definition = ddl.find(catalog.message_types, "find", "message type", message_type)
-        agreed[message_type] = MessageUsage(definition, sent_by != "TARGET", sent_by != "INITIATOR")
+        agreed[message_type] = definitions.MessageUsage(definition, sent_by != "TARGET", sent_by != "INITIATOR")
     if not any(usage.is_sent_by_initiator for usage in agreed.values()):
         raise SqlServerError(8492, name)
-    created = Contract(name, catalog.new_id("contract"), agreed, owner)
+    created = definitions.Contract(name, catalog.new_id("contract"), agreed, owner)
     tx.put(catalog.contracts, name, created)
     stored = tuple(
         (usage.message_type.name, _SENT_BY[usage.is_sent_by_initiator, usage.is_sent_by_target])
@@ -122,7 +112,7 @@ def drop_contract(tx: Transaction, database: Database, severance: Severance, nam
     ddl.remove(tx, catalog, "contract", catalog.contracts, name, contract.service_contract_id)
 
 
-def create_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, options: QueueOptions) -> Queue:
+def create_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, options: definitions.QueueOptions) -> Queue:
     key = f"{schema}.{name}".lower()
     ddl.refuse_existing(catalog.queues, name, key=key)
     queue = Queue(catalog.store, catalog.database_id, schema, name, ddl.new_object_id(tx, catalog))
@@ -134,7 +124,7 @@ def create_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, opti
     return queue
 
 
-def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, options: QueueOptions) -> None:
+def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, options: definitions.QueueOptions) -> None:
     queue = ddl.find(catalog.queues, "alter", "service queue", name, f"{schema}.{name}".lower())
     _set_options(tx, catalog, queue, options)
     _store_queue(tx, catalog, queue)
@@ -146,7 +136,7 @@ def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, optio
     ddl.changed(tx, catalog)
 
 
-def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> list[EventNotification]:
+def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> list[definitions.EventNotification]:
     """Return the event notifications that go with the queue; `Notifier.end` ends their conversations."""
     key = f"{schema}.{name}".lower()
     queue = ddl.find(catalog.queues, "drop", "service queue", name, key)
@@ -163,7 +153,7 @@ def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> lis
     return [_drop_notification(tx, catalog, queue, name) for name in list(queue.notifications)]
 
 
-def _set_options(tx: Transaction, catalog: Catalog, queue: Queue, options: QueueOptions) -> None:
+def _set_options(tx: Transaction, catalog: Catalog, queue: Queue, options: definitions.QueueOptions) -> None:
     ddl.assign_given(
         tx,
         queue,
@@ -176,7 +166,7 @@ def _set_options(tx: Transaction, catalog: Catalog, queue: Queue, options: Queue
         _set_activation(tx, catalog, queue, options.activation)
 
 
-def _set_activation(tx: Transaction, catalog: Catalog, queue: Queue, activation: ActivationOptions) -> None:
+def _set_activation(tx: Transaction, catalog: Catalog, queue: Queue, activation: definitions.ActivationOptions) -> None:
     if activation.drop:
         for attribute in ("activation_procedure", "max_readers", "execute_as"):
             tx.set(queue, attribute, None)
@@ -212,14 +202,14 @@ def create_event_notification(
     service: str,
     broker_instance: str | None = None,
     creator: str | None = None,
-) -> EventNotification:
+) -> definitions.EventNotification:
     """Add an event notification; `broker_instance` None means 'current database', `creator` is given WITH FAN_IN."""
     watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     ddl.refuse_existing(watched.notifications, name, key=name.lower())
     if "QUEUE_ACTIVATION" in events and watched.is_activation_enabled:
         raise SqlServerError(9718, watched.name)
     instance = catalog.service_broker_guid if broker_instance is None else broker_instance.upper()
-    created = EventNotification(
+    created = definitions.EventNotification(
         name, ddl.new_object_id(tx, catalog), tuple(events), service, instance, creator, catalog.clock.utc_ns()
     )
     tx.put(watched.notifications, name.lower(), created)
@@ -228,20 +218,24 @@ def create_event_notification(
     return created
 
 
-def drop_event_notification(tx: Transaction, catalog: Catalog, name: str, *, queue: str) -> EventNotification:
+def drop_event_notification(
+    tx: Transaction, catalog: Catalog, name: str, *, queue: str
+) -> definitions.EventNotification:
     """Return the notification; `Notifier.end` ends its conversation."""
     watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     ddl.changed(tx, catalog)
     return _drop_notification(tx, catalog, watched, name)
 
 
-def _drop_notification(tx: Transaction, catalog: Catalog, queue: Queue, name: str) -> EventNotification:
+def _drop_notification(tx: Transaction, catalog: Catalog, queue: Queue, name: str) -> definitions.EventNotification:
     notification = ddl.find(queue.notifications, "drop", "event notification", name, name.lower())
     ddl.remove(tx, catalog, "event_notification", queue.notifications, name.lower(), notification.object_id)
     return notification
 
 
-def store_notification(tx: Transaction, catalog: Catalog, queue: Queue, notification: EventNotification) -> None:
+def store_notification(
+    tx: Transaction, catalog: Catalog, queue: Queue, notification: definitions.EventNotification
+) -> None:
     name, identifier, *rest = astuple(notification)
     ddl.write(tx, catalog, "event_notification", identifier, (name, queue.object_id, *rest))
 
@@ -252,7 +246,7 @@ def create_service(
     """Add a service on the queue 'schema.name'."""
     ddl.refuse_existing(catalog.services, name)
     on_queue = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
-    agreed: dict[str, Contract] = {}
+    agreed: dict[str, definitions.Contract] = {}
     for contract in contracts:
         if contract in agreed:
             raise SqlServerError(8404, contract)
@@ -374,7 +368,7 @@ def create_priority(
 ) -> None:
     """Add a priority; None means ANY."""
     ddl.refuse_existing(catalog.priorities, name)
-    created = Priority(name, catalog.new_id("priority"), contract, local_service, remote_service, level)
+    created = definitions.Priority(name, catalog.new_id("priority"), contract, local_service, remote_service, level)
     _check_priority(catalog, created)
     tx.put(catalog.priorities, name, created)
     ddl.store(tx, catalog, "priority", created)
@@ -394,7 +388,7 @@ def drop_priority(tx: Transaction, catalog: Catalog, name: str) -> None:
     ddl.remove(tx, catalog, "priority", catalog.priorities, name, priority.priority_id)
 
 
-def _check_priority(catalog: Catalog, priority: Priority) -> None:
+def _check_priority(catalog: Catalog, priority: definitions.Priority) -> None:
     if priority.contract is not None:
         ddl.find(catalog.contracts, "find", "service contract", priority.contract)
     if priority.local_service is not None:

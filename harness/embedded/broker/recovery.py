@@ -18,24 +18,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from harness.embedded.broker import ddl_databases
+from harness.embedded.broker import ddl_databases, definitions
 from harness.embedded.broker.broker_link import BrokerLink, Dispatchers
 from harness.embedded.broker.catalog import Catalog, Service
 from harness.embedded.broker.database import ConversationEndpoint, Database, Databases, TransmissionRow
-from harness.embedded.broker.definitions import (
-    BrokerEndpoint,
-    Certificate,
-    Contract,
-    DialogTerms,
-    EventNotification,
-    Login,
-    MessageType,
-    Priority,
-    RemoteServiceBinding,
-    Route,
-    User,
-    Validation,
-)
 from harness.embedded.broker.delivery import Deadlines
 from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.environment import ErrorLog
@@ -114,7 +100,7 @@ class Asides:
 def recover(  # noqa: PLR0917
     transactions: Transactions,
     databases: Databases,
-    logins: dict[str, Login],
+    logins: dict[str, definitions.Login],
     link: BrokerLink,
     deadlines: Deadlines,
     dispatchers: Dispatchers,
@@ -181,12 +167,14 @@ def _object(
 
 def _message_type(catalog: Catalog, identifier: int, row: Any) -> None:
     name, validation, owner = row
-    catalog.message_types[name] = MessageType(name, identifier, Validation(validation), owner=owner)
+    catalog.message_types[name] = definitions.MessageType(
+        name, identifier, definitions.Validation(validation), owner=owner
+    )
 
 
 def _contract(catalog: Catalog, identifier: int, row: Any) -> None:
     name, usages, owner = row
-    catalog.contracts[name] = Contract(name, identifier, catalog.usages(usages), owner)
+    catalog.contracts[name] = definitions.Contract(name, identifier, catalog.usages(usages), owner)
 
 
 def _queue(catalog: Catalog, identifier: int, row: Any) -> None:
@@ -213,7 +201,7 @@ def _service(catalog: Catalog, identifier: int, row: Any) -> None:
 def _notification(catalog: Catalog, identifier: int, row: Any) -> None:
     name, queue_id, events, *rest = row
     queue = _queue_by_id(catalog, queue_id)
-    queue.notifications[name.lower()] = EventNotification(name, identifier, tuple(events), *rest)
+    queue.notifications[name.lower()] = definitions.EventNotification(name, identifier, tuple(events), *rest)
 
 
 def _plain(
@@ -241,22 +229,22 @@ _CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
     "contract": _contract,
     "queue": _queue,
     "service": _service,
-    "route": _plain(Route, lambda catalog: catalog.routes),
-    "remote_service_binding": _plain(RemoteServiceBinding, lambda catalog: catalog.remote_service_bindings),
-    "priority": _plain(Priority, lambda catalog: catalog.priorities),
-    "user": _plain(User, lambda catalog: catalog.principals.users, str.lower),
-    "certificate": _plain(Certificate, lambda catalog: catalog.principals.certificates, str.lower),
+    "route": _plain(definitions.Route, lambda catalog: catalog.routes),
+    "remote_service_binding": _plain(definitions.RemoteServiceBinding, lambda catalog: catalog.remote_service_bindings),
+    "priority": _plain(definitions.Priority, lambda catalog: catalog.priorities),
+    "user": _plain(definitions.User, lambda catalog: catalog.principals.users, str.lower),
+    "certificate": _plain(definitions.Certificate, lambda catalog: catalog.principals.certificates, str.lower),
     "event_notification": _notification,
 }
 
 
-def _login(logins: dict[str, Login], identifier: int, row: Any) -> None:
-    logins[row[0].lower()] = Login(row[0], identifier, *row[1:])
+def _login(logins: dict[str, definitions.Login], identifier: int, row: Any) -> None:
+    logins[row[0].lower()] = definitions.Login(row[0], identifier, *row[1:])
 
 
 def _broker_endpoint(link: BrokerLink, identifier: int, row: Any) -> None:
     name, *rest, granted = row
-    endpoint = BrokerEndpoint(name, identifier, *rest)
+    endpoint = definitions.BrokerEndpoint(name, identifier, *rest)
     endpoint.connect_granted_to = set(granted)
     link.endpoint = endpoint
 
@@ -339,7 +327,7 @@ def _endpoint(database: Database, handle: str, row: Any) -> None:
     group = database.groups.get(group_id)
     if group is None:
         group = ConversationGroup(group_id, service_id, service.queue, is_system=is_system)
-    terms = DialogTerms(
+    terms = definitions.DialogTerms(
         handle,
         conversation_id,
         is_initiator=is_initiator,
@@ -372,7 +360,9 @@ def _rows(database: Database, queue: Queue, tables: dict[str, _Rows], asides: As
                 else:
                     database.catalog.store.commit_lazily([(table, order, None)])
                 continue
-            message_type = database.catalog.message_types.get(name) or MessageType(name, 0, Validation.BINARY)
+            message_type = database.catalog.message_types.get(name) or definitions.MessageType(
+                name, 0, definitions.Validation.BINARY
+            )
             loaded = QueueRow(queue, endpoint.incoming, order, sequence, message_type, body, enqueued_ns, status)
             if table == queue.table:
                 queue.publish(loaded)

@@ -8,16 +8,8 @@ from typing import Any, Protocol
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.permissions import guard, rights
 from harness.embedded.tsql.permissions.guard import THE_SERVER, object_of
-from harness.embedded.tsql.permissions.rights import (
-    DATABASE_ROLES,
-    DBO_ID,
-    SCHEMA_DBO,
-    SERVER,
-    SERVER_ROLE_IDS,
-    Securable,
-)
 
 
 class NameContext(guard.Context, Protocol):
@@ -27,18 +19,18 @@ class NameContext(guard.Context, Protocol):
     def instance(self) -> Instance: ...
 
 
-def _schema(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
+def _schema(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
     if parts[-1].lower() != "dbo":
         return None
-    return Securable(frame.database.database_id, "SCHEMA", SCHEMA_DBO)
+    return rights.Securable(frame.database.database_id, "SCHEMA", rights.SCHEMA_DBO)
 
 
-def _database(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
+def _database(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
     database = frame.instance.engine.databases.get(parts[-1].lower())
-    return None if database is None else Securable(database.database_id, "DATABASE", 0)
+    return None if database is None else rights.Securable(database.database_id, "DATABASE", 0)
 
 
-def _object(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
+def _object(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
     database, schema, name = frame.instance.located(parts, frame.database, frame.session.guard)
     item = (
         frame.instance.table(parts, frame.database)
@@ -48,40 +40,44 @@ def _object(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     return None if item is None else object_of(database, item)
 
 
-def _user(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
+def _user(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
     user = frame.database.catalog.principals.users.get(parts[-1].lower())
     if user is None and parts[-1].lower() != "dbo":
         return None
-    return Securable(frame.database.database_id, "USER", user.principal_id if user is not None else DBO_ID)
+    return rights.Securable(
+        frame.database.database_id, "USER", user.principal_id if user is not None else rights.DBO_ID
+    )
 
 
-def _endpoint(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
+def _endpoint(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
     endpoint = frame.instance.engine.link.endpoint
     if endpoint is None or endpoint.name.lower() != parts[-1].lower():
         return None
-    return Securable(SERVER, "ENDPOINT", endpoint.endpoint_id)
+    return rights.Securable(rights.SERVER, "ENDPOINT", endpoint.endpoint_id)
 
 
-def _named(class_: str, attribute: str, identifier: str) -> Callable[[NameContext, tuple[str, ...]], Securable | None]:
+def _named(
+    class_: str, attribute: str, identifier: str
+) -> Callable[[NameContext, tuple[str, ...]], rights.Securable | None]:
     """Find a Service Broker object, whose name is compared byte by byte."""
 
-    def find(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
+    def find(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
         item: Any = getattr(frame.database.catalog, attribute).get(parts[-1])
-        return None if item is None else Securable(frame.database.database_id, class_, getattr(item, identifier))
+        return None if item is None else rights.Securable(frame.database.database_id, class_, getattr(item, identifier))
 
     return find
 
 
-def _certificate(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
+def _certificate(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
     certificate = frame.database.catalog.principals.certificate(parts[-1])
     return (
         None
         if certificate is None
-        else Securable(frame.database.database_id, "CERTIFICATE", certificate.certificate_id)
+        else rights.Securable(frame.database.database_id, "CERTIFICATE", certificate.certificate_id)
     )
 
 
-FINDERS: dict[str, Callable[[NameContext, tuple[str, ...]], Securable | None]] = {
+FINDERS: dict[str, Callable[[NameContext, tuple[str, ...]], rights.Securable | None]] = {
     "SERVER": lambda frame, parts: THE_SERVER,
     "ENDPOINT": _endpoint,
     "DATABASE": _database,
@@ -97,22 +93,22 @@ FINDERS: dict[str, Callable[[NameContext, tuple[str, ...]], Securable | None]] =
 }
 
 
-def find(frame: NameContext, class_: str, parts: tuple[str, ...]) -> Securable | None:
+def find(frame: NameContext, class_: str, parts: tuple[str, ...]) -> rights.Securable | None:
     """The securable of that name; None if there is none."""
     return FINDERS[class_](frame, parts)
 
 
-def is_held(frame: NameContext, securable: Securable, permission: str) -> bool:
+def is_held(frame: NameContext, securable: rights.Securable, permission: str) -> bool:
     """Whether the session holds a permission. A sysadmin holds all."""
     held_by = frame.session.guard
     if held_by is None:
         return True
-    if securable.database_id == SERVER:
+    if securable.database_id == rights.SERVER:
         return held_by.allows_on_server(permission, securable.securable_class, securable.id)
     return held_by.allows(_database_of(frame, securable), *securable[1:], permission)
 
 
-def _database_of(frame: NameContext, securable: Securable) -> Database:
+def _database_of(frame: NameContext, securable: rights.Securable) -> Database:
     databases = frame.instance.engine.databases.values()
     return next(database for database in databases if database.database_id == securable.database_id)
 
@@ -121,9 +117,9 @@ def principal(frame: NameContext, name: str, *, of_server: bool) -> str:
     """The name of a login or server role, or of a user or database role, in lower case; 15151 if there is none."""
     key = name.lower()
     if of_server:
-        if key in SERVER_ROLE_IDS or key == "sa" or key in frame.instance.engine.logins:
+        if key in rights.SERVER_ROLE_IDS or key == "sa" or key in frame.instance.engine.logins:
             return key
         raise SqlServerError(15151, "find", "login", name)
-    if key in {"dbo", "guest"} or key in DATABASE_ROLES or key in frame.database.catalog.principals.users:
+    if key in {"dbo", "guest"} or key in rights.DATABASE_ROLES or key in frame.database.catalog.principals.users:
         return key
     raise SqlServerError(15151, "find", "user", name)

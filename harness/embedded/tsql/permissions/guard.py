@@ -21,20 +21,9 @@ from typing import Any, NamedTuple, Protocol
 
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.permissions.rights import (
-    DBO,
-    SA,
-    SERVER,
-    SYSADMIN,
-    VALID,
-    VALID_ON_OBJECT,
-    Grants,
-    Principals,
-    Securable,
-    is_allowed,
-)
+from harness.embedded.tsql.permissions import rights
 
-THE_SERVER = Securable(SERVER, "SERVER", 0)
+THE_SERVER = rights.Securable(rights.SERVER, "SERVER", 0)
 # Every login enters these as guest.
 WITH_GUEST = ("master", "tempdb", "msdb")
 # "Everyone can see their own session information."
@@ -47,7 +36,7 @@ class Need(NamedTuple):
     enter the database alone."""
 
     database: Database
-    securable: Securable
+    securable: rights.Securable
     permission: str
     schema: str
     name: str
@@ -72,7 +61,7 @@ class SchemaObject(Protocol):
 class Catalog(Protocol):
     """The instance, as far as answers depend on it."""
 
-    grants: Grants
+    grants: rights.Grants
     contexts: dict[tuple[int, str], Guard]  # of EXECUTE AS, by database and user
     version: int
 
@@ -102,12 +91,12 @@ class Guard:
         self.login = login  # "" for a database user
         self._user = user
         self._database = database
-        self.is_dbo = user is not None and user.lower() == DBO
+        self.is_dbo = user is not None and user.lower() == rights.DBO
         self._version = -1
         self._executable: set[SchemaObject] = set()
         self._plans: set[Any] = set()
         self._users: dict[int, str | None] = {}
-        self._answers: dict[tuple[Securable, str], bool] = {}
+        self._answers: dict[tuple[rights.Securable, str], bool] = {}
 
     # -- principals --------------------------------------------------------------------------------------------------
 
@@ -130,9 +119,9 @@ class Guard:
 
     def _find_user_of(self, login: str, database: Database) -> str | None:
         if is_sysadmin(self._grants, login):
-            return DBO
+            return rights.DBO
         if self._owner_of(database).lower() == login.lower():
-            return DBO
+            return rights.DBO
         for user in database.catalog.principals.users.values():
             if user.login is not None and user.login.lower() == login.lower():
                 return user.name
@@ -149,7 +138,7 @@ class Guard:
         return "" if user is None or user.login is None else user.login
 
     def _owner_of(self, database: Database) -> str:
-        return self._grants.owner(Securable(database.database_id, "DATABASE", 0)) or SA
+        return self._grants.owner(rights.Securable(database.database_id, "DATABASE", 0)) or rights.SA
 
     def _is_trusted_in(self, database: Database | None) -> bool:
         """Whether the database user is its login in another database, or on the server (None).
@@ -169,7 +158,7 @@ class Guard:
             login = self._login_of_user().lower()
         if not login:
             return ("public",)
-        return (login, "public", *self._grants.roles_of(SERVER, login))
+        return (login, "public", *self._grants.roles_of(rights.SERVER, login))
 
     def database_principals(self, database: Database) -> tuple[str, ...]:
         user = self.user_in(database)
@@ -182,35 +171,39 @@ class Guard:
     def allows(self, database: Database, class_: str, identifier: int, permission: str) -> bool:
         """Whether it holds a permission on a securable of a database."""
         self._keep_up()
-        securable = Securable(database.database_id, class_, identifier)
+        securable = rights.Securable(database.database_id, class_, identifier)
         key = securable, permission
         answer = self._answers.get(key)
         if answer is None:
             user = self.user_in(database)
-            principals = Principals(self.server_principals(), self.database_principals(database))
-            answer = user is not None and (user == DBO or is_allowed(self._grants, principals, securable, permission))
+            principals = rights.Principals(self.server_principals(), self.database_principals(database))
+            answer = user is not None and (
+                user == rights.DBO or rights.is_allowed(self._grants, principals, securable, permission)
+            )
             self._answers[key] = answer
         return answer
 
     def allows_on_server(self, permission: str, class_: str = "SERVER", identifier: int = 0) -> bool:
         self._keep_up()
-        securable = Securable(SERVER, class_, identifier)
+        securable = rights.Securable(rights.SERVER, class_, identifier)
         key = securable, permission
         answer = self._answers.get(key)
         if answer is None:
-            principals = Principals(self.server_principals(), ())
+            principals = rights.Principals(self.server_principals(), ())
             is_all_powerful = is_sysadmin(self._grants, principals.server[0])
-            answer = self._answers[key] = is_all_powerful or is_allowed(self._grants, principals, securable, permission)
+            answer = self._answers[key] = is_all_powerful or rights.is_allowed(
+                self._grants, principals, securable, permission
+            )
         return answer
 
     def sees(self, database: Database, class_: str, identifier: int, type_: str = "") -> bool:
         """Whether it sees the metadata of a securable: it holds some permission on it. An object has a type, as in
         sys.objects."""
         self._keep_up()
-        key = Securable(database.database_id, class_, identifier), f"some {type_}"
+        key = rights.Securable(database.database_id, class_, identifier), f"some {type_}"
         answer = self._answers.get(key)
         if answer is None:
-            permissions = VALID_ON_OBJECT[type_] if type_ else VALID[class_]
+            permissions = rights.VALID_ON_OBJECT[type_] if type_ else rights.VALID[class_]
             held = (self.allows(database, class_, identifier, permission) for permission in sorted(permissions))
             answer = self._answers[key] = any(held)
         return answer
@@ -233,13 +226,13 @@ class Guard:
         return (
             database.name in ("master", "tempdb")
             or self.allows_on_server("VIEW ANY DATABASE")
-            or self.user_in(database) == DBO
+            or self.user_in(database) == rights.DBO
         )
 
     def is_owner_of(self, database: Database) -> bool:
         """IS_MEMBER('db_owner')"""
         names = self.database_principals(database)
-        return "db_owner" in names or names[:1] == (DBO,)
+        return "db_owner" in names or names[:1] == (rights.DBO,)
 
     def enter(self, database: Database) -> None:
         """Raise 916 if it may not enter the database."""
@@ -277,7 +270,7 @@ class Guard:
         self.enter(need.database)
         if not need.permission:
             return
-        if need.securable.database_id == SERVER:
+        if need.securable.database_id == rights.SERVER:
             if not self.allows_on_server(need.permission):
                 raise SqlServerError(300, need.permission, "server", "master")
         elif not self.allows(need.database, *need.securable[1:], need.permission):
@@ -297,11 +290,11 @@ def needed_by(view: str, database: Database) -> Need:
     """The permission that a view of schema sys needs. Everybody who may enter its database reads a catalog view, which
     shows what this session may see."""
     if not view.startswith("dm_") or view in OF_ONESELF:
-        return Need(database, Securable(database.database_id, "DATABASE", 0), "", "", "")
+        return Need(database, rights.Securable(database.database_id, "DATABASE", 0), "", "", "")
     is_new = int(database.catalog.server_version) >= 2022
     if view.startswith("dm_db_"):
         permission = "VIEW DATABASE PERFORMANCE STATE" if is_new else "VIEW DATABASE STATE"
-        return Need(database, Securable(database.database_id, "DATABASE", 0), permission, "", "")
+        return Need(database, rights.Securable(database.database_id, "DATABASE", 0), permission, "", "")
     permission = "VIEW SERVER PERFORMANCE STATE" if is_new else "VIEW SERVER STATE"
     return Need(database, THE_SERVER, permission, "", "")
 
@@ -310,9 +303,9 @@ def sees_server_state(session: Guarded) -> bool:
     return session.guard is None or session.guard.allows_on_server("VIEW SERVER STATE")
 
 
-def object_of(database: Database, item: SchemaObject) -> Securable:
+def object_of(database: Database, item: SchemaObject) -> rights.Securable:
     """A table, procedure or queue as a securable."""
-    return Securable(database.database_id, "OBJECT", item.object_id)
+    return rights.Securable(database.database_id, "OBJECT", item.object_id)
 
 
 def of_login(catalog: Catalog, login: str) -> Guard | None:
@@ -320,8 +313,8 @@ def of_login(catalog: Catalog, login: str) -> Guard | None:
     return None if is_sysadmin(catalog.grants, login) else Guard(catalog, login)
 
 
-def is_sysadmin(grants: Grants, login: str) -> bool:
-    return login.lower() == SA or grants.is_member(SERVER, SYSADMIN, login.lower())
+def is_sysadmin(grants: rights.Grants, login: str) -> bool:
+    return login.lower() == rights.SA or grants.is_member(rights.SERVER, rights.SYSADMIN, login.lower())
 
 
 def of_user(catalog: Catalog, database: Database, user: str) -> Guard:

@@ -20,19 +20,7 @@ from harness.embedded.tsql.catalog.object_views import SCHEMA_IDS, SYSTEM_OBJECT
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger
-from harness.embedded.tsql.permissions.rights import (
-    DATABASE_ROLE_IDS,
-    DATABASE_ROLES,
-    DBO,
-    DBO_ID,
-    FIXED_USER_IDS,
-    SA,
-    SA_ID,
-    SERVER_ROLE_IDS,
-    VALID,
-    Securable,
-    sid_of,
-)
+from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.text.tokens import Tokens
@@ -200,7 +188,7 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
         "istable": isinstance(item, Table),
         "istrigger": isinstance(item, Trigger),
         "isusertable": isinstance(item, Table),
-        "ownerid": DBO_ID,
+        "ownerid": rights.DBO_ID,
         "schemaid": schema_id(item.schema),
     }
     if isinstance(item, Table):
@@ -218,7 +206,7 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
     return None if value is None else int(value)
 
 
-def schema_identifier(frame: Frame, name: Any = DBO) -> int | None:
+def schema_identifier(frame: Frame, name: Any = rights.DBO) -> int | None:
     """SCHEMA_ID ( [ schema_name ] )"""
     return SCHEMA_IDS.get(str(name).lower())
 
@@ -262,7 +250,11 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
     """
     kind = "SERVER" if class_ is None else str(class_).upper()
     permission_name = str(permission or "").upper()
-    if kind not in VALID or permission_name not in VALID[kind] or (securable is None) != (kind == "SERVER"):
+    if (
+        kind not in rights.VALID
+        or permission_name not in rights.VALID[kind]
+        or (securable is None) != (kind == "SERVER")
+    ):
         return None
     try:
         parts = _securable_name(kind, str(securable))
@@ -284,7 +276,7 @@ def _securable_name(kind: str, name: str) -> tuple[str, ...]:
 def is_srvrolemember(frame: Frame, role: Any) -> int | None:
     """IS_SRVROLEMEMBER ( 'role' ); NULL if the role is unknown."""
     name = str(role).lower()
-    if name not in SERVER_ROLE_IDS:
+    if name not in rights.SERVER_ROLE_IDS:
         return None
     if frame.session.guard is None:
         return 1  # a sysadmin counts as a member of every role
@@ -294,13 +286,13 @@ def is_srvrolemember(frame: Frame, role: Any) -> int | None:
 def is_member(frame: Frame, role: Any) -> int | None:
     """IS_MEMBER ( 'role' ); NULL if the role is unknown. dbo is a member of db_owner."""
     name = str(role).lower()
-    if name not in DATABASE_ROLES:
+    if name not in rights.DATABASE_ROLES:
         return None
     guard = frame.session.guard
     if guard is None:
         return int(name in ("db_owner", "public"))
     names = guard.database_principals(frame.database)
-    return int(name in names or (name == "db_owner" and names[:1] == (DBO,)))
+    return int(name in names or (name == "db_owner" and names[:1] == (rights.DBO,)))
 
 
 def login_name(frame: Frame) -> str:
@@ -309,10 +301,10 @@ def login_name(frame: Frame) -> str:
     if guard is None or guard.login:
         return str(frame.session.login)
     user = frame.session.user_name()
-    if user == DBO:
-        owner = frame.instance.grants.owner(Securable(frame.database.database_id, "DATABASE", 0))
+    if user == rights.DBO:
+        owner = frame.instance.grants.owner(rights.Securable(frame.database.database_id, "DATABASE", 0))
         login = frame.instance.engine.logins.get(owner or "")
-        return SA if login is None else str(login.name)
+        return rights.SA if login is None else str(login.name)
     user_ = frame.database.catalog.principals.users.get(user.lower())
     return str(user_.login if user_ is not None and user_.login is not None else user)
 
@@ -326,7 +318,7 @@ def suser_id(frame: Frame, name: Any = None) -> int | None:
     login = frame.instance.engine.logins.get(key)
     if login is not None:
         return login.principal_id if name is None or _sees_login(frame, login) else None
-    return SA_ID if key == SA else SERVER_ROLE_IDS.get(key)
+    return rights.SA_ID if key == rights.SA else rights.SERVER_ROLE_IDS.get(key)
 
 
 def _name_of(identifiers: dict[str, int], identifier: Any) -> str | None:
@@ -336,9 +328,9 @@ def _name_of(identifiers: dict[str, int], identifier: Any) -> str | None:
 def suser_sname(frame: Frame, sid: Any) -> str | None:
     """SUSER_SNAME ( sid ); NULL if the sid is unknown."""
     for login in frame.instance.engine.logins.values():
-        if sid_of(login.principal_id) == sid:
+        if rights.sid_of(login.principal_id) == sid:
             return login.name if _sees_login(frame, login) else None
-    return SA if sid == sid_of(SA_ID) else None
+    return rights.SA if sid == rights.sid_of(rights.SA_ID) else None
 
 
 def user_id(frame: Frame, name: Any = None) -> int | None:
@@ -346,7 +338,7 @@ def user_id(frame: Frame, name: Any = None) -> int | None:
     user = frame.database.catalog.principals.users.get(key)
     if user is not None:
         return user.principal_id if name is None or _sees_user(frame, user) else None
-    return FIXED_USER_IDS.get(key, DATABASE_ROLE_IDS.get(key))
+    return rights.FIXED_USER_IDS.get(key, rights.DATABASE_ROLE_IDS.get(key))
 
 
 def user_name(frame: Frame, identifier: Any = None) -> str | None:
@@ -355,7 +347,7 @@ def user_name(frame: Frame, identifier: Any = None) -> str | None:
     for user in frame.database.catalog.principals.users.values():
         if user.principal_id == identifier:
             return user.name if _sees_user(frame, user) else None
-    return _name_of(FIXED_USER_IDS | DATABASE_ROLE_IDS, identifier)
+    return _name_of(rights.FIXED_USER_IDS | rights.DATABASE_ROLE_IDS, identifier)
 
 
 def _sees_login(frame: Frame, login: Login | None) -> bool:
