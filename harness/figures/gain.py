@@ -19,22 +19,7 @@ from harness.definitions import units
 from harness.definitions.inference import BLOCKS_MIN, intervals, no_interval, noise_band
 from harness.definitions.matrix import which_dialogs
 from harness.definitions.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
-from harness.figures.parts import (
-    LineEnd,
-    Sheet,
-    count,
-    log_thread_axis,
-    muted_colour,
-    note,
-    paper_colour,
-    paper_level,
-    payload_is_mean,
-    payload_name,
-    payload_style,
-    payload_words,
-    percent,
-    signed,
-)
+from harness.figures import parts
 from harness.figures.reduced_run import Missing, listed
 
 # Axes span at least this much, so that equal points do not look different.
@@ -67,7 +52,7 @@ def gain_points(gain: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     bands = pd.concat([table for table in (counted, all_points) if len(table)] or [counted])
     points = bands.drop_duplicates(by).sort_values(by).reset_index(drop=True)
     percents = {name: 100 * (points[column] - 1) for name, column in PERCENTS.items()}
-    return points.assign(**percents, payload_is_mean=payload_is_mean(gain))
+    return points.assign(**percents, payload_is_mean=parts.payload_is_mean(gain))
 
 
 PERCENTS = {"percent": "ratio", "percent_low": "low", "percent_high": "high"}
@@ -79,7 +64,7 @@ def of_one_ratio(gain: pd.DataFrame) -> pd.DataFrame:
     return of_trick if of_trick.empty == gain.empty else gain[gain.dialog_ratio == gain.dialog_ratio.max()]
 
 
-def by_threads(gain: pd.DataFrame) -> Sheet:
+def by_threads(gain: pd.DataFrame) -> parts.Sheet:
     """Draw the gain of a ratio for the largest number of initiators that has pairs; the paper's figure 5 has 3."""
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
@@ -87,48 +72,48 @@ def by_threads(gain: pd.DataFrame) -> Sheet:
     initiators = int(gain.initiators.max())
     gain = gain[gain.initiators == initiators]
     points = gain_points(gain, ["total_threads", "payload_bytes"])
-    fig = Sheet(9.4, 5.7)
+    fig = parts.Sheet(9.4, 5.7)
     ax = fig.subplots()
     gain_lines(fig, ax, points, "total_threads")
     noise = noise_of(gain)
     low, high = gain_limits(points, noise)
     ax.set_ylim(low, high)
     draw_noise(ax, noise)
-    log_thread_axis(
+    parts.log_thread_axis(
         ax,
         list(gain.total_threads),
-        f"client threads in all ({count(initiators)} × threads per initiator; log scale)",
+        f"client threads in all ({parts.count(initiators)} × threads per initiator; log scale)",
         name=lambda total: f"{initiators}×{total // initiators}",
     )
     ax.set_ylabel("gain in messages processed per second, %")
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: parts.signed(value)))
     is_papers = not of_the_paper(gain).empty
     if is_papers:
-        paper_level(ax, GAIN_MAX_PERCENT.value, "the paper, SQL Server: up to +315 %", high)
+        parts.paper_level(ax, GAIN_MAX_PERCENT.value, "the paper, SQL Server: up to +315 %", high)
         _paper_ranges(ax)
     figure = "the paper's figure 5" + ("" if initiators == PAPER_INITIATORS else ", which has 3 initiators")
     corresponds = f"Corresponds to {figure}. " if is_papers else ""
     fig.entitle(
-        f"Gain of using {which_dialogs(ratio)} instead of every one, {count(initiators)}",
+        f"Gain of using {which_dialogs(ratio)} instead of every one, {parts.count(initiators)}",
         f"{corresponds}{_largest(points)} {points_note(gain, points)}",
         gain,
     )
     return fig
 
 
-def gain_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str) -> None:
+def gain_lines(sheet: parts.Sheet, ax: Axes, points: pd.DataFrame, x: str) -> None:
     """Draw one line per payload through the gains, with their intervals; points that do not count are hollow."""
-    ax.axhline(0, color=paper_colour(), linewidth=0.9)
+    ax.axhline(0, color=parts.paper_colour(), linewidth=0.9)
     for payload, unordered in points.groupby("payload_bytes"):
         line = unordered.sort_values(x)
-        style = payload_style(int(payload), points.payload_bytes)
+        style = parts.payload_style(int(payload), points.payload_bytes)
         spread = np.array([line.percent - line.percent_low, line.percent_high - line.percent]).clip(min=0)
         bars = spread if line.low.notna().any() else None
         ax.errorbar(line[x], line.percent, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
         hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
         ax.plot(line[x][~line.counts], line.percent[~line.counts], **hollow)
         end = (float(line[x].iloc[-1]), float(line.percent.iloc[-1]))
-        sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload), points), style["color"]))
+        sheet.line_ends.append(parts.LineEnd(ax, *end, parts.payload_name(int(payload), points), style["color"]))
 
 
 def gain_limits(points: pd.DataFrame, noise: float | None) -> tuple[float, float]:
@@ -146,11 +131,11 @@ def draw_noise(ax: Axes, noise: float | None) -> None:
     if noise is None:
         return
     low, high = (100 * (bound - 1) for bound in noise_band(noise))
-    ax.axhspan(low, high, color=muted_colour(), alpha=0.1, linewidth=0, zorder=0)
+    ax.axhspan(low, high, color=parts.muted_colour(), alpha=0.1, linewidth=0, zorder=0)
     words = "noise: 95 % of single pairs without a gain"
     place: dict[str, Any] = {"ha": "right", "va": "bottom", "shift": (0, 1)}
     outline = [withStroke(linewidth=2.5, foreground="white")]
-    note(ax, words, (0.99, high), ("axes fraction", "data"), muted_colour(), path_effects=outline, **place)
+    parts.note(ax, words, (0.99, high), ("axes fraction", "data"), parts.muted_colour(), path_effects=outline, **place)
 
 
 def _paper_ranges(ax: Axes) -> None:
@@ -163,9 +148,9 @@ def _paper_ranges(ax: Axes) -> None:
     for start, end, words in spans:
         if end <= start * 1.3:
             continue
-        ax.axvspan(start, end, color=paper_colour(), alpha=0.055, linewidth=0, zorder=0)
+        ax.axvspan(start, end, color=parts.paper_colour(), alpha=0.055, linewidth=0, zorder=0)
         middle, where = ((start * end) ** 0.5, 0.02), ("data", "axes fraction")
-        note(ax, words, middle, where, paper_colour(), ha="center", va="bottom")
+        parts.note(ax, words, middle, where, parts.paper_colour(), ha="center", va="bottom")
 
 
 def _largest(points: pd.DataFrame) -> str:
@@ -178,9 +163,9 @@ def _largest(points: pd.DataFrame) -> str:
         return f"At none of {units.counted(len(counted), 'point')} is a gain distinguished from none."
     best = different.loc[different.ratio.idxmax()]
     return (
-        f"Largest gain distinguished from none: {percent(best.percent)} ({percent(best.percent_low)} to "
-        f"{percent(best.percent_high)}) at {best.total_threads:.0f} threads in all with "
-        f"{payload_words(int(best.payload_bytes), points)}; distinguished from none at {len(different)} "
+        f"Largest gain distinguished from none: {parts.percent(best.percent)} ({parts.percent(best.percent_low)} to "
+        f"{parts.percent(best.percent_high)}) at {best.total_threads:.0f} threads in all with "
+        f"{parts.payload_words(int(best.payload_bytes), points)}; distinguished from none at {len(different)} "
         f"of {len(counted)} points."
     )
 
@@ -194,33 +179,35 @@ def points_note(gain: pd.DataFrame, points: pd.DataFrame, *, on_map: bool = Fals
     means = f"geometric means{f' of versions {listed(versions)}' if len(versions) > 1 else ''}"
     with_interval = points[points.low.notna()]
     lacking = points[points.counts & points.low.isna()]
-    parts = []
+    sentences = []
     if len(with_interval):
         blocks = sorted({int(with_interval.blocks.min()), int(with_interval.blocks.max())})
-        parts.append(f"{point_words}: {means} over {' to '.join(map(str, blocks))} blocks{bars}.")
+        sentences.append(f"{point_words}: {means} over {' to '.join(map(str, blocks))} blocks{bars}.")
         if len(lacking):
-            parts.append(f"{units.counted(len(lacking), 'point')} with fewer than {BLOCKS_MIN} blocks: no interval.")
+            sentences.append(
+                f"{units.counted(len(lacking), 'point')} with fewer than {BLOCKS_MIN} blocks: no interval."
+            )
     elif len(lacking):
         words = no_interval(int(lacking.blocks.max()))
-        parts.append(
+        sentences.append(
             f"{words[:1].upper()}{words[1:]}{f'; {point_words.lower()}: {means}' if len(versions) > 1 else ''}."
         )
     if not points.counts.all():
-        parts.append(f"{invalid}: {int((~points.counts).sum())} that do not count, because a cell is not valid.")
-    return " ".join(parts)
+        sentences.append(f"{invalid}: {int((~points.counts).sum())} that do not count, because a cell is not valid.")
+    return " ".join(sentences)
 
 
-def over_matrix(gain: pd.DataFrame) -> Sheet:
+def over_matrix(gain: pd.DataFrame) -> parts.Sheet:
     """Draw the gain of the 150 trick for every pair of cells; grey where it is not distinguished from none."""
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
     points = gain_points(gain, ["initiators", "payload_bytes", "threads"])
     initiators = sorted(points.initiators.unique())
-    fig = Sheet(10.4, 1.5 + 1.75 * len(initiators))
+    fig = parts.Sheet(10.4, 1.5 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), 1, sharex=True, squeeze=False)[:, 0]
     for ax, number in zip(panels, initiators, strict=True):
         matrix_panel(ax, points[points.initiators == number], points, GAIN_SCALE)
-        ax.set_title(count(int(number)).capitalize())
+        ax.set_title(parts.count(int(number)).capitalize())
     panels[-1].set_xlabel("client threads per initiator")
     colour_bar(fig, panels, GAIN_SCALE, "gain in messages processed per second, %")
     counted = points[points.counts]
@@ -257,19 +244,19 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, all_points: pd.DataFrame, scale
         ax.add_patch(mpl.patches.Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.2))
         red, green, blue, _ = colour
         ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "black"
-        number = signed(100 * (square.ratio - 1))
+        number = parts.signed(100 * (square.ratio - 1))
         words = number if square.counts else f"({number})"
         ax.text(column + 0.5, row + 0.5, words, ha="center", va="center", color=ink, fontsize="small")
     ax.set_xlim(0, len(threads))
     ax.set_ylim(0, len(payloads))
     ax.set_xticks(np.arange(len(threads)) + 0.5, [str(value) for value in threads])
-    ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value), all_points) for value in payloads])
+    ax.set_yticks(np.arange(len(payloads)) + 0.5, [parts.payload_name(int(value), all_points) for value in payloads])
     ax.grid(visible=False)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
 
-def colour_bar(fig: Sheet, panels: np.ndarray, scale: Normalize, label: str) -> None:
+def colour_bar(fig: parts.Sheet, panels: np.ndarray, scale: Normalize, label: str) -> None:
     """Draw the colours of `scale` beside the panels, with percentages at their logarithms."""
     bar = fig.colorbar(mpl.cm.ScalarMappable(scale), ax=list(panels.flat), pad=0.015, aspect=30)
     assert scale.vmax is not None
@@ -277,7 +264,7 @@ def colour_bar(fig: Sheet, panels: np.ndarray, scale: Normalize, label: str) -> 
     percents = next(numbers for factor, numbers in SCALE_PERCENTS if half <= math.log(factor))
     ticks = {math.log1p(number / 100): number for number in percents if abs(math.log1p(number / 100)) <= half}
     bar.ax.yaxis.set_major_locator(FixedLocator(list(ticks)))
-    bar.ax.yaxis.set_major_formatter(FixedFormatter([signed(number) for number in ticks.values()]))
+    bar.ax.yaxis.set_major_formatter(FixedFormatter([parts.signed(number) for number in ticks.values()]))
     bar.minorticks_off()
     bar.set_label(label)
     bar.outline.set_visible(False)

@@ -13,27 +13,7 @@ from harness.claims.judgement import PAIR, VISIT, Tables, of_the_paper
 from harness.claims.server_load import SYSTEM_DATABASES
 from harness.definitions.units import counted
 from harness.definitions.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
-from harness.figures.parts import (
-    Sheet,
-    count,
-    cycle_entry,
-    intervals_note,
-    invalid_note,
-    legend_below,
-    note,
-    over_versions,
-    payload_is_mean,
-    payload_lines,
-    ratio_words,
-    short,
-    shown_ratios,
-    thousands,
-    thread_axis,
-    threads_label,
-    used_dialogs,
-    versions_note,
-    with_intervals,
-)
+from harness.figures import parts
 from harness.figures.reduced_run import Missing
 from harness.files.records import SCHEDULERS
 
@@ -47,19 +27,19 @@ POINT = ["threads", "payload_bytes"]
 CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 
 
-def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
+def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> parts.Sheet:
     """Draw waiting per thousand messages: total waits by total messages, of the same cells for both ratios."""
     cells, paired = _comparable(cells[cells.processed_per_s > 0])
     per_thousand, roles = _waiting(waits, cells)
     rows = min(TYPES_SHOWN, max(len(per_thousand.loc[role]) for role in roles))
-    fig = Sheet(9.8, 1.3 + 0.68 * max(rows, 3))
+    fig = parts.Sheet(9.8, 1.3 + 0.68 * max(rows, 3))
     panels = fig.subplots(1, len(roles), squeeze=False)[0]
     for ax, role in zip(panels, roles, strict=True):
         _bars(ax, per_thousand.loc[role], rows)
         ax.set_title(f"{ROLES[role]}{' (all together)' if role == 'initiator' else ''}")
         ax.set_xlabel("waiting, ms per 1,000 messages processed")
     handles, labels = panels[0].get_legend_handles_labels()
-    legend_below(panels[-1], dict(zip(labels[::-1], handles[::-1], strict=True)))
+    parts.legend_below(panels[-1], dict(zip(labels[::-1], handles[::-1], strict=True)))
     number = counted(len(cells), "cell")
     cells_words = f"{number}{_of_which_invalid(cells)}{', the same for both ratios' if paired else ''}"
     paper = (
@@ -89,7 +69,7 @@ def wait_sentences(waits: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
 
 
 def _at_a_time(waits: pd.DataFrame, cells: pd.DataFrame, per_thousand: pd.DataFrame, roles: list[str]) -> list[str]:
-    parts = []
+    sentences = []
     for role in roles:
         for ratio in sorted(per_thousand.columns):
             top = per_thousand.loc[role][ratio].idxmax()
@@ -99,11 +79,11 @@ def _at_a_time(waits: pd.DataFrame, cells: pd.DataFrame, per_thousand: pd.DataFr
                 continue
             observed_s = (chosen.measured_s * (1 if role == "target" else chosen.initiators)).sum()
             waited_ms = mine.wait_time_ms.sum()
-            parts.append(
-                f"{EACH[role].lower()}, {used_dialogs(ratio)}, {short(waited_ms / 1000 / observed_s)} tasks wait for "
-                f"{top}, {short(waited_ms / mine.waiting_tasks.sum())} ms each"
+            sentences.append(
+                f"{EACH[role].lower()}, {parts.used_dialogs(ratio)}, {parts.short(waited_ms / 1000 / observed_s)} "
+                f"tasks wait for {top}, {parts.short(waited_ms / mine.waiting_tasks.sum())} ms each"
             )
-    return [f"At a time: {'; '.join(parts)}."] if parts else []
+    return [f"At a time: {'; '.join(sentences)}."] if sentences else []
 
 
 def _waiting(waits: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -120,7 +100,7 @@ def _waiting(waits: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, li
 
 def _comparable(cells: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     """Return the cells of both ratios to show that have a partner, or all of them if none has; and whether any has."""
-    cells = cells[cells.dialog_ratio.isin(shown_ratios(cells.dialog_ratio))]
+    cells = cells[cells.dialog_ratio.isin(parts.shown_ratios(cells.dialog_ratio))]
     partners = cells.groupby(PAIR).dialog_ratio.transform("nunique")
     return (cells[partners > 1], True) if (partners > 1).any() else (cells, False)
 
@@ -138,12 +118,12 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
             at,
             longest[ratio],
             height * 0.92,
-            color=cycle_entry(2 if is_base else 0)["color"],
+            color=parts.cycle_entry(2 if is_base else 0)["color"],
             hatch="////" if is_base else "",
-            label=ratio_words(ratio).split(" used")[0],
+            label=parts.ratio_words(ratio).split(" used")[0],
         )
         for y, value in zip(at, longest[ratio], strict=True):
-            note(ax, short(value), (value, y), shift=(3, 0), va="center")
+            parts.note(ax, parts.short(value), (value, y), shift=(3, 0), va="center")
     ax.set_xlim(0, top * 1.16)
     ax.set_ylim(len(longest) - rows - 0.5, len(longest) - 0.5)
     ax.set_yticks(np.arange(len(longest)), list(longest.index))
@@ -151,12 +131,12 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
     ax.tick_params(axis="y", length=0)
     ax.xaxis.set_major_locator(MaxNLocator(TICKS))
     if top >= 1000:
-        thousands(ax.xaxis)
+        parts.thousands(ax.xaxis)
 
 
 def _finding(table: pd.DataFrame, roles: list[str]) -> str:
     ratios = sorted(table.columns)
-    dialogs = ", then ".join(used_dialogs(ratio) for ratio in ratios)
+    dialogs = ", then ".join(parts.used_dialogs(ratio) for ratio in ratios)
     tops = [
         f"{ROLES[role].lower()} {' → '.join(table.loc[role][ratio].idxmax() for ratio in ratios)}" for role in roles
     ]
@@ -177,10 +157,10 @@ def scheduler_sentences(counters: pd.DataFrame, spinlocks: pd.DataFrame, cells: 
         if len(rows := _of_role(means, role)):
             most = rows.loc[rows[RUNNABLE].idxmax()]
             online = int(most[ONLINE])
-            runnable = f"up to {short(most[RUNNABLE])} runnable tasks" if most[RUNNABLE] else "no runnable task"
+            runnable = f"up to {parts.short(most[RUNNABLE])} runnable tasks" if most[RUNNABLE] else "no runnable task"
             sentences.append(
                 f"{role_words}, {online} scheduler{'s' * (online != 1)}: {runnable} waited for a processor, "
-                f"with {short(most[ACTIVE])} active workers (means of a cell's samples)."
+                f"with {parts.short(most[ACTIVE])} active workers (means of a cell's samples)."
             )
         if len(rows := _of_role(spun, role)):
             most_spun = rows.groupby("spinlock")[["spins_per_s", "backoffs_per_s"]].max().nlargest(3, "spins_per_s")
@@ -195,14 +175,14 @@ def _of_role(table: pd.DataFrame, role: str) -> pd.DataFrame:
     return table if table.empty else table[(table.instance == "target") == (role == "target")]
 
 
-def logs(merged: Tables, repeats: Tables) -> Sheet:
+def logs(merged: Tables, repeats: Tables) -> parts.Sheet:
     """Draw writes per second and the mean stall of a write, one row per role, with the first ratio to show.
 
     `merged` has one row per cell, `repeats` one per cell and block, which the intervals are over.
     """
     file_io, cells = merged.file_io, merged.cells
     logs = log_writes(file_io).merge(cells[["cell_id", "valid"]], on="cell_id")
-    ratio = shown_ratios(logs.dialog_ratio)[0]
+    ratio = parts.shown_ratios(logs.dialog_ratio)[0]
     logs = logs[logs.dialog_ratio == ratio]
     initiators = int(logs.initiators.max())
     logs = logs[logs.initiators == initiators]
@@ -210,7 +190,7 @@ def logs(merged: Tables, repeats: Tables) -> Sheet:
     blocks = log_writes(of_blocks, ["block"]).merge(repeats.cells[[*VISIT, "valid"]], on=VISIT)
     files = file_io[file_io.cell_id.isin(logs.cell_id)]
     roles = [role for role in LOGS if (logs.role == role).any()]
-    fig = Sheet(10.4, 0.9 + 2.9 * len(roles))
+    fig = parts.Sheet(10.4, 0.9 + 2.9 * len(roles))
     panels = fig.subplots(len(roles), 2, sharex=True, squeeze=False)
     drawn = []
     for row, role in zip(panels, roles, strict=True):
@@ -219,18 +199,18 @@ def logs(merged: Tables, repeats: Tables) -> Sheet:
             (row[0], "writes_per_s", "log writes per second"),
             (row[1], "write_stall_ms", "stall of a log write, ms (mean)"),
         ):
-            points = with_intervals(over_versions(rows, POINT, value), in_blocks, POINT, value)
+            points = parts.with_intervals(parts.over_versions(rows, POINT, value), in_blocks, POINT, value)
             drawn.append(points)
-            payload_lines(fig, ax, points, "threads")
-            thread_axis(ax, list(logs.threads), threads_label(initiators) if role == roles[-1] else "")
+            parts.payload_lines(fig, ax, points, "threads")
+            parts.thread_axis(ax, list(logs.threads), parts.threads_label(initiators) if role == roles[-1] else "")
             ax.set_ylim(0, max(float(points[["mean", "high"]].max(axis=None)) * 1.1, 0.1))
             ax.set_ylabel(words)
             ax.set_title(LOGS[role])
-        thousands(row[0].yaxis)
+        parts.thousands(row[0].yaxis)
     fig.entitle(
-        f"Log writes and their stalls, {count(initiators)}, {used_dialogs(ratio)}",
-        f"{' '.join(log_sentences(files, cells))} {versions_note(logs)} "
-        f"{intervals_note(pd.concat(drawn))} {invalid_note(logs.drop_duplicates('cell_id'))}",
+        f"Log writes and their stalls, {parts.count(initiators)}, {parts.used_dialogs(ratio)}",
+        f"{' '.join(log_sentences(files, cells))} {parts.versions_note(logs)} "
+        f"{parts.intervals_note(pd.concat(drawn))} {parts.invalid_note(logs.drop_duplicates('cell_id'))}",
         logs,
     )
     return fig
@@ -259,7 +239,7 @@ def log_writes(file_io: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
     table["writes_per_s"] /= table.instances
     table["written_mib_per_s"] /= table.instances
     table["write_stall_ms"] = table.stalled / table.writes
-    return table.assign(payload_is_mean=payload_is_mean(file_io))
+    return table.assign(payload_is_mean=parts.payload_is_mean(file_io))
 
 
 def log_sentences(file_io: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
@@ -272,10 +252,10 @@ def log_sentences(file_io: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
     for role, words in LOGS.items():
         rows = logs[logs.role == role]
         if not rows.empty:
-            stall = short(rows.stalled.sum() / rows.writes.sum())
+            stall = parts.short(rows.stalled.sum() / rows.writes.sum())
             sentences.append(
-                f"{words}: up to {rows.writes_per_s.max():,.0f} writes/s and {short(rows.written_mib_per_s.max())} "
-                f"MiB/s; a write stalls {stall} ms on average."
+                f"{words}: up to {rows.writes_per_s.max():,.0f} writes/s and "
+                f"{parts.short(rows.written_mib_per_s.max())} MiB/s; a write stalls {stall} ms on average."
             )
     grown = file_io[file_io.growth_bytes > 0]
     if grown.empty:

@@ -15,21 +15,7 @@ from harness.definitions.whitepaper import (
     SYSDESEND_ROWS_PER_PAGE,
     TRICK_DIALOG_RATIO,
 )
-from harness.figures.parts import (
-    Sheet,
-    count,
-    cycle_entry,
-    legend_below,
-    muted_colour,
-    note,
-    over_versions,
-    paper_colour,
-    ratio_style,
-    ratio_words,
-    short,
-    shown_ratios,
-    used_dialogs,
-)
+from harness.figures import parts
 from harness.figures.reduced_run import Missing, listed
 
 QUEUE, OTHER, UNRESOLVED = "the queue's own table", "other objects", "not resolved"
@@ -40,22 +26,22 @@ ROLES = {"initiator": "An initiator", "target": "The target"}
 CELL = ["server_version", "initiators", "threads", "payload_bytes", "dialog_ratio"]
 
 
-def spread(page_spread: pd.DataFrame) -> Sheet:
+def spread(page_spread: pd.DataFrame) -> parts.Sheet:
     """Draw the number of pages by the number of used dialogs of an initiator; one panel per version."""
-    ratios = shown_ratios([] if page_spread.empty else page_spread.dialog_ratio)
+    ratios = parts.shown_ratios([] if page_spread.empty else page_spread.dialog_ratio)
     sentences = spread_sentences(page_spread[page_spread.dialog_ratio.isin(ratios)] if ratios else page_spread)
     versions = sorted(page_spread.server_version.unique())
-    fig = Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
+    fig = parts.Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
     panels = fig.subplots(1, len(versions), sharex=True, sharey=True, squeeze=False)[0]
     most = int(page_spread.used_dialogs.max())
     for ax, version in zip(panels, versions, strict=True):
         rows = page_spread[page_spread.server_version == version]
         ax.plot([1, most], [1, most], color="#d9d9de", linewidth=7, solid_capstyle="round", zorder=0)
         page_words = "a page of its own for every dialog"
-        note(ax, page_words, (most * 0.42, most * 0.5), colour=muted_colour(), ha="right", va="bottom")
+        parts.note(ax, page_words, (most * 0.42, most * 0.5), colour=parts.muted_colour(), ha="right", va="bottom")
         for ratio in sorted(rows.dialog_ratio.unique(), reverse=True):
             # One row per number of used dialogs, in ascending order.
-            points = over_versions(rows[rows.dialog_ratio == ratio], ["used_dialogs"], "pages")
+            points = parts.over_versions(rows[rows.dialog_ratio == ratio], ["used_dialogs"], "pages")
             bars = [points["mean"] - points["min"], points["max"] - points["mean"]]
             ax.errorbar(
                 points.used_dialogs,
@@ -63,8 +49,8 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
                 yerr=bars if (points["max"] > points["min"]).any() else None,
                 elinewidth=0.9,
                 markeredgecolor="white",
-                label=ratio_words(ratio),
-                **ratio_style(ratio, page_spread.dialog_ratio),
+                label=parts.ratio_words(ratio),
+                **parts.ratio_style(ratio, page_spread.dialog_ratio),
             )
         ax.set_xlim(0, most * 1.04)
         ax.set_ylim(0, most * 1.08)
@@ -73,7 +59,7 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
         ax.set_title(f"{version}: {_sequence_words(rows)}")
         ax.set_xlabel("used dialogs of an initiator (its client threads)")
     panels[0].set_ylabel("pages of sys.sysdesend that hold them")
-    legend_below(panels[-1])
+    parts.legend_below(panels[-1])
     paper = (
         f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows fit on a page, so every {TRICK_DIALOG_RATIO}th dialog has"
     )
@@ -90,7 +76,7 @@ def spread_sentences(page_spread: pd.DataFrame) -> list[str]:
     for ratio in sorted(page_spread.dialog_ratio.unique()):
         rows = page_spread[page_spread.dialog_ratio == ratio]
         largest = rows[rows.used_dialogs == rows.used_dialogs.max()]
-        dialogs = used_dialogs(ratio).capitalize()
+        dialogs = parts.used_dialogs(ratio).capitalize()
         sharing, used = largest.dialogs_sharing_a_page, int(largest.used_dialogs.iloc[0])
         if sharing.max() == 0:
             words = "none shares its page with another"
@@ -111,12 +97,12 @@ def sequence_sentence(page_spread: pd.DataFrame) -> str:
     """Say by version whether handles ascend in the order in which dialogs were begun; empty if unknown."""
     with_order = page_spread.dropna(subset=["handles_sequential"])
     always = with_order.groupby("server_version").handles_sequential.agg(lambda values: bool(values.astype(bool).all()))
-    parts = []
+    sentences = []
     for ascends, words in ((True, "ascend"), (False, "do not ascend")):
         versions = [str(version) for version, value in always.items() if value is ascends]
         if versions:
-            parts.append(f"{words} in the order in which the dialogs were begun on {listed(versions)}")
-    return f"Conversation handles {'; they '.join(parts)}." if parts else ""
+            sentences.append(f"{words} in the order in which the dialogs were begun on {listed(versions)}")
+    return f"Conversation handles {'; they '.join(sentences)}." if sentences else ""
 
 
 def _sequence_words(rows: pd.DataFrame) -> str:
@@ -131,23 +117,23 @@ def _range(values: pd.Series) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def latches(latch_share: pd.DataFrame) -> Sheet:
+def latches(latch_share: pd.DataFrame) -> parts.Sheet:
     """Draw the tasks that wait at a time, stacked by object, by threads; a row per role, a column per dialog ratio."""
     table = waiting(latch_share)
     initiators = int(table.initiators.max())
     rows = table[table.initiators == initiators]
     roles = [role for role in ROLES if rows.times_seen[rows.role == role].sum() > 0]
     if not roles:
-        raise Missing(f"with {count(initiators)}, no task was seen waiting for a page latch")
-    ratios = sorted(shown_ratios(rows.dialog_ratio))
+        raise Missing(f"with {parts.count(initiators)}, no task was seen waiting for a page latch")
+    ratios = sorted(parts.shown_ratios(rows.dialog_ratio))
     threads = sorted(rows.threads.unique())
-    fig = Sheet(2.0 + 4.3 * len(ratios), 0.9 + 2.75 * len(roles))
+    fig = parts.Sheet(2.0 + 4.3 * len(ratios), 0.9 + 2.75 * len(roles))
     panels = fig.subplots(len(roles), len(ratios), sharex=True, sharey="row", squeeze=False)
     for row, role in zip(panels, roles, strict=True):
         for ax, ratio in zip(row, ratios, strict=True):
             stacks = _means(rows[(rows.role == role) & (rows.dialog_ratio == ratio)], threads)
             _stack(ax, stacks, named=role == "initiator")
-            ax.set_title(f"{ROLES[role]}, {used_dialogs(ratio)}")
+            ax.set_title(f"{ROLES[role]}, {parts.used_dialogs(ratio)}")
         row[0].set_ylabel("tasks waiting for a page latch\n(mean of all samples)")
         row[0].set_ylim(0, max(ax.get_ylim()[1] for ax in row) * 1.3)
         if role == "initiator" and not of_the_paper(rows).empty:
@@ -156,8 +142,10 @@ def latches(latch_share: pd.DataFrame) -> Sheet:
         ax.set_xticks(range(len(threads)), [str(number) for number in threads])
         ax.set_xlabel("client threads per initiator")
     drawn = dict(pair for ax in panels.flat for pair in zip(*ax.get_legend_handles_labels()[::-1], strict=True))
-    legend_below(panels[-1][-1], {name: drawn[name] for name in OBJECTS if name in drawn})
-    fig.entitle(f"Whose pages tasks waited for: page latches by object, {count(initiators)}", _finding(rows), rows)
+    parts.legend_below(panels[-1][-1], {name: drawn[name] for name in OBJECTS if name in drawn})
+    fig.entitle(
+        f"Whose pages tasks waited for: page latches by object, {parts.count(initiators)}", _finding(rows), rows
+    )
     return fig
 
 
@@ -197,16 +185,16 @@ def latch_sentences(latch_share: pd.DataFrame, index_waits: pd.DataFrame) -> lis
             samples, times = _samples(rows), int(rows.times_seen.sum())
             if not samples:
                 continue
-            dialogs = used_dialogs(ratio)
+            dialogs = parts.used_dialogs(ratio)
             if not times:
                 sentences.append(f"{role_words}, {dialogs}: no task waited in {samples:,.0f} samples.")
                 continue
             shares = 100 * rows.groupby("kind").times_seen.sum() / times
             exclusive = 100 * rows.times_seen[rows.wait_type == "PAGELATCH_EX"].sum() / times
-            parts = [f"{name} {shares.get(name, 0):.0f} %" for name in OBJECTS[:1]]
-            parts += [f"{name} {shares[name]:.0f} %" for name in OBJECTS[1:] if shares.get(name, 0) >= 0.5]
+            percents = [f"{name} {shares.get(name, 0):.0f} %" for name in OBJECTS[:1]]
+            percents += [f"{name} {shares[name]:.0f} %" for name in OBJECTS[1:] if shares.get(name, 0) >= 0.5]
             sentences.append(
-                f"{role_words}, {dialogs}: {short(times / samples)} tasks wait at a time, {', '.join(parts)} "
+                f"{role_words}, {dialogs}: {parts.short(times / samples)} tasks wait at a time, {', '.join(percents)} "
                 f"(PAGELATCH_EX {exclusive:.0f} %)."
             )
     return [*sentences, *_by_totals(table, index_waits)]
@@ -237,9 +225,9 @@ def _by_totals(samples: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
             continue
         lacks = "" if by_samples in waited.index else f", which do not list {by_samples}"
         sentences.append(
-            f"{ROLES[role]}, {used_dialogs(ratio)}: samples and totals disagree. Most tasks were seen waiting for "
-            f"{by_samples} ({100 * times.max() / times.sum():.0f} % of the samples), and {by_totals} has the longest "
-            f"waits in sys.dm_db_index_operational_stats ({100 * waited.max() / waited.sum():.0f} % of the time)"
+            f"{ROLES[role]}, {parts.used_dialogs(ratio)}: samples and totals disagree. Most tasks were seen waiting "
+            f"for {by_samples} ({100 * times.max() / times.sum():.0f} % of the samples), and {by_totals} has "
+            f"the longest waits in sys.dm_db_index_operational_stats ({100 * waited.max() / waited.sum():.0f} % of the time)"
             f"{lacks}."
         )
     if compared and not sentences:
@@ -248,15 +236,16 @@ def _by_totals(samples: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
 
 
 def _finding(table: pd.DataFrame) -> str:
-    parts = []
+    sentences = []
     for ratio, rows in table[table.role == "initiator"].groupby("dialog_ratio"):
         times = rows.times_seen.sum()
         share = 100 * rows.times_seen[rows.kind == LATCHED_TABLE].sum() / times if times else 0
-        dialogs = used_dialogs(ratio)
-        parts.append(
-            f"{dialogs}, {short(times / _samples(rows))} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}"
+        dialogs = parts.used_dialogs(ratio)
+        sentences.append(
+            f"{dialogs}, {parts.short(times / _samples(rows))} tasks at a time, {share:.0f} % of them "
+            f"for {LATCHED_TABLE}"
         )
-    waiting = f"Waiting at an initiator: {'; '.join(parts)} (percentages above the bars). " if parts else ""
+    waiting = f"Waiting at an initiator: {'; '.join(sentences)} (percentages above the bars). " if sentences else ""
     return f"{waiting}From {_samples(table):,.0f} samples of an instance's waiting tasks in the measured windows."
 
 
@@ -277,7 +266,7 @@ def _stack(ax: Axes, stacks: pd.DataFrame, *, named: bool) -> None:
     floor = np.zeros(len(stacks))
     for place, name in enumerate(OBJECTS):
         heights = stacks[name].to_numpy()
-        colour = "#b9b9c0" if name == UNRESOLVED else cycle_entry(place)["color"]
+        colour = "#b9b9c0" if name == UNRESOLVED else parts.cycle_entry(place)["color"]
         if heights.any():
             ax.bar(at, heights, 0.72, bottom=floor, color=colour, hatch=HATCHES[place], label=name, linewidth=0)
         floor += heights
@@ -287,7 +276,7 @@ def _stack(ax: Axes, stacks: pd.DataFrame, *, named: bool) -> None:
         return
     for x, height, part in zip(at, floor, stacks[LATCHED_TABLE], strict=True):
         if height >= SHARE_SHOWN_FROM:
-            note(ax, f"{100 * part / height:.0f} %", (x, height), shift=(0, 2), ha="center", fontsize=7)
+            parts.note(ax, f"{100 * part / height:.0f} %", (x, height), shift=(0, 2), ha="center", fontsize=7)
 
 
 def _paper(row: list[Axes], ratios: list[int], threads: list[int], initiators: int) -> None:
@@ -300,6 +289,8 @@ def _paper(row: list[Axes], ratios: list[int], threads: list[int], initiators: i
     for ax, ratio in zip(row, ratios, strict=True):
         if ratio not in words or not contended:
             continue
-        ax.axvspan(contended[0] - 0.5, len(threads) - 0.5, color=paper_colour(), alpha=0.055, linewidth=0, zorder=0)
+        ax.axvspan(
+            contended[0] - 0.5, len(threads) - 0.5, color=parts.paper_colour(), alpha=0.055, linewidth=0, zorder=0
+        )
         corner, where = (len(threads) - 0.55, 0.98), ("data", "axes fraction")
-        note(ax, words[ratio], corner, where, paper_colour(), ha="right", va="top")
+        parts.note(ax, words[ratio], corner, where, parts.paper_colour(), ha="right", va="top")

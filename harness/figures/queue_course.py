@@ -21,17 +21,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from harness.definitions.matrix import Cell, Visit, matching, nearest_ids
-from harness.figures.parts import (
-    Sheet,
-    clients,
-    cycle_entry,
-    legend_below,
-    muted_colour,
-    note,
-    payload_words,
-    thousands,
-    used_dialogs,
-)
+from harness.figures import parts
 from harness.figures.throughput import not_valid, phases
 from harness.files import records
 from harness.files.records import ResultsError, State
@@ -149,11 +139,11 @@ def _only_cell(results: Path, cell_id: str) -> str:
     return matches[0]
 
 
-def draw(course: Course) -> Sheet:
+def draw(course: Course) -> parts.Sheet:
     """Draw depths, states of the queue monitors and readers below one another."""
     cell, lanes = course.cell, _lanes(course)
     heights = [2.6, LANE_IN * max(len(lanes), 1), 1.2]
-    fig = Sheet(9.8, sum(heights) + PANEL_IN * len(heights))
+    fig = parts.Sheet(9.8, sum(heights) + PANEL_IN * len(heights))
     depths, monitors, readers = fig.subplots(3, 1, sharex=True, height_ratios=heights)
     depth = _depths(depths, course)
     _monitors(monitors, lanes, course)
@@ -168,10 +158,10 @@ def draw(course: Course) -> Sheet:
     )
     fig.entitle(
         f"Queues, queue monitors and readers of {cell.cell_id}, block {cell.block}",
-        f"{clients(cell.initiators, cell.threads).capitalize()}, "
-        f"{payload_words(int(cell.payload_bytes), course.cells)}, {used_dialogs(cell.dialog_ratio)}. {depth} Drained "
-        f"{cell.drain_s:.1f} s after the last call.{not_valid(cell)} The instances were sampled about once a second; "
-        f"a state or a number of readers is that of the nearest sample.{failures}",
+        f"{parts.clients(cell.initiators, cell.threads).capitalize()}, "
+        f"{parts.payload_words(int(cell.payload_bytes), course.cells)}, {parts.used_dialogs(cell.dialog_ratio)}. "
+        f"{depth} Drained {cell.drain_s:.1f} s after the last call.{not_valid(cell)} The instances were sampled about "
+        f"once a second; a state or a number of readers is that of the nearest sample.{failures}",
         course.cells,
     )
     return fig
@@ -193,7 +183,7 @@ def _depths(ax: Axes, course: Course) -> str:
         ax.plot(waiting[TARGET].index, waiting[TARGET], label="target's transmission queue", **_line(3))
     most = max(series.max() for series in waiting.values())
     _count_axis(ax, max(at_target.max(), most), "messages")
-    legend_below(ax)
+    parts.legend_below(ax)
     return (
         f"At most {at_target.max():,.0f} messages were seen in the target's queue, and {most:,.0f} in a transmission "
         "queue."
@@ -201,7 +191,7 @@ def _depths(ax: Axes, course: Course) -> str:
 
 
 def _line(place: int) -> dict[str, Any]:
-    return cycle_entry(place) | {"clip_on": False}  # a marker at zero, or at the first moment, is whole
+    return parts.cycle_entry(place) | {"clip_on": False}  # a marker at zero, or at the first moment, is whole
 
 
 def _lanes(course: Course) -> list[Lane]:
@@ -233,13 +223,13 @@ def _monitors(ax: Axes, lanes: Sequence[Lane], course: Course) -> None:
         spans = zip(lane.states, edges[:-1], edges[1:], strict=True)
         for state, same in itertools.groupby(spans, key=lambda span: span[0]):
             if isinstance(state, str):
-                parts = list(same)
-                strip = (parts[0][1], parts[-1][2] - parts[0][1])
+                pieces = list(same)
+                strip = (pieces[0][1], pieces[-1][2] - pieces[0][1])
                 ax.broken_barh([strip], (place - LANE_PART / 2, LANE_PART), **_look(state))
                 states_drawn.add(state)
     state_names = [*STATE_COLOURS, *sorted(states_drawn - set(STATE_COLOURS))]
     patches = {state: Patch(**_look(state)) for state in state_names if state in states_drawn}
-    legend_below(ax, patches, columns=len(patches))
+    parts.legend_below(ax, patches, columns=len(patches))
 
 
 def _shortened(queue: str) -> str:
@@ -247,7 +237,7 @@ def _shortened(queue: str) -> str:
 
 
 def _look(state: str) -> dict[str, Any]:
-    return {"facecolor": STATE_COLOURS.get(state, OTHER_STATE), "edgecolor": muted_colour(), "linewidth": 0.5}
+    return {"facecolor": STATE_COLOURS.get(state, OTHER_STATE), "edgecolor": parts.muted_colour(), "linewidth": 0.5}
 
 
 def _readers(ax: Axes, course: Course) -> None:
@@ -263,18 +253,18 @@ def _readers(ax: Axes, course: Course) -> None:
     _count_axis(ax, max((numbers.max() for numbers, _ in curves.values()), default=0), "sessions")
     ax.set_xlabel("seconds since the clients started")
     if curves:
-        legend_below(ax)
+        parts.legend_below(ax)
     else:
         _not_seen(ax, "No reader was counted: the observers failed, see above.")
 
 
 def _not_seen(ax: Axes, why: str) -> None:
-    note(ax, why, (0.5, 0.5), "axes fraction", muted_colour(), ha="center", va="center")
+    parts.note(ax, why, (0.5, 0.5), "axes fraction", parts.muted_colour(), ha="center", va="center")
 
 
 def _count_axis(ax: Axes, most: float, words: str) -> None:
     """Begin the y axis at zero, with whole numbers."""
     ax.set_ylim(0, HEADROOM * max(most, 1))
     ax.yaxis.set_major_locator(MaxNLocator(6 if most > 20 else 4, integer=True))
-    thousands(ax.yaxis)
+    parts.thousands(ax.yaxis)
     ax.set_ylabel(words)
