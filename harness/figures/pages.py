@@ -227,8 +227,8 @@ def _by_totals(samples: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
         sentences.append(
             f"{ROLES[role]}, {parts.used_dialogs(ratio)}: samples and totals disagree. Most tasks were seen waiting "
             f"for {by_samples} ({100 * times.max() / times.sum():.0f} % of the samples), and {by_totals} has "
-            f"the longest waits in sys.dm_db_index_operational_stats ({100 * waited.max() / waited.sum():.0f} % of the time)"
-            f"{lacks}."
+            f"the longest waits in sys.dm_db_index_operational_stats "
+            f"({100 * waited.max() / waited.sum():.0f} % of the time){lacks}."
         )
     if compared and not sentences:
         return ["The instances' own totals (sys.dm_db_index_operational_stats) put the same objects first."]
