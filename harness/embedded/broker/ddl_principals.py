@@ -91,23 +91,19 @@ def create_certificate(
     owner: str = "dbo",
     subject: str = "",
     blob: bytes | None = None,
-    private_key: bytes | None = None,
-    decryption_password: str | None = None,
     password: str | None = None,
     start_ns: int | None = None,
     expiry_ns: int | None = None,
     active_for_begin_dialog: bool = True,
 ) -> Certificate:
-    """Add a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password.
-
-    `password` protects the private key; `decryption_password` protects the one that is given."""
+    """Add a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password, which
+    protect the private key."""
     certificates = catalog.principals.certificates
     ddl.refuse_existing(certificates, name, 15232, name.lower())
-    has_private_key = blob is None or private_key is not None
-    if has_private_key and password is None and not catalog.principals.has_master_key:
+    if blob is None and password is None and not catalog.principals.has_master_key:
         raise SqlServerError(15581)
     protection = Protection(catalog.principals.master_key, password)
-    text, pair = _certificate(catalog, protection, subject, blob, private_key, decryption_password, start_ns, expiry_ns)
+    text, pair = _certificate(catalog, protection, subject, blob, start_ns, expiry_ns)
     identifiers = (certificate.certificate_id for certificate in certificates.values())
     certificate = Certificate(
         name,
@@ -115,7 +111,7 @@ def create_certificate(
         text.subject,
         owner,
         pair.blob,
-        pair.private_key if has_private_key else None,
+        pair.private_key if blob is None else None,
         text.start_ns,
         text.expiry_ns,
         active_for_begin_dialog,
@@ -132,8 +128,6 @@ def _certificate(  # noqa: PLR0917
     protection: Protection,
     subject: str,
     blob: bytes | None,
-    private_key: bytes | None,
-    decryption_password: str | None,
     start_ns: int | None,
     expiry_ns: int | None,
 ) -> tuple[CertificateText, KeyPair]:
@@ -146,11 +140,9 @@ def _certificate(  # noqa: PLR0917
             return keys.read_certificate(pair.blob) or text, pair  # which has whole seconds
         # Without cryptography nobody reads the dates of a foreign certificate: it is valid.
         text = keys.read_certificate(blob) or CertificateText(subject, 0, now_ns + 50 * _YEAR_NS)
-        if private_key is not None:
-            private_key = keys.import_private_key(blob, private_key, decryption_password, protection)
     except ValueError:
         raise SqlServerError(15297) from None
-    return text, KeyPair(blob, private_key or b"")
+    return text, KeyPair(blob, b"")
 
 
 def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:

@@ -91,12 +91,6 @@ class Keys(Protocol):
         """Read a certificate of somebody else; None if certificates say nothing here."""
         ...
 
-    def import_private_key(
-        self, blob: bytes, private_key: bytes, password: str | None, protection: Protection
-    ) -> bytes:
-        """Protect the private key of a certificate; `password` decrypts what is given."""
-        ...
-
     def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
         """Sign with a private key that the master key protects."""
         ...
@@ -150,11 +144,6 @@ class NoKeys:
 
     def read_certificate(self, blob: bytes) -> CertificateText | None:
         return None
-
-    def import_private_key(
-        self, blob: bytes, private_key: bytes, password: str | None, protection: Protection
-    ) -> bytes:
-        return b""
 
     def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
         return b""

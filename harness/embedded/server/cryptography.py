@@ -89,17 +89,6 @@ class ServerKeys:
             subject, _utc_ns(certificate.not_valid_before_utc), _utc_ns(certificate.not_valid_after_utc)
         )
 
-    def import_private_key(
-        self, blob: bytes, private_key: bytes, password: str | None, protection: Protection
-    ) -> bytes:
-        try:
-            key = serialization.load_der_private_key(private_key, password.encode() if password else None)
-        except TypeError as error:  # a password for a plain key, or none for an encrypted one
-            raise ValueError(str(error)) from None
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != _public_key(blob):
-            raise ValueError(SUPPORTED)
-        return self._protected(key, protection)
-
     def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
         return self._opened(private_key, master_key).sign(data, ec.ECDSA(hashes.SHA256()))
 

@@ -255,8 +255,7 @@ def create_certificate(parser: Parser) -> definitions.Definition:
     """
     CREATE CERTIFICATE name [ AUTHORIZATION user ]
         { [ ENCRYPTION BY PASSWORD = '..' ] WITH SUBJECT = '..' [ , START_DATE = '..' ] [ , EXPIRY_DATE = '..' ]
-        | FROM BINARY = 0x.. [ WITH PRIVATE KEY ( BINARY = 0x.. [ , DECRYPTION BY PASSWORD = '..' ]
-                                                  [ , ENCRYPTION BY PASSWORD = '..' ] ) ] }
+        | FROM BINARY = 0x.. }
         [ ACTIVE FOR BEGIN_DIALOG = { ON | OFF } ]
     """
     tokens = parser.tokens
@@ -268,8 +267,6 @@ def create_certificate(parser: Parser) -> definitions.Definition:
         if not tokens.accept("BINARY", "="):
             tokens.unsupported("CREATE CERTIFICATE FROM a file")
         clauses["blob"] = tokens.binary()
-        if tokens.accept("WITH", "PRIVATE", "KEY"):
-            clauses |= _private_key(tokens)
     else:
         tokens.expect("WITH")
         clauses |= definitions.options(tokens, CERTIFICATE_OPTIONS)
@@ -289,22 +286,6 @@ def create_certificate(parser: Parser) -> definitions.Definition:
         ddl_principals.create_certificate(tx, catalog, name, owner=owner_name, **clauses, **moments_ns)
 
     return definitions.Definition(parser.line, check, work)
-
-
-def _private_key(tokens: Tokens) -> dict[str, Any]:
-    clauses: dict[str, Any] = {"private_key": b""}
-    tokens.expect("(")
-    while not tokens.accept(")"):
-        if tokens.accept("BINARY", "="):
-            clauses["private_key"] = tokens.binary()
-        else:
-            option = {"DECRYPTION": "decryption_password", "ENCRYPTION": "password"}[
-                tokens.choose("DECRYPTION", "ENCRYPTION")
-            ]
-            tokens.expect("BY")
-            clauses[option] = _password(tokens)
-        tokens.accept(",")
-    return clauses
 
 
 definitions.register_drop(
