@@ -9,20 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.claims import (
-    MEASURES,
-    ON_SEPARATE_MACHINES,
-    NotMeasured,
-    Provenance,
-    Verdict,
-    as_table,
-    bounds,
-    counted,
-    evaluate,
-    judge,
-    provenance,
-    write,
-)
+from harness import claims
 from harness.claims.judgement import Judgement, Measurement, amount, evidence
 from harness.definitions.matrix import all_cells
 from harness.definitions.whitepaper import CLAIMS, Claim
@@ -34,13 +21,13 @@ pytestmark = pytest.mark.drawing
 
 
 def verdicts(run):
-    return {judged.claim.key: judged.verdict for judged in evaluate(run, lab=run.lab)}
+    return {judged.claim.key: judged.verdict for judged in claims.evaluate(run, lab=run.lab)}
 
 
 def test_every_claim_has_a_measure_and_every_measure_a_claim():
     keys = [claim.key for claim in CLAIMS]
     assert len(set(keys)) == len(keys) > 20
-    assert set(MEASURES) == set(keys)
+    assert set(claims.MEASURES) == set(keys)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.key)
@@ -55,10 +42,10 @@ def test_claims_hold_for_the_papers_shape_and_fail_for_a_flat_one(paper_run, fla
     gained = ("no_gain_up_to_15", "gain_noticeable_from_30", "trick_removes_contention", "contention_above_15")
     waited = ("initiator_top_wait_without_trick", "initiator_top_wait_with_trick", "target_top_wait")
     paper, flat = verdicts(paper_run), verdicts(flat_run)
-    assert {paper[key] for key in (*gained, *waited, "contention_on_sysdesend")} == {Verdict.HOLDS}
+    assert {paper[key] for key in (*gained, *waited, "contention_on_sysdesend")} == {claims.Verdict.HOLDS}
     assert flat["gain_noticeable_from_30"] == flat["gain_max"] == flat["initiator_top_wait_without_trick"] == "fails"
-    assert flat["trick_removes_contention"] == Verdict.NOT_MEASURED
-    assert flat["no_gain_up_to_15"] == Verdict.HOLDS
+    assert flat["trick_removes_contention"] == claims.Verdict.NOT_MEASURED
+    assert flat["no_gain_up_to_15"] == claims.Verdict.HOLDS
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one block", "three blocks"])
@@ -66,14 +53,14 @@ def judgements(request, tmp_path_factory):
     """The judgements of runs in one block and in several, by claim."""
     folder = tmp_path_factory.mktemp("run")
     run = read(write_reduced(folder, all_cells(), blocks=request.param))
-    return {judged.claim.key: judged for judged in evaluate(run, lab="embedded")}
+    return {judged.claim.key: judged for judged in claims.evaluate(run, lab="embedded")}
 
 
-@pytest.mark.parametrize("key", MEASURES)
+@pytest.mark.parametrize("key", claims.MEASURES)
 def test_a_judgement_explains_itself_in_a_line(judgements, key):
     judged = judgements[key]
     assert judged.explanation and "\n" not in judged.explanation and "nan" not in judged.explanation
-    assert (judged.measured is None) == (judged.verdict is Verdict.NOT_MEASURED) == (judged.number == "–")
+    assert (judged.measured is None) == (judged.verdict is claims.Verdict.NOT_MEASURED) == (judged.number == "–")
     measured = judged.measured
     if measured and measured.low is not None:
         assert measured.low <= measured.value <= measured.high and measured.blocks >= 3
@@ -106,7 +93,7 @@ def test_any_part_of_the_matrix_can_be_judged(paper_run, cells, stuck, data):
     }.items():
         if len(parts[name]):
             parts[name].loc[parts[name].cell_id.isin(parts["cells"].cell_id[at_nothing]), columns] = 0
-    judgements = evaluate(Tables(**parts), lab="embedded")
+    judgements = claims.evaluate(Tables(**parts), lab="embedded")
     assert len(judgements) == len(CLAIMS)
     for measured in (judged.measured for judged in judgements if judged.measured):
         ends = (measured.low, measured.high) if measured.low is not None else ()
@@ -117,14 +104,14 @@ def test_a_few_cells_measure_no_peak_and_no_gain(tmp_path):
     few = [cell for cell in all_cells() if cell.threads <= 2]
     found = verdicts(read(write_reduced(tmp_path / "run", few, shape="paper")))
     for key in ("peak_1_initiator", "linear_1_to_3", "gain_max", "no_gain_up_to_15", "gain_noticeable_from_30"):
-        assert found[key] == Verdict.NOT_MEASURED
-    assert found["matrix_complete"] == Verdict.FAILS
+        assert found[key] == claims.Verdict.NOT_MEASURED
+    assert found["matrix_complete"] == claims.Verdict.FAILS
 
 
 def test_the_quick_cells_have_peaks(tmp_path):
     found = verdicts(read(write_reduced(tmp_path / "run", quick_cells(), shape="paper")))
-    assert found["peak_3_initiators"] != Verdict.NOT_MEASURED
-    assert found["versions_alike"] == Verdict.NOT_MEASURED
+    assert found["peak_3_initiators"] != claims.Verdict.NOT_MEASURED
+    assert found["versions_alike"] == claims.Verdict.NOT_MEASURED
 
 
 CLAIM = Claim("key", "Something", "Section", "about ten", "%", 10, 9, 11)
@@ -145,7 +132,7 @@ CLAIM = Claim("key", "Something", "Section", "about ten", "%", 10, 9, 11)
 def test_the_interval_decides_and_a_crossed_bound_is_inconclusive(monkeypatch, value, low_high, verdict, ending):
     measured = Measurement(value, "made so", 5, *low_high)
     monkeypatch.setattr("harness.claims.MEASURES", {"key": lambda _: measured})
-    judged = judge(CLAIM, [evidence(Tables())], Provenance.MEASURED)
+    judged = claims.judge(CLAIM, [evidence(Tables())], claims.Provenance.MEASURED)
     assert (judged.verdict, judged.explanation) == (verdict, ending)
     assert " to " in judged.number
 
@@ -161,7 +148,7 @@ def test_the_interval_decides_and_a_crossed_bound_is_inconclusive(monkeypatch, v
 )
 def test_without_an_interval_the_number_decides(monkeypatch, value, blocks, verdict, ending):
     monkeypatch.setattr("harness.claims.MEASURES", {"key": lambda _: Measurement(value, "made so", blocks)})
-    judged = judge(CLAIM, [evidence(Tables())], Provenance.MEASURED)
+    judged = claims.judge(CLAIM, [evidence(Tables())], claims.Provenance.MEASURED)
     assert (judged.verdict, judged.explanation) == (verdict, ending)
     assert " to " not in judged.number
 
@@ -176,7 +163,7 @@ def test_cells_that_were_repeated_answer_alone_where_they_can():
     once = cells((1, 40, 150, 100, "2005", 9000.0), (3, 50, 150, 100, "2005", 9000.0), **OTHERS)
     found = {
         judged.claim.key: judged
-        for judged in evaluate(Tables(cells=pd.concat([often, once], ignore_index=True)), lab="embedded")
+        for judged in claims.evaluate(Tables(cells=pd.concat([often, once], ignore_index=True)), lab="embedded")
     }
     one, three = found["peak_1_initiator"].measured, found["peak_3_initiators"].measured
     assert (round(one.value), one.blocks) == (5002, 3)
@@ -190,7 +177,7 @@ def test_a_peak_that_is_not_valid_in_every_block_does_not_leave_its_place_to_a_l
     table = pd.concat([cells(*rows, **OTHERS).assign(block=block) for block in (1, 2, 3)], ignore_index=True)
     table["processed_per_s"] += table.block
     table.loc[(table.threads == 50) & (table.server_version == "2005") & (table.block == 2), "state"] = "unsettled"
-    found = {judged.claim.key: judged.measured for judged in evaluate(Tables(cells=table), lab="embedded")}
+    found = {judged.claim.key: judged.measured for judged in claims.evaluate(Tables(cells=table), lab="embedded")}
     peak = found["peak_1_initiator"]
     assert (round(peak.value), peak.blocks) == (5002, 3)
     assert peak.low < peak.value < peak.high
@@ -207,7 +194,7 @@ def test_an_interval_is_over_blocks_and_not_over_cells(broken):
     table = pd.concat([cells(*rows, block=block, **OTHERS) for block in (1, 2, 3, 4)], ignore_index=True)
     if broken is not None:
         table.loc[broken, "state"] = "unsettled"
-    found = {judged.claim.key: judged.measured for judged in evaluate(Tables(cells=table), lab="embedded")}
+    found = {judged.claim.key: judged.measured for judged in claims.evaluate(Tables(cells=table), lab="embedded")}
     measured = found["payload_matters"]
     assert measured.blocks == 4
     assert measured.low == pytest.approx(measured.value) == measured.high == pytest.approx(100 / 8192)
@@ -231,16 +218,16 @@ def test_an_interval_is_over_blocks_and_not_over_cells(broken):
 )
 def test_a_number_has_the_digits_that_its_interval_supports_and_its_verdict_needs(measured, unit, words):
     claim = Claim("key", "Something", "Section", "words", unit, None, 9, 4000)
-    assert Judgement(claim, Verdict.FAILS, "", Provenance.MEASURED, measured).number == words
+    assert Judgement(claim, claims.Verdict.FAILS, "", claims.Provenance.MEASURED, measured).number == words
 
 
 def test_the_explanation_says_what_is_missing(monkeypatch):
     def missing(_):
-        raise NotMeasured("no such cells")
+        raise claims.NotMeasured("no such cells")
 
     monkeypatch.setattr("harness.claims.MEASURES", {"key": missing})
-    judged = judge(CLAIM, [evidence(Tables())], Provenance.MEASURED)
-    assert (judged.verdict, judged.explanation, judged.number) == (Verdict.NOT_MEASURED, "no such cells", "–")
+    judged = claims.judge(CLAIM, [evidence(Tables())], claims.Provenance.MEASURED)
+    assert (judged.verdict, judged.explanation, judged.number) == (claims.Verdict.NOT_MEASURED, "no such cells", "–")
 
 
 @pytest.mark.parametrize(
@@ -252,7 +239,7 @@ def test_the_explanation_says_what_is_missing(monkeypatch):
     ],
 )
 def test_bounds_are_written_in_words(low, high, words):
-    assert bounds(Claim("key", "Something", "Section", "words", "%", None, low, high)) == words
+    assert claims.bounds(Claim("key", "Something", "Section", "words", "%", None, low, high)) == words
 
 
 @pytest.mark.parametrize(
@@ -272,19 +259,21 @@ def test_a_number_has_a_sensible_number_of_digits(value, unit, words):
 
 
 def test_the_table_has_every_claim_and_is_read_back_unchanged(tmp_path, flat_run):
-    judgements = evaluate(flat_run, lab="embedded")
-    table = as_table(judgements, run_id="run", lab="embedded", load_model="closed loop")
-    parquet, csv = write(table, tmp_path)
+    judgements = claims.evaluate(flat_run, lab="embedded")
+    table = claims.as_table(judgements, run_id="run", lab="embedded", load_model="closed loop")
+    parquet, csv = claims.write(table, tmp_path)
     assert list(pd.read_parquet(parquet).claim) == [claim.key for claim in CLAIMS]
     again = pd.read_csv(csv)
-    assert set(again.verdict) <= {verdict.value for verdict in Verdict}
+    assert set(again.verdict) <= {verdict.value for verdict in claims.Verdict}
     assert set(again.provenance) == {"measured"}
     assert again.measured.isna().tolist() == [judged.measured is None for judged in judgements]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["claims.csv", "claims.parquet"]
 
 
 def test_no_claim_is_judged_by_an_open_loop(flat_run):
-    judgements = evaluate(flat_run, lab="embedded", load_model="open loop, 500/s per initiator, constant intervals")
+    judgements = claims.evaluate(
+        flat_run, lab="embedded", load_model="open loop, 500/s per initiator, constant intervals"
+    )
     assert {judged.verdict for judged in judgements} == {"not measured"}
     assert judgements[0].explanation == (
         "the paper's clients send in a closed loop, and those of this run in an open loop, 500/s per initiator, constant "
@@ -293,33 +282,33 @@ def test_no_claim_is_judged_by_an_open_loop(flat_run):
 
 
 def test_what_needs_separate_machines_is_not_measured_where_instances_share_one(paper_run):
-    alone = {judged.claim.key: judged for judged in evaluate(paper_run, lab="sqlserver")}
+    alone = {judged.claim.key: judged for judged in claims.evaluate(paper_run, lab="sqlserver")}
     shared = {
         judged.claim.key: judged
-        for judged in evaluate(paper_run, lab="sqlserver", shared="the instances share processors and a disk")
+        for judged in claims.evaluate(paper_run, lab="sqlserver", shared="the instances share processors and a disk")
     }
     changed = {key for key in alone if alone[key] != shared[key]}
-    assert changed == ON_SEPARATE_MACHINES
-    assert {shared[key].verdict for key in changed} == {Verdict.NOT_MEASURED}
+    assert changed == claims.ON_SEPARATE_MACHINES
+    assert {shared[key].verdict for key in changed} == {claims.Verdict.NOT_MEASURED}
     assert {shared[key].explanation for key in changed} == {"the instances share processors and a disk"}
     assert {"initiator_processors", "linear_1_to_3", "initiator_is_bottleneck"} <= changed
 
 
 def test_verdicts_are_counted(flat_run):
-    judgements = evaluate(flat_run, lab="embedded")
-    numbers = [sum(judged.verdict == verdict for judged in judgements) for verdict in Verdict]
-    words = counted(judgements).replace(",", "").split()
+    judgements = claims.evaluate(flat_run, lab="embedded")
+    numbers = [sum(judged.verdict == verdict for judged in judgements) for verdict in claims.Verdict]
+    words = claims.counted(judgements).replace(",", "").split()
     assert [int(word) for word in words if word.isdigit()] == [len(CLAIMS), *(number for number in numbers if number)]
 
 
 def test_only_what_a_model_predicts_is_counted():
     judgements = [
         Judgement(CLAIM, verdict, "", origin)
-        for origin in (Provenance.FITTED, Provenance.BY_CONSTRUCTION, Provenance.PREDICTED)
-        for verdict in (Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS)
+        for origin in (claims.Provenance.FITTED, claims.Provenance.BY_CONSTRUCTION, claims.Provenance.PREDICTED)
+        for verdict in (claims.Verdict.HOLDS, claims.Verdict.HOLDS, claims.Verdict.FAILS)
     ]
     words = "3 claims are predicted: 2 hold, 1 fail. 6 are fitted or by construction, and do not count"
-    assert counted(judgements) == words
+    assert claims.counted(judgements) == words
 
 
 def test_claims_use_valid_cells_alone_and_see_which_others_were_completed(paper_run):
@@ -344,4 +333,4 @@ def test_claims_use_valid_cells_alone_and_see_which_others_were_completed(paper_
     ],
 )
 def test_what_a_number_was_fitted_to_depends_on_the_modelled_hardware(claim, lab, hardware, words):
-    assert provenance(claim, lab=lab, hardware=hardware) == words
+    assert claims.provenance(claim, lab=lab, hardware=hardware) == words

@@ -6,16 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from pyarrow.fs import (
-    FileInfo,
-    FileSelector,
-    FileSystem,
-    FileSystemHandler,
-    FileType,
-    LocalFileSystem,
-    PyFileSystem,
-    SubTreeFileSystem,
-)
+from pyarrow import fs
 
 from harness import reductions
 from harness.definitions.matrix import Cell
@@ -37,8 +28,8 @@ def bucket(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(bucket: Path) -> FileSystem:
-    return SubTreeFileSystem(str(bucket), LocalFileSystem())
+def store(bucket: Path) -> fs.FileSystem:
+    return fs.SubTreeFileSystem(str(bucket), fs.LocalFileSystem())
 
 
 @pytest.mark.parametrize(
@@ -56,7 +47,7 @@ def test_a_uri_is_shown_without_its_secrets() -> None:
     assert public("s3://key:secret@bucket/runs/x/?session_token=abc&scheme=http") == NAME
 
 
-def test_a_run_is_copied_and_its_tables_are_written_back(bucket: Path, store: FileSystem) -> None:
+def test_a_run_is_copied_and_its_tables_are_written_back(bucket: Path, store: fs.FileSystem) -> None:
     with copied(store, "runs/x", NAME) as folder:
         names = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
         run = bucket / "runs" / "x"
@@ -68,20 +59,20 @@ def test_a_run_is_copied_and_its_tables_are_written_back(bucket: Path, store: Fi
     assert (run / "reduced" / "cells.csv").read_text() == "cell_id\n"
 
 
-def test_what_fails_in_between_writes_nothing_back(bucket: Path, store: FileSystem) -> None:
+def test_what_fails_in_between_writes_nothing_back(bucket: Path, store: fs.FileSystem) -> None:
     with pytest.raises(KeyError), copied(store, "runs/x", NAME) as folder:
         (folder / "reduced").mkdir()
         raise KeyError
     assert not (bucket / "runs" / "x" / "reduced").exists() and not folder.exists()
 
 
-def test_a_path_without_a_run_is_named(store: FileSystem) -> None:
+def test_a_path_without_a_run_is_named(store: fs.FileSystem) -> None:
     with pytest.raises(NoRun, match=f"^{NAME} is not a result folder: it has no manifest.json$"):
         copied(store, "runs", NAME).__enter__()
 
 
 def test_an_object_whose_name_leaves_the_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Bucket(FileSystemHandler):
+    class Bucket(fs.FileSystemHandler):
         """Names of objects are any text."""
 
         objects = ("runs/x/manifest.json", "runs/x/raw/calls/../../../../evil")
@@ -89,15 +80,21 @@ def test_an_object_whose_name_leaves_the_run_is_refused(tmp_path: Path, monkeypa
         get_type_name = delete_dir = delete_dir_contents = delete_root_dir_contents = create_dir = None
         delete_file = move = copy_file = open_append_stream = open_output_stream = normalize_path = None
 
-        def get_file_info(self, paths: list[str]) -> list[FileInfo]:
-            return [FileInfo(path, self._type(path)) for path in paths]
+        def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
+            return [fs.FileInfo(path, self._type(path)) for path in paths]
 
-        def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
             return self.get_file_info([name for name in self.objects if name.startswith(selector.base_dir)])
 
-        def _type(self, path: str) -> FileType:
+        def _type(self, path: str) -> fs.FileType:
             is_folder = any(name.startswith(f"{path}/") for name in self.objects)
-            return FileType.Directory if is_folder else FileType.File if path in self.objects else FileType.NotFound
+            return (
+                fs.FileType.Directory
+                if is_folder
+                else fs.FileType.File
+                if path in self.objects
+                else fs.FileType.NotFound
+            )
 
         def open_input_stream(self, path: str) -> pa.BufferReader:
             return pa.BufferReader(b"{}")
@@ -105,10 +102,10 @@ def test_an_object_whose_name_leaves_the_run_is_refused(tmp_path: Path, monkeypa
         open_input_file = open_input_stream
 
     with pytest.raises(StoreFailure, match=r"raw/calls/\.\./.*evil leaves the run's folder"):
-        copied(PyFileSystem(Bucket()), "runs/x", NAME).__enter__()
+        copied(fs.PyFileSystem(Bucket()), "runs/x", NAME).__enter__()
 
 
-def test_a_store_that_cannot_be_written_is_one_line(bucket: Path, store: FileSystem) -> None:
+def test_a_store_that_cannot_be_written_is_one_line(bucket: Path, store: fs.FileSystem) -> None:
     (bucket / "runs" / "x" / "reduced").write_text("no folder")
     with pytest.raises(StoreFailure, match=f"^{NAME} cannot be written: "), copied(store, "runs/x", NAME) as folder:
         (folder / "reduced").mkdir()
@@ -158,7 +155,7 @@ def test_google_cloud_storage_is_not_tried_for_longer_than_somebody_waits(monkey
 
 
 def test_the_command_names_the_tables_where_they_stay(
-    store: FileSystem, bucket: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    store: fs.FileSystem, bucket: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def reduce(folder: Path, **_: object) -> list[Path]:
         path = folder.resolve() / "reduced" / "cells.csv"  # as reductions do

@@ -26,6 +26,7 @@ VARIABLES = "DECLARE @t tinyint = 255, @s smallint = -32768, @i int = 2147483647
         ("@r * @r", 8115),
         ("(SELECT SUM(x) FROM (VALUES (@i), (1)) AS v (x))", 8115),
         ("1 / @z", 8134),
+        ("@f / (@z * 1e0)", 8134),
         ("1.5 % @z", 8134),
         ("CAST(256 AS tinyint)", 220),
         ("CAST(@i AS smallint)", 220),
@@ -74,6 +75,7 @@ def test_an_expression_beyond_its_range_is_sql_servers_error(side, expression, n
     ("expression", "value"),
     [
         ("7 / -2", -3),
+        ("7e0 / 2", 3.5),
         ("-7 % 3", -1),
         ("CAST(-9223372036854775808 AS bigint)", -(2**63)),
         ("CAST(200 AS tinyint) + 100", 300),

@@ -70,6 +70,9 @@ def test_an_option_takes_effect_after_reconfigure_and_after_a_restart(side):
     assert side.rows(text) == [(1, 1)]
     side.crash()
     assert side.rows(text) == [(1, 1)]
+    option = ("remote admin connections", 0, 1, 1, 1)
+    assert side.rows("EXEC sp_configure 'remote admin connections';") == [option]
+    assert option in side.rows("EXEC sp_configure;")
 
 
 # -- extended properties ------------------------------------------------------------------------------------------------
