@@ -20,7 +20,6 @@ from harness.definitions.matrix import Cell, Visit
 from harness.experiments.lab_choice import OnServers
 from harness.lab import interruption
 from harness.lab.opening import select_lab
-from harness.lab.processes import Child
 from harness.output.reporting import Reporter
 from harness.run.arrangement import Item
 from harness.run.attempt import Measured
@@ -53,10 +52,9 @@ class StallingTestbed(LabTestbed):
         parts = self._stages[cell.cell.server_version].equipment.parts
         assert parts is not None
         child = parts.lab.initiators[0].process
-        assert isinstance(child, Child)
         if not self.is_stalling:
             return super().run(cell, attempt, run, phases)
-        timer = threading.Timer(self._settings.measure / 2, self._stall, [child.pid])
+        timer = threading.Timer(self._settings.measure / 2, self._stall, [child.pid])  # type: ignore[union-attr]
         begins = parts.observers.window_begins
 
         def window_begins() -> None:
