@@ -323,7 +323,7 @@ def test_looks_at_an_instance_under_load_show_whose_pages_its_tasks_wait_for(ins
             deadline = time.monotonic() + ENOUGH_S
             while "sys.sysdesend" not in (waiting := looks.take().charts.get("initiator_latches", {})):
                 assert time.monotonic() < deadline
-        assert 0 < waiting["sys.sysdesend"] <= SENDERS
+        assert waiting["sys.sysdesend"] > 0  # of the senders, and of the broker itself
         following = looks.take()
         assert not following.failures
         assert following.charts["initiator_waits"]["PAGELATCH_EX"] > 0
