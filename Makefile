@@ -15,9 +15,9 @@ B        ?=
 HARNESS := .venv/bin/harness
 LAB_OPTIONS := $(if $(LAB),--lab $(LAB)) $(if $(LAB_FILE),--lab-file '$(LAB_FILE)')
 CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
-MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(VERSION),--server-versions '$(VERSION)') $(CELL_OPTIONS)
 CLIENT_PACKAGES := freetds-bin mono-mcs libmono-system-data4.0-cil libmono-i18n-west4.0-cil
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
+MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(VERSION),--server-versions '$(VERSION)') $(MODEL_OPTIONS)
 
 .PHONY: help setup clients matrix quick simulate techniques ui doctor up down status compare test test-all check parity lint bench clean
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo "variables: LAB=embedded|sqlserver|simulated LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir VERSION=2022"
 	@echo "           matrix and quick take WEB=8089: a page of the sweep"
-	@echo "           simulate takes SEED=1 HARDWARE=paper MASTER='local[*]'"
+	@echo "           matrix, quick and simulate take SEED=1; on a model HARDWARE=paper MASTER='local[*]'"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"
 
 setup: .venv/.ready  ## virtual environment, ODBC, Java: once
