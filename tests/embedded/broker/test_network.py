@@ -255,6 +255,18 @@ def test_a_service_without_send_permission_is_8494(world, pair):
     assert error_after(world, initiator, target) == -8494
 
 
+def test_a_service_that_is_dropped_is_8470(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    world.run_for(0.1)
+    target.ddl(lambda tx: ddl_services.drop_service(tx, target.db, target.engine.severance, S))
+    world.run_for(0.1)
+    [row] = initiator.receive()
+    assert "<Code>-8470</Code>" in row.message_body.decode("utf-16-le")
+    assert initiator.endpoint(handle).state.value == "ER"
+
+
 def test_a_body_where_the_target_expects_none_is_8430(world, pair):
     initiator, target = pair
     target.ddl(lambda tx: ddl_services.alter_message_type(tx, target.db.catalog, M, validation="EMPTY"))
