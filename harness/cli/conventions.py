@@ -86,9 +86,13 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
     ),
     "master_bind_port": _option("--master-bind-port", "PORT", "The same: its port (default 5557)."),
     "measure": _option(
-        "--measure", "TIME", "Length of a cell's measured window: 500ms, 2m ... (default 30s, embedded 1s)."
+        "--measure",
+        "TIME",
+        "Length of a cell's measured window: 500ms, 2m ... (default 30s, embedded and simulated 1s).",
     ),
-    "settle": _option("--settle", "TIME", "Longest wait for a steady state before it (default 90s, embedded 2.5s)."),
+    "settle": _option(
+        "--settle", "TIME", "Longest wait for a steady state before it (default 90s, embedded 2.5s, simulated 1s)."
+    ),
     "drain": _option("--drain", "TIME", "Longest wait until all messages are processed (default 2m, embedded 1m)."),
     "rate": _option(
         "--rate",
@@ -106,7 +110,9 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         help="Record Extended Events of each cell (waits for latches, activation), in its first block, for three "
         "seconds after the measured window. Only on SQL Server (default: no).",
     ),
-    "seed": _option("--seed", "NUMBER", "Seed for the order of the cells (default 1)."),
+    "seed": _option(
+        "--seed", "NUMBER", "Seed for the order of the cells, for Poisson arrivals and for a model (default 1)."
+    ),
     "results": _option("--results", "DIR", "Folder in which the run gets its own folder (default results).", type=PATH),
     "cells": _option(
         "--cells",

@@ -113,7 +113,7 @@ def _on_page(console: Reporter, port: int | None) -> Iterator[Reporter]:
 @click.argument("cell", required=False)
 @settings_options(
     *(*ANY_LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS),
-    *("measure", "settle", "drain", "events", "seed", "hardware", "master", "results", "settings"),
+    *("measure", "settle", "drain", "events", "seed", "hardware", "results", "settings"),
 )
 @click.option("--initiators", metavar="N", help="How many send (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
@@ -129,6 +129,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
       harness run i3-t50-r1-p8192-v2022 --measure 10s
       harness run --threads 500 --payload 4000
       harness run --threads 50 --rate 500/s --arrivals poisson
+      harness run --lab simulated --threads 80 --dialog-ratio 7     a model, in virtual time
     """
     from harness.output import reporting
 
