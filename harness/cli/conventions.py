@@ -110,9 +110,7 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         help="Record Extended Events of each cell (waits for latches, activation), in its first block, for three "
         "seconds after the measured window. Only on SQL Server (default: no).",
     ),
-    "seed": _option(
-        "--seed", "NUMBER", "Seed for the order of the cells, for Poisson arrivals and for a model (default 1)."
-    ),
+    "seed": _option("--seed", "NUMBER", "Seed of the cells' order, Poisson arrivals and a model (default 1)."),
     "results": _option("--results", "DIR", "Folder in which the run gets its own folder (default results).", type=PATH),
     "cells": _option(
         "--cells",

@@ -249,9 +249,8 @@ class SparkExecutor:
     def batches(self, items: Sequence[Visit]) -> Iterator[Sequence[Visit]]:
         if not self._decides_by_block:
             return iter([items])
-        return (
-            list(of_blocks) for _, of_blocks in itertools.groupby(items, lambda visit: max(visit.block, BLOCKS_MIN))
-        )
+        by_block = itertools.groupby(items, lambda visit: max(visit.block, BLOCKS_MIN))
+        return (list(of_blocks) for _, of_blocks in by_block)
 
     def time_left(self, items: Sequence[Visit]) -> TimeLeftByWork:
         return TimeLeftByWork({label(visit.id, visit.block): self._work_s(visit) for visit in items})
