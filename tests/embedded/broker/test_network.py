@@ -49,6 +49,21 @@ def test_an_unacknowledged_message_is_sent_again_after_4_8_16_32_and_64_seconds(
     assert times == [0, 4, 12, 28, 60, 124, 188]
 
 
+def test_an_acknowledgement_of_a_part_begins_the_intervals_anew(world, pair):
+    initiator, target = pair
+    world.network.deliveries = lambda frame: []
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    initiator.send(handle)
+    world.run_for(5)
+    is_second = lambda frame: isinstance(frame, frames.MessageFrame) and frame.sequence == 1  # noqa: E731
+    world.network.deliveries = lambda frame: [] if is_second(frame) else [LATENCY_NS]
+    world.run_for(40)
+    *_, acknowledged_s = world.network.times_s(frames.AcknowledgementFrame)
+    sent_s = [when_ns / 1e9 for when_ns, frame in world.network.sent if is_second(frame)]
+    assert [round(when_s - acknowledged_s) for when_s in sent_s if when_s > acknowledged_s] == [4, 12, 28]
+
+
 def sent_again_after_s(world, send):
     """Sends a message that the network loses; returns the seconds until it is sent again."""
     world.network.deliveries = lambda frame: []
@@ -107,7 +122,7 @@ def test_duplicates_are_dropped_and_acknowledged_again(world, pair):
     initiator.send(handle, b"1")
     world.run_for(1)
     assert bodies(target.receive_all()) == [b"1"]
-    assert len(world.network.times_s(frames.AcknowledgementFrame)) == 3
+    assert len(world.network.times_s(frames.AcknowledgementFrame)) == 3 and target.engine.counters.dropped == 2
 
 
 def test_early_messages_wait_for_the_earlier_ones(world, pair):
