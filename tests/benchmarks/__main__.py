@@ -22,21 +22,8 @@ from tests.benchmarks import (
 )
 
 BENCHMARKS = (
-    inference,
-    client,
-    workload_layer,
-    sweep,
-    observer,
-    monitors,
-    activator,
-    stall,
-    tds,
-    broker,
-    reduction,
-    simulation,
-    attack,
-    linked,
-    mutation,
+    *(inference, client, workload_layer, sweep, observer, monitors, activator, stall),
+    *(tds, broker, reduction, simulation, attack, linked, mutation),
 )
 
 

@@ -222,6 +222,17 @@ def test_an_end_with_error_keeps_messages_on_the_wire_and_their_order(world, pai
     assert sorted(kinds(target.receive_all())) == ["Error", M] and not initiator.db.endpoints
 
 
+def test_an_ended_conversation_that_the_far_side_never_acknowledges_goes_with_its_lifetime(world, pair):
+    initiator, target = pair
+    world.network.deliveries = lambda frame: []
+    handle = world.dialog(initiator, target, lifetime_s=100)
+    initiator.send(handle)
+    initiator.end(handle)
+    assert initiator.endpoint(handle).state.value == "DO"
+    world.run_for(101)
+    assert not initiator.db.endpoints and not initiator.db.transmission_queue
+
+
 # Broker-made errors at the far side
 
 
