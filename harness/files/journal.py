@@ -48,7 +48,7 @@ class Journal:
         self.path = path
         path.touch()  # so that it is missed where it vanishes
         self.entries = list(read(path))
-        length = _length_of_whole_lines(path)
+        length = path.read_bytes().rfind(b"\n") + 1  # of whole lines
         if path.stat().st_size > length:
             os.truncate(path, length)  # a crash tore the last line
 
@@ -100,9 +100,3 @@ def completed(path: Path) -> list[Entry]:
     """Return the entry of each completed cell and block of a journal, in the order of the run."""
     entries = {(entry.cell, entry.block): entry for entry in read(path) if entry.outcome == "completed"}
     return list(entries.values())
-
-
-def _length_of_whole_lines(path: Path) -> int:
-    if not path.exists():
-        return 0
-    return path.read_bytes().rfind(b"\n") + 1
