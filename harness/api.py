@@ -105,12 +105,14 @@ def run_matrix(
     Declined if a reporter that was given declines a sweep of more than an hour.
     """
     from harness.experiments import matrix_run
-    from harness.reductions.spark_session import one_jvm
 
     reporter = reporter_for(progress)
-    if reduce:
-        _require_java()
-    with one_jvm():  # for cells of a model and the reduction
+    with contextlib.ExitStack() as exits:
+        if reduce:
+            from harness.reductions.spark_session import one_jvm
+
+            _require_java()
+            exits.enter_context(one_jvm())  # for cells of a model and the reduction
         outcome = matrix_run.sweep(_plain(settings), reporter, settings_file=_path(settings_file), resume=_path(resume))
         if outcome is None:
             raise Declined("a sweep of more than an hour was declined: nothing was started")

@@ -7,7 +7,6 @@
   before anything starts
 - `rate_steps`, `rates_run`, `rates_table`: latency against throughput of one cell
 - `technique_scenario`, `scenario_run`, `techniques_table`: the paper's recommendations
-- `virtual_testbed`: where items are attempted in virtual time; on servers that is `harness.run.testbed`
 - `recorded_attempts`: the rows of both tables, from raw records
 
 **Rates.** The first step is the cell in the closed loop, whose rate no load of these threads can exceed for long. The

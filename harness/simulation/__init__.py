@@ -10,9 +10,10 @@ observation are those of every lab, and so is the protocol of a cell (`run.attem
 (`client_threads`) are tasks in the world, and the observers visit it from outside.
 
 A `simulated_cell` runs in a fork (`forks`) of a warmed world, which is linked and has its dialogs and queue readers.
-`spark_job` has Spark compute cells, in the slices that balance best. `calibration` and `sensitivity` measure cells at
-other costs: the one against the paper's numbers or those of a measured run. `faults` breaks things under load and
-checks from outside that no message is lost, repeated or out of order. Whole runs are in `harness.experiments`.
+`virtual_testbed` builds the worlds that a run needs; on servers that is `run.testbed`. `spark_job` has Spark compute
+cells, in the slices that balance best. `calibration` and `sensitivity` measure cells at other costs: the one against
+the paper's numbers or those of a measured run. `faults` breaks things under load and checks from outside that no
+message is lost, repeated or out of order. Whole runs are in `harness.experiments`.
 
 Rules: time and entropy come from the world, and entropy from its seed. Nothing depends on the order of a set, on hash()
 of text, on threads or on the machine. The result of a cell depends on the seed, the cell, the block and the number of
