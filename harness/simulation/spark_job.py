@@ -100,7 +100,7 @@ def virtual_testbed(experiment: Experiment) -> VirtualTestbed:
 
 
 @dataclass(frozen=True)
-class Turn:
+class PlannedAttempt:
     """A cell in a block, the number of the attempt, and its expected processor time."""
 
     visit: Visit
@@ -114,15 +114,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Slice:
-    """Turns of one group for one worker, the longest first."""
+    """Attempts of one group for one worker, the longest first."""
 
     server_version: str
-    turns: tuple[Turn, ...]
+    planned_attempts: tuple[PlannedAttempt, ...]
     world: WorldSize
 
     @property
     def work_s(self) -> float:
-        return group_work_s(self.world) + sum(turn.work_s for turn in self.turns)
+        return group_work_s(self.world) + sum(planned.work_s for planned in self.planned_attempts)
 
 
 def cell_work_s(cell: Cell, virtual_s: float) -> float:
@@ -137,9 +137,9 @@ def group_work_s(world: WorldSize) -> float:
     return GROUP_S + world.initiators * world.dialogs * DIALOG_S
 
 
-def slices(turns: Sequence[Turn], workers: int, world: WorldSize) -> list[Slice]:
-    """Cut turns into slices, those with the most work first, such that the workers end soonest."""
-    cuts = [_cut(turns, workers * parts, world) for parts in range(1, FINEST + 1)]
+def slices(planned_attempts: Sequence[PlannedAttempt], workers: int, world: WorldSize) -> list[Slice]:
+    """Cut attempts into slices, those with the most work first, such that the workers end soonest."""
+    cuts = [_cut(planned_attempts, workers * parts, world) for parts in range(1, FINEST + 1)]
     return min(cuts, key=lambda cut: elapsed_s(cut, workers))
 
 
@@ -151,29 +151,29 @@ def elapsed_s(cut: Sequence[Slice], workers: int) -> float:
     return max(free_s)
 
 
-def _cut(turns: Sequence[Turn], parts: int, world: WorldSize) -> list[Slice]:
-    share_s = sum(turn.work_s for turn in turns) / parts
-    groups: dict[str, list[Turn]] = {}
-    for turn in sorted(turns, key=lambda turn: (-turn.work_s, turn.visit)):
-        groups.setdefault(turn.cell.server_version, []).append(turn)
+def _cut(planned_attempts: Sequence[PlannedAttempt], parts: int, world: WorldSize) -> list[Slice]:
+    share_s = sum(planned.work_s for planned in planned_attempts) / parts
+    groups: dict[str, list[PlannedAttempt]] = {}
+    for planned in sorted(planned_attempts, key=lambda planned: (-planned.work_s, planned.visit)):
+        groups.setdefault(planned.cell.server_version, []).append(planned)
     found = [
         Slice(version, tuple(dealt), world)
         for version, members in groups.items()
         for dealt in _dealt(
-            members, min(len(members), math.ceil(round(sum(turn.work_s for turn in members) / share_s, 6)))
+            members, min(len(members), math.ceil(round(sum(planned.work_s for planned in members) / share_s, 6)))
         )
     ]
     return sorted(found, key=lambda part: -part.work_s)
 
 
-def _dealt(turns: Sequence[Turn], hands: int) -> list[list[Turn]]:
-    """Deal turns, longest first, each to the hand with the least work."""
-    dealt: list[list[Turn]] = [[] for _ in range(hands)]
+def _dealt(planned_attempts: Sequence[PlannedAttempt], hands: int) -> list[list[PlannedAttempt]]:
+    """Deal attempts, longest first, each to the hand with the least work."""
+    dealt: list[list[PlannedAttempt]] = [[] for _ in range(hands)]
     least = [(0.0, hand) for hand in range(hands)]
-    for turn in turns:
+    for planned in planned_attempts:
         work_s, hand = least[0]
-        dealt[hand].append(turn)
-        heapq.heapreplace(least, (work_s + turn.work_s, hand))
+        dealt[hand].append(planned)
+        heapq.heapreplace(least, (work_s + planned.work_s, hand))
     return dealt
 
 
@@ -205,27 +205,27 @@ class Mailbox:
 
 def run(
     experiment: Experiment,
-    turns: Sequence[Turn],
+    planned_attempts: Sequence[PlannedAttempt],
     *,
     master: str,
     make_testbed: MakeTestbed,
     on_entry: Callable[[Entry], None],
 ) -> None:
-    """Attempt each turn once and call `on_entry` as each ends; raise JobBroken if Spark cannot continue."""
+    """Make each attempt once and call `on_entry` as each ends; raise JobBroken if Spark cannot continue."""
     mailbox = Mailbox(experiment.results)
-    open_turns = {(turn.visit.id, turn.visit.block, turn.attempt): turn for turn in turns}
+    open_attempts = {(planned.visit.id, planned.visit.block, planned.attempt): planned for planned in planned_attempts}
 
     def keep(entry: Entry) -> None:
-        if open_turns.pop((entry.cell, entry.block, entry.attempt), None):
+        if open_attempts.pop((entry.cell, entry.block, entry.attempt), None):
             on_entry(entry)
 
     fruitless = 0  # rounds in a row
-    while open_turns:
-        before = len(open_turns)
+    while open_attempts:
+        before = len(open_attempts)
         with context(master, SPARK) as spark:
-            broken = _round(spark, experiment, list(open_turns.values()), make_testbed, lambda: mailbox.take(keep))
+            broken = _round(spark, experiment, list(open_attempts.values()), make_testbed, lambda: mailbox.take(keep))
         broken = broken or f"what they wrote to {experiment.results} {NOT_THERE} this machine"
-        fruitless = fruitless + 1 if len(open_turns) == before else 0
+        fruitless = fruitless + 1 if len(open_attempts) == before else 0
         if fruitless == FRUITLESS_MAX:
             raise JobBroken(f"Spark's Python workers failed: {broken}{remedy(broken)}")
     mailbox.close()
@@ -257,13 +257,13 @@ class SparkExecutor:
 
     def run(self, attempts: Sequence[Due[Visit]], on_end: Callable[[Attempted], None]) -> None:
         self._reporter.phase("building and warming worlds")
-        turns = [Turn(due.item, due.attempt, self._work_s(due.item)) for due in attempts]
+        planned_attempts = [PlannedAttempt(due.item, due.attempt, self._work_s(due.item)) for due in attempts]
 
         def on_entry(entry: Entry) -> None:
             self._reporter.phase(f"{label(entry.cell, entry.block)}: {describe(entry)}")
             on_end(Attempted(entry))
 
-        run(self._experiment, turns, master=self._master, make_testbed=virtual_testbed, on_entry=on_entry)
+        run(self._experiment, planned_attempts, master=self._master, make_testbed=virtual_testbed, on_entry=on_entry)
 
     def close(self) -> None: ...
 
@@ -275,12 +275,12 @@ class SparkExecutor:
 def _round(
     spark: SparkContext,
     experiment: Experiment,
-    turns: Sequence[Turn],
+    planned_attempts: Sequence[PlannedAttempt],
     make_testbed: MakeTestbed,
     collect: Callable[[], None],
 ) -> str:
-    """Give every turn to Spark and collect entries until it has finished; return why it failed, or ""."""
-    cut = slices(turns, spark.defaultParallelism, experiment.world)
+    """Give every attempt to Spark and collect entries until it has finished; return why it failed, or ""."""
+    cut = slices(planned_attempts, spark.defaultParallelism, experiment.world)
     job: Future[None] = Future()
     threading.Thread(target=_submit, args=(spark, cut, experiment, make_testbed, job), daemon=True).start()
     try:
@@ -315,21 +315,21 @@ def run_slice(experiment: Experiment, make_testbed: MakeTestbed, part: Slice) ->
         raise FileNotFoundError(f"{experiment.results} {NOT_THERE} {socket.gethostname()}")
     mailbox = Mailbox(experiment.results)
     testbed = make_testbed(experiment)
-    testbed.make_ready(part.turns[0].visit, Phases())  # a world that cannot be built ends the job
+    testbed.make_ready(part.planned_attempts[0].visit, Phases())  # a world that cannot be built ends the job
     executor = InProcess(testbed, Reporter())
-    for turn in part.turns:
+    for planned in part.planned_attempts:
         # The number of the run need not differ from other cells', since no two share a world.
-        due = Due(turn.visit, turn.attempt, turn.attempt)
+        due = Due(planned.visit, planned.attempt, planned.attempt)
         try:
             executor.run([due], lambda attempted: mailbox.put(attempted.entry))
         except Exception as error:
             # Our bug in one cell. It happened in a fork, so the world and the other cells are not affected.
-            mailbox.put(entry_of(*due, None, _write_traceback(error, turn, experiment.results), {}))
+            mailbox.put(entry_of(*due, None, _write_traceback(error, planned, experiment.results), {}))
 
 
-def _write_traceback(error: Exception, turn: Turn, results: Path) -> str:
+def _write_traceback(error: Exception, planned: PlannedAttempt, results: Path) -> str:
     """Write the traceback to a file and return a line that names it."""
-    path = results / "tracebacks" / f"{turn.visit.id}-b{turn.visit.block}-a{turn.attempt}.txt"
+    path = results / "tracebacks" / f"{planned.visit.id}-b{planned.visit.block}-a{planned.attempt}.txt"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     text = " ".join(f"{type(error).__name__}: {error}".split())

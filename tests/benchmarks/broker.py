@@ -24,7 +24,7 @@ from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import RECORD_FRAMES_MAX, Frame, pack_frames, unpack_frames
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
-from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
+from harness.embedded.runtime.tasks import Task, Waiting
 from harness.embedded.server.broker_handshake import Protection
 from harness.embedded.server.cryptography import ServerKeys
 from harness.embedded.store.disk import FolderDisk
@@ -97,8 +97,7 @@ class WireTransport:
 class Side:
     def __init__(self, wire: Wire, folder: Path, port: int) -> None:
         self.port = port
-        self.scheduler = Scheduler(SystemClock(), _report)
-        RealTimeDriver(self.scheduler, wire.loop)
+        self.scheduler = RealTimeDriver(SystemClock(), _report, wire.loop).scheduler
         (data := folder / str(port)).mkdir()
         background = Threads(wire.loop.call_soon_threadsafe)
         store = FileStore(

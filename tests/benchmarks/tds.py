@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
-from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.sqltypes import INT
 from harness.embedded.tds.login import Login7
@@ -94,9 +93,9 @@ def microseconds_a_call(listener: TdsListener, name: str, repeats: int) -> float
 
 
 async def without_sockets(repeats: int) -> None:
-    scheduler = Scheduler(SystemClock(), lambda task, error: print(task.name, repr(error)))
-    driver = RealTimeDriver(scheduler, asyncio.get_running_loop())
-    listener = TdsListener(SERVER, admit_all, scheduler=scheduler, driver=driver)
+    loop = asyncio.get_running_loop()
+    driver = RealTimeDriver(SystemClock(), lambda task, error: print(task.name, repr(error)), loop)
+    listener = TdsListener(SERVER, admit_all, scheduler=driver.scheduler, driver=driver)
     print("tds: a call decoded, run by a session that does nothing, answered; no socket")
     for name in CALLS:
         print(f"{name:>28}{microseconds_a_call(listener, name, repeats):>8.1f} µs", flush=True)

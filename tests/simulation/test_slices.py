@@ -8,35 +8,39 @@ from hypothesis import strategies as st
 
 from harness.definitions.matrix import Cell, Visit, all_cells
 from harness.simulation.simulated_cell import WorldSize
-from harness.simulation.spark_job import Turn, cell_work_s, elapsed_s, group_work_s, slices
+from harness.simulation.spark_job import PlannedAttempt, cell_work_s, elapsed_s, group_work_s, slices
 
 SIZE = WorldSize.of(all_cells())
-TURNS = [Turn(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in all_cells()]
+ATTEMPTS = [PlannedAttempt(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in all_cells()]
 
 
-@given(st.lists(st.sampled_from(TURNS), unique=True), st.integers(1, 64))
-def test_every_turn_is_in_one_slice_of_its_own_group(turns: list[Turn], workers: int) -> None:
-    cut = slices(turns, workers, SIZE)
-    assert sorted(turn.cell.id for part in cut for turn in part.turns) == sorted(turn.cell.id for turn in turns)
+@given(st.lists(st.sampled_from(ATTEMPTS), unique=True), st.integers(1, 64))
+def test_every_attempt_is_in_one_slice_of_its_own_group(planned_attempts: list[PlannedAttempt], workers: int) -> None:
+    cut = slices(planned_attempts, workers, SIZE)
+    assert sorted(planned.cell.id for part in cut for planned in part.planned_attempts) == sorted(
+        planned.cell.id for planned in planned_attempts
+    )
     for part in cut:
-        assert {turn.cell.server_version for turn in part.turns} == {part.server_version}
+        assert {planned.cell.server_version for planned in part.planned_attempts} == {part.server_version}
 
 
 def test_two_workers_build_a_world_of_each_version_once_and_end_together() -> None:
-    cut = slices(TURNS, 2, SIZE)
-    assert sorted((part.server_version, len(part.turns)) for part in cut) == [("2005", 264), ("2008", 264)]
+    cut = slices(ATTEMPTS, 2, SIZE)
+    assert sorted((part.server_version, len(part.planned_attempts)) for part in cut) == [("2005", 264), ("2008", 264)]
     assert elapsed_s(cut, 2) == pytest.approx(sum(part.work_s for part in cut) / 2)
 
 
 def test_the_longest_slices_and_in_them_the_longest_cells_come_first() -> None:
-    cut = slices(TURNS, 8, SIZE)
+    cut = slices(ATTEMPTS, 8, SIZE)
     assert [part.work_s for part in cut] == sorted((part.work_s for part in cut), reverse=True)
     for part in cut:
-        assert [turn.work_s for turn in part.turns] == sorted((turn.work_s for turn in part.turns), reverse=True)
+        assert [planned.work_s for planned in part.planned_attempts] == sorted(
+            (planned.work_s for planned in part.planned_attempts), reverse=True
+        )
 
 
 def test_more_workers_take_less_time_until_worlds_dominate() -> None:
-    times = [elapsed_s(slices(TURNS, workers, SIZE), workers) for workers in (1, 2, 4, 8, 16)]
+    times = [elapsed_s(slices(ATTEMPTS, workers, SIZE), workers) for workers in (1, 2, 4, 8, 16)]
     assert times == sorted(times, reverse=True)
     assert times[-1] > group_work_s(SIZE)
 

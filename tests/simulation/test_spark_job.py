@@ -27,7 +27,7 @@ from harness.run.phases import Phases
 from harness.run.under_way import Outcome
 from harness.simulation import parameters, spark_job
 from harness.simulation.simulated_cell import WorldSize
-from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, MakeTestbed, Turn, cell_work_s
+from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, MakeTestbed, PlannedAttempt, cell_work_s
 from tests.results_fixture import quick_cells
 
 CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")
@@ -58,13 +58,15 @@ def experiment(tmp_path: Path) -> Experiment:
     return Experiment(settings, parameters.read("paper"), tmp_path, WorldSize(150, 3, 7500))
 
 
-def turns(*cells: str) -> list[Turn]:
-    return [Turn(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
+def planned_attempts(*cells: str) -> list[PlannedAttempt]:
+    return [PlannedAttempt(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
 
 
 def run_job(experiment: Experiment, make_testbed: MakeTestbed, *cells: str) -> list[Entry]:
     entries: list[Entry] = []
-    spark_job.run(experiment, turns(*cells), master="local[2]", make_testbed=make_testbed, on_entry=entries.append)
+    spark_job.run(
+        experiment, planned_attempts(*cells), master="local[2]", make_testbed=make_testbed, on_entry=entries.append
+    )
     return entries
 
 

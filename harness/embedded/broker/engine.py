@@ -98,7 +98,7 @@ class Engine:
         security = DialogSecurity(environment)
         self.router = router = Router(databases, link, security, clock, partial(crossing_problem, self))
         deadlines = Deadlines(scheduler, due=lambda *deadline: self.dialogs.expire(*deadline))
-        scheduler.on_wall_clock_set = deadlines.wall_clock_set
+        scheduler.call_when_wall_clock_is_set(deadlines.wall_clock_set)
         self.delivery = delivery = Delivery(environment, deadlines, lambda endpoint: requests.answered(endpoint))
         departure = Departure(transactions, router, delivery, dispatchers, counters)
         self.receiving = Receiving(environment)

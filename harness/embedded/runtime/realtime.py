@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from harness.embedded.runtime.tasks import SECOND, Scheduler, first_due_ns
+from harness.embedded.runtime.tasks import SECOND, Clock, OnError, Scheduler, first_due_ns
 
 # Python's monotonic clock stands still on Linux while the machine is suspended.
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -35,15 +35,14 @@ class RealTimeDriver:
     wall clock that is set.
     """
 
-    def __init__(self, scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
-        self._scheduler = scheduler
+    def __init__(self, clock: Clock, on_error: OnError, loop: asyncio.AbstractEventLoop) -> None:
+        self.scheduler = Scheduler(clock, on_error, on_ready=self.run_soon, on_timer=self.run_soon)
         self._loop = loop
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._later_due_ns = 0
         self._ahead_ns = self._wall_ahead_ns()
         self._runs_next = False  # without a turn of the loop
-        scheduler.on_ready = scheduler.on_timer = self.run_soon
 
     def run_soon(self) -> None:
         if self._soon is None and not self._runs_next:
@@ -62,16 +61,16 @@ class RealTimeDriver:
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
-        self._scheduler.run()
+        self.scheduler.run()
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        due_ns = first_due_ns(self._scheduler.timers)
+        due_ns = first_due_ns(self.scheduler.timers)
         if self._later is not None:
             if due_ns is None or self._later_due_ns <= due_ns:
                 return
             self._later.cancel()
-        now_ns = self._scheduler.clock.now_ns
+        now_ns = self.scheduler.clock.now_ns
         look_ns = now_ns + LOOK_NS
         self._later_due_ns = look_ns if due_ns is None else min(due_ns, look_ns)
         self._later = self._loop.call_later(max(0, self._later_due_ns - now_ns) / SECOND, self._alarm)
@@ -81,9 +80,9 @@ class RealTimeDriver:
         ahead_ns = self._wall_ahead_ns()
         if abs(ahead_ns - self._ahead_ns) > STEP_NS:
             self._ahead_ns = ahead_ns
-            self._scheduler.on_wall_clock_set()
+            self.scheduler.wall_clock_is_set()
         self._run()
 
     def _wall_ahead_ns(self) -> int:
-        clock = self._scheduler.clock
+        clock = self.scheduler.clock
         return clock.utc_ns() - clock.now_ns

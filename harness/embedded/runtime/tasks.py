@@ -107,6 +107,7 @@ class Timer:
         self.entry, self.action = 0, None
 
 
+OnError: TypeAlias = "Callable[[Task, BaseException], None]"
 Timers: TypeAlias = "list[tuple[int, int, int, Timer | Task]]"  # a heap: due time, order of scheduler, entry number
 
 
@@ -114,26 +115,25 @@ class Scheduler:
     """Runs tasks when a driver calls `run` (see the package docstring).
 
     `on_error` gets the exception of a task that nobody joins. `on_ready` and `on_timer` are called when a task becomes
-    ready or a timer is set while the scheduler is idle, so that a real-time driver can run it soon. The driver calls
-    `on_wall_clock_set` when UTC has moved against the monotonic time. Schedulers that share a clock may share a heap of
-    timers; at one moment the scheduler with the lower `order` comes first.
+    ready or a timer is set while the scheduler is idle, so that its driver can run it soon. Schedulers that share a
+    clock may share a heap of timers; at one moment the scheduler with the lower `order` comes first.
     """
 
     def __init__(
         self,
         clock: Clock,
-        on_error: Callable[[Task, BaseException], None],
+        on_error: OnError,
         *,
+        on_ready: Callable[[], None],
+        on_timer: Callable[[], None],
         timers: Timers | None = None,
         order: int = 0,
     ) -> None:
         self.clock = clock
-        self.on_ready: Callable[[], None] = lambda: None
-        self.on_timer: Callable[[], None] = lambda: None
-        self.on_wall_clock_set: Callable[[], None] = lambda: None
         self.order = order
         self.current: Task | None = None  # the task that runs now
-        self._on_error = on_error
+        self._on_error, self._on_ready, self._on_timer = on_error, on_ready, on_timer
+        self._wall_clock_actions: list[Callable[[], None]] = []
         self._ready: deque[Task] = deque()
         self.timers: Timers = [] if timers is None else timers
         self._crowded = _FEW_TIMERS  # with so many timers it is worth removing cancelled ones
@@ -175,8 +175,16 @@ class Scheduler:
         timer = Timer(action, entry)
         heappush(self.timers, (due_ns, self.order, entry, timer))
         if not self._running:
-            self.on_timer()
+            self._on_timer()
         return timer
+
+    def call_when_wall_clock_is_set(self, action: Callable[[], None]) -> None:
+        self._wall_clock_actions.append(action)
+
+    def wall_clock_is_set(self) -> None:
+        """Drivers call it when UTC has moved against the monotonic time."""
+        for action in self._wall_clock_actions:
+            action()
 
     def _forget_cancelled(self) -> None:
         """Remove cancelled timers: most timeouts are cancelled long before they are due and slow down the heap."""
@@ -216,7 +224,7 @@ class Scheduler:
         task.state = _READY
         self._ready.append(task)
         if not self._running:
-            self.on_ready()
+            self._on_ready()
 
     def _go_on(self, task: Task, resume: Callable[[Any], Wait], value: Any) -> None:
         try:
@@ -229,7 +237,7 @@ class Scheduler:
             self._entries = task.entry = entry = self._entries + 1
             heappush(self.timers, (self.clock.now_ns + wait, self.order, entry, task))
             if not self._running:
-                self.on_timer()
+                self._on_timer()
         else:
             task.wait = wait
             wait.arm(self, task)

@@ -63,9 +63,13 @@ class VirtualDriver:
         """Make a scheduler in this driver's time; `run_until` raises the errors of tasks that nobody joins."""
         self._made = order = self._made + 1
         scheduler = Scheduler(
-            self.clock, lambda task, error: self._errors.append((task, error)), timers=self._timers, order=order
+            self.clock,
+            lambda task, error: self._errors.append((task, error)),
+            on_ready=partial(self._wake, order),
+            on_timer=lambda: None,  # the heap of timers is this driver's own
+            timers=self._timers,
+            order=order,
         )
-        scheduler.on_ready = partial(self._wake, order)
         self._schedulers[order] = scheduler
         return scheduler
 
@@ -76,10 +80,10 @@ class VirtualDriver:
         self._timers[:] = [timer for timer in self._timers if timer[1] != order]
         heapify(self._timers)
         self._woken[:] = [woken for woken in self._woken if woken != order]
-        scheduler.timers, scheduler.on_ready = [], lambda: None
+        scheduler.timers = []
 
     def _wake(self, order: int) -> None:
-        if order not in self._woken:
+        if order in self._schedulers and order not in self._woken:
             heappush(self._woken, order)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:

@@ -146,8 +146,8 @@ class InstanceServer:
         return self._exit_code
 
     async def _start(self, loop: asyncio.AbstractEventLoop, host: str, port: int, admin_port: int | None) -> None:
-        scheduler = Scheduler(SystemClock(), self._on_task_error)
-        driver = self._driver = RealTimeDriver(scheduler, loop)
+        driver = self._driver = RealTimeDriver(SystemClock(), self._on_task_error, loop)
+        scheduler = driver.scheduler
         store, key, notes = data_folder.opened(
             self._data,
             scheduler=scheduler,

@@ -6,7 +6,7 @@ from harness.embedded.broker import ddl_databases, ddl_principals, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import ErrorFrame, MessageFrame
 from harness.embedded.errors import SqlServerError
-from tests.embedded.broker.world import LATENCY_NS, C, M, Q, bodies, handle_of, kinds
+from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, handle_of, kinds
 
 _ON, _OFF = QueueOptions(status=True), QueueOptions(status=False)
 
@@ -89,6 +89,7 @@ def test_a_message_from_the_network_that_reaches_a_closed_target_is_an_error(wor
     assert target.endpoint(handle_of(row)).state.value == "CD"
     rows = initiator.receive_all()
     assert sorted(kinds(rows)) == ["EndDialog", "Error"] and target.receive() == []
+    assert target.engine.counters.dropped == 1
 
 
 def database_with_service_far(here):
@@ -195,6 +196,42 @@ def test_a_crash_of_the_initiator_forgets_no_answer(world, pair):
     target.send(handle_of(row), b"2")
     world.run_for(10)
     assert bodies(initiator.receive()) == [b"1", b"2"] and not target.db.transmission_queue
+
+
+@pytest.mark.parametrize("is_known, code", [(True, -8498), (False, -8428)])
+def test_a_type_outside_the_targets_contract_is_refused_as_known_or_unknown(world, pair, is_known, code):
+    initiator, target = pair
+
+    def contract_of_two(tx, instance):
+        catalog = instance.db.catalog
+        if instance is initiator or is_known:
+            ddl_services.create_message_type(tx, catalog, "other", validation="NONE")
+        usages = [(M, "ANY"), *([("other", "ANY")] if instance is initiator else [])]
+        ddl_services.create_contract(tx, catalog, "both", usages=usages)
+        ddl_services.alter_service(tx, instance.db, instance.engine.delivery, S, add_contracts=["both"])
+
+    target.ddl(lambda tx: contract_of_two(tx, target))
+    initiator.ddl(lambda tx: contract_of_two(tx, initiator))
+    handle = world.dialog(initiator, target, contract="both")
+    initiator.send(handle, type_="other")
+    world.run_for(0.1)
+    [error] = initiator.receive()
+    assert code_of(error) == code and target.receive() == []
+
+
+def test_a_service_does_not_get_a_contract_twice(here):
+    with pytest.raises(SqlServerError) as refusal:
+        here.ddl(lambda tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S, add_contracts=[C]))
+    assert refusal.value.number == 8404
+
+
+def test_rows_of_a_queue_get_new_places_after_a_crash(here):
+    first, second = (here.begin(to_service=S) for _ in range(2))
+    here.send(first, b"1")
+    here.crash()
+    here.send(second, b"2")
+    here.crash()
+    assert sorted(bodies(here.receive_all())) == [b"1", b"2"]
 
 
 def test_counters_count_each_message_once(world, pair):

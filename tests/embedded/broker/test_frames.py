@@ -75,6 +75,13 @@ def test_a_field_of_the_wrong_type_or_size_is_refused_without_its_value(place, v
     assert len(str(refusal.value)) < 300
 
 
+@pytest.mark.parametrize("frame", FRAMES[1:], ids=lambda frame: type(frame).__name__)
+def test_a_frame_with_one_more_field_is_refused(frame):
+    [fields] = msgspec.msgpack.decode(pack_frames([frame]))
+    with pytest.raises(ValueError, match="invalid record of frames"):
+        unpack_frames(msgspec.msgpack.encode([[*fields, None]]))
+
+
 def test_a_record_of_more_frames_than_the_limit_is_refused():
     assert len(unpack_frames(pack_frames(FRAMES[2:3] * RECORD_FRAMES_MAX))) == RECORD_FRAMES_MAX
     with pytest.raises(ValueError, match=re.escape(f"length <= {RECORD_FRAMES_MAX}")):

@@ -522,6 +522,19 @@ def test_an_encrypted_dialog_of_an_owner_who_may_not_send_is_8494(world, pair):
     assert error_after(world, initiator, target, encryption=True) == -8494
 
 
+def test_an_error_without_keys_that_answers_no_message_is_refused(world, pair):
+    initiator, target = pair
+    world.secure(initiator, target)
+    handle = world.dialog(initiator, target, encryption=True)
+    initiator.send(handle)
+    world.run_for(0.1)
+    forged = frames.ErrorFrame(initiator.endpoint(handle).terms.conversation_id, False, -8462, "forged")
+    initiator.engine.on_frames("peer", [forged])
+    world.run_for(0.1)
+    assert initiator.endpoint(handle).state.value == "CO" and initiator.receive() == []
+    assert "it answers no message" in initiator.engine.error_log.lines[-1]
+
+
 def test_a_message_with_an_unknown_certificate_is_dropped_without_an_answer(world, pair):
     initiator, target = pair
     world.secure(initiator, target)

@@ -271,7 +271,7 @@ class World:
         """Sets the wall clock of these instances forward, or back."""
         self.clock.epoch_utc_ns += round(seconds * 1e9)
         for instance in instances:
-            instance.engine.scheduler.on_wall_clock_set()
+            instance.engine.scheduler.wall_clock_is_set()
 
     def now_s(self) -> float:
         return self.clock.now_ns / 1e9

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
-from harness.embedded.runtime.tasks import SECOND, Delay, Scheduler, Waiting
+from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
 from harness.embedded.server.authentication import self_signed_context
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.sqltypes import INT, Column, Parameter, SqlType
@@ -268,12 +268,12 @@ def admit(login: Login7, spid: int) -> tuple[CannedSession, str]:
 
 async def serve(*, encryption: bool, capture: bool) -> None:
     loop = asyncio.get_running_loop()
-    scheduler = Scheduler(SystemClock(), lambda task, error: print(task.name, repr(error), file=sys.stderr))
+    driver = RealTimeDriver(SystemClock(), lambda task, error: print(task.name, repr(error), file=sys.stderr), loop)
     listener = TdsListener(
         ServerIdentity("canned", (10, 0, 6000)),
         admit,
-        scheduler=scheduler,
-        driver=RealTimeDriver(scheduler, loop),
+        scheduler=driver.scheduler,
+        driver=driver,
         tls=self_signed_context("canned") if encryption else None,
     )
     if capture:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
-from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.server import tds_listener, unproved
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.tds_listener import TdsListener
@@ -31,10 +30,9 @@ class Session:
 @asynccontextmanager
 async def listening(**options: Any) -> AsyncIterator[Callable[..., Any]]:
     """A listener that admits everybody; yields what opens a connection to it."""
-    scheduler = Scheduler(SystemClock(), lambda task, error: None)
-    driver = RealTimeDriver(scheduler, asyncio.get_running_loop())
+    driver = RealTimeDriver(SystemClock(), lambda task, error: None, asyncio.get_running_loop())
     listener = TdsListener(
-        SERVER, lambda login, spid: (Session(), "master"), scheduler=scheduler, driver=driver, **options
+        SERVER, lambda login, spid: (Session(), "master"), scheduler=driver.scheduler, driver=driver, **options
     )
     port = await listener.listen("127.0.0.1", 0)
     opened: list[asyncio.StreamWriter] = []

@@ -12,7 +12,7 @@ from harness.embedded.broker import ddl_databases, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
-from harness.embedded.runtime.tasks import MILLISECOND, Scheduler
+from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.store import file_store
 from harness.embedded.store.disk import FolderDisk
@@ -34,8 +34,7 @@ class RealTime:
     def __init__(self, loop):
         self.loop = loop
         self.errors = []
-        self.scheduler = Scheduler(SystemClock(), lambda task, error: self.errors.append(error))
-        RealTimeDriver(self.scheduler, loop)
+        self.scheduler = RealTimeDriver(SystemClock(), lambda task, error: self.errors.append(error), loop).scheduler
 
     def store(self, path, **options):
         path.mkdir(exist_ok=True)
