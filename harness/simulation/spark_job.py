@@ -117,12 +117,12 @@ class Slice:
     """Attempts of one group for one worker, the longest first."""
 
     server_version: str
-    planned_attempts: tuple[PlannedAttempt, ...]
+    attempts: tuple[PlannedAttempt, ...]
     world: WorldSize
 
     @property
     def work_s(self) -> float:
-        return group_work_s(self.world) + sum(planned.work_s for planned in self.planned_attempts)
+        return group_work_s(self.world) + sum(attempt.work_s for attempt in self.attempts)
 
 
 def cell_work_s(cell: Cell, virtual_s: float) -> float:
@@ -137,9 +137,9 @@ def group_work_s(world: WorldSize) -> float:
     return GROUP_S + world.initiators * world.dialogs * DIALOG_S
 
 
-def slices(planned_attempts: Sequence[PlannedAttempt], workers: int, world: WorldSize) -> list[Slice]:
+def slices(attempts: Sequence[PlannedAttempt], workers: int, world: WorldSize) -> list[Slice]:
     """Cut attempts into slices, those with the most work first, such that the workers end soonest."""
-    cuts = [_cut(planned_attempts, workers * parts, world) for parts in range(1, FINEST + 1)]
+    cuts = [_cut(attempts, workers * parts, world) for parts in range(1, FINEST + 1)]
     return min(cuts, key=lambda cut: elapsed_s(cut, workers))
 
 
@@ -151,29 +151,29 @@ def elapsed_s(cut: Sequence[Slice], workers: int) -> float:
     return max(free_s)
 
 
-def _cut(planned_attempts: Sequence[PlannedAttempt], parts: int, world: WorldSize) -> list[Slice]:
-    share_s = sum(planned.work_s for planned in planned_attempts) / parts
+def _cut(attempts: Sequence[PlannedAttempt], parts: int, world: WorldSize) -> list[Slice]:
+    share_s = sum(attempt.work_s for attempt in attempts) / parts
     groups: dict[str, list[PlannedAttempt]] = {}
-    for planned in sorted(planned_attempts, key=lambda planned: (-planned.work_s, planned.visit)):
-        groups.setdefault(planned.cell.server_version, []).append(planned)
+    for attempt in sorted(attempts, key=lambda attempt: (-attempt.work_s, attempt.visit)):
+        groups.setdefault(attempt.cell.server_version, []).append(attempt)
     found = [
         Slice(version, tuple(dealt), world)
         for version, members in groups.items()
         for dealt in _dealt(
-            members, min(len(members), math.ceil(round(sum(planned.work_s for planned in members) / share_s, 6)))
+            members, min(len(members), math.ceil(round(sum(attempt.work_s for attempt in members) / share_s, 6)))
         )
     ]
     return sorted(found, key=lambda part: -part.work_s)
 
 
-def _dealt(planned_attempts: Sequence[PlannedAttempt], hands: int) -> list[list[PlannedAttempt]]:
+def _dealt(attempts: Sequence[PlannedAttempt], hands: int) -> list[list[PlannedAttempt]]:
     """Deal attempts, longest first, each to the hand with the least work."""
     dealt: list[list[PlannedAttempt]] = [[] for _ in range(hands)]
     least = [(0.0, hand) for hand in range(hands)]
-    for planned in planned_attempts:
+    for attempt in attempts:
         work_s, hand = least[0]
-        dealt[hand].append(planned)
-        heapq.heapreplace(least, (work_s + planned.work_s, hand))
+        dealt[hand].append(attempt)
+        heapq.heapreplace(least, (work_s + attempt.work_s, hand))
     return dealt
 
 
@@ -205,7 +205,7 @@ class Mailbox:
 
 def run(
     experiment: Experiment,
-    planned_attempts: Sequence[PlannedAttempt],
+    attempts: Sequence[PlannedAttempt],
     *,
     master: str,
     make_testbed: MakeTestbed,
@@ -213,7 +213,7 @@ def run(
 ) -> None:
     """Make each attempt once and call `on_entry` as each ends; raise JobBroken if Spark cannot continue."""
     mailbox = Mailbox(experiment.results)
-    open_attempts = {(planned.visit.id, planned.visit.block, planned.attempt): planned for planned in planned_attempts}
+    open_attempts = {(attempt.visit.id, attempt.visit.block, attempt.attempt): attempt for attempt in attempts}
 
     def keep(entry: Entry) -> None:
         if open_attempts.pop((entry.cell, entry.block, entry.attempt), None):
@@ -257,13 +257,13 @@ class SparkExecutor:
 
     def run(self, attempts: Sequence[Due[Visit]], on_end: Callable[[Attempted], None]) -> None:
         self._reporter.phase("building and warming worlds")
-        planned_attempts = [PlannedAttempt(due.item, due.attempt, self._work_s(due.item)) for due in attempts]
+        planned = [PlannedAttempt(due.item, due.attempt, self._work_s(due.item)) for due in attempts]
 
         def on_entry(entry: Entry) -> None:
             self._reporter.phase(f"{label(entry.cell, entry.block)}: {describe(entry)}")
             on_end(Attempted(entry))
 
-        run(self._experiment, planned_attempts, master=self._master, make_testbed=virtual_testbed, on_entry=on_entry)
+        run(self._experiment, planned, master=self._master, make_testbed=virtual_testbed, on_entry=on_entry)
 
     def close(self) -> None: ...
 
@@ -275,12 +275,12 @@ class SparkExecutor:
 def _round(
     spark: SparkContext,
     experiment: Experiment,
-    planned_attempts: Sequence[PlannedAttempt],
+    attempts: Sequence[PlannedAttempt],
     make_testbed: MakeTestbed,
     collect: Callable[[], None],
 ) -> str:
     """Give every attempt to Spark and collect entries until it has finished; return why it failed, or ""."""
-    cut = slices(planned_attempts, spark.defaultParallelism, experiment.world)
+    cut = slices(attempts, spark.defaultParallelism, experiment.world)
     job: Future[None] = Future()
     threading.Thread(target=_submit, args=(spark, cut, experiment, make_testbed, job), daemon=True).start()
     try:
@@ -315,21 +315,21 @@ def run_slice(experiment: Experiment, make_testbed: MakeTestbed, part: Slice) ->
         raise FileNotFoundError(f"{experiment.results} {NOT_THERE} {socket.gethostname()}")
     mailbox = Mailbox(experiment.results)
     testbed = make_testbed(experiment)
-    testbed.make_ready(part.planned_attempts[0].visit, Phases())  # a world that cannot be built ends the job
+    testbed.make_ready(part.attempts[0].visit, Phases())  # a world that cannot be built ends the job
     executor = InProcess(testbed, Reporter())
-    for planned in part.planned_attempts:
+    for attempt in part.attempts:
         # The number of the run need not differ from other cells', since no two share a world.
-        due = Due(planned.visit, planned.attempt, planned.attempt)
+        due = Due(attempt.visit, attempt.attempt, attempt.attempt)
         try:
             executor.run([due], lambda attempted: mailbox.put(attempted.entry))
         except Exception as error:
             # Our bug in one cell. It happened in a fork, so the world and the other cells are not affected.
-            mailbox.put(entry_of(*due, None, _write_traceback(error, planned, experiment.results), {}))
+            mailbox.put(entry_of(*due, None, _write_traceback(error, attempt, experiment.results), {}))
 
 
-def _write_traceback(error: Exception, planned: PlannedAttempt, results: Path) -> str:
+def _write_traceback(error: Exception, attempt: PlannedAttempt, results: Path) -> str:
     """Write the traceback to a file and return a line that names it."""
-    path = results / "tracebacks" / f"{planned.visit.id}-b{planned.visit.block}-a{planned.attempt}.txt"
+    path = results / "tracebacks" / f"{attempt.visit.id}-b{attempt.visit.block}-a{attempt.attempt}.txt"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     text = " ".join(f"{type(error).__name__}: {error}".split())

@@ -84,8 +84,8 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
     files = raw_files.read(run).files
     folder = gather("cells", files, tmp_path)
     with context(master, spark_job.SPARK):
-        planned_attempts = [PlannedAttempt(Visit(cell), 1, 1.0) for cell in CELLS]
-        spark_job.run(experiment, planned_attempts, master=master, make_testbed=worlds(), on_entry=entries.append)
+        attempts = [PlannedAttempt(Visit(cell), 1, 1.0) for cell in CELLS]
+        spark_job.run(experiment, attempts, master=master, make_testbed=worlds(), on_entry=entries.append)
         # One table: all of them would cost three times the processor time.
         with session(master) as spark:
             attempts = completed_attempts(read_raw(spark, "cells", folder))

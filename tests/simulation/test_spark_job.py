@@ -58,15 +58,13 @@ def experiment(tmp_path: Path) -> Experiment:
     return Experiment(settings, parameters.read("paper"), tmp_path, WorldSize(150, 3, 7500))
 
 
-def planned_attempts(*cells: str) -> list[PlannedAttempt]:
+def attempts(*cells: str) -> list[PlannedAttempt]:
     return [PlannedAttempt(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
 
 
 def run_job(experiment: Experiment, make_testbed: MakeTestbed, *cells: str) -> list[Entry]:
     entries: list[Entry] = []
-    spark_job.run(
-        experiment, planned_attempts(*cells), master="local[2]", make_testbed=make_testbed, on_entry=entries.append
-    )
+    spark_job.run(experiment, attempts(*cells), master="local[2]", make_testbed=make_testbed, on_entry=entries.append)
     return entries
 
 

@@ -202,16 +202,15 @@ def test_a_crash_of_the_initiator_forgets_no_answer(world, pair):
 def test_a_type_outside_the_targets_contract_is_refused_as_known_or_unknown(world, pair, is_known, code):
     initiator, target = pair
 
-    def contract_of_two(tx, instance):
+    def prepare(tx, instance, usages):
         catalog = instance.db.catalog
         if instance is initiator or is_known:
             ddl_services.create_message_type(tx, catalog, "other", validation="NONE")
-        usages = [(M, "ANY"), *([("other", "ANY")] if instance is initiator else [])]
         ddl_services.create_contract(tx, catalog, "both", usages=usages)
         ddl_services.alter_service(tx, instance.db, instance.engine.delivery, S, add_contracts=["both"])
 
-    target.ddl(lambda tx: contract_of_two(tx, target))
-    initiator.ddl(lambda tx: contract_of_two(tx, initiator))
+    initiator.ddl(lambda tx: prepare(tx, initiator, [(M, "ANY"), ("other", "ANY")]))
+    target.ddl(lambda tx: prepare(tx, target, [(M, "ANY")]))
     handle = world.dialog(initiator, target, contract="both")
     initiator.send(handle, type_="other")
     world.run_for(0.1)
@@ -226,11 +225,9 @@ def test_a_service_does_not_get_a_contract_twice(here):
 
 
 def test_rows_of_a_queue_get_new_places_after_a_crash(here):
-    first, second = (here.begin(to_service=S) for _ in range(2))
-    here.send(first, b"1")
-    here.crash()
-    here.send(second, b"2")
-    here.crash()
+    for body in (b"1", b"2"):
+        here.send(here.begin(to_service=S), body)
+        here.crash()
     assert sorted(bodies(here.receive_all())) == [b"1", b"2"]
 
 
