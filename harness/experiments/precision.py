@@ -103,7 +103,7 @@ def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
                 completed[Cell.parse(attempt.cell), attempt.block] = attempt
     for (cell, block), entry in completed.items():
         base = completed.get((replace(cell, dialog_ratio=BASE_DIALOG_RATIO), block))
-        if cell.dialog_ratio != BASE_DIALOG_RATIO and base is not None and base.processed_per_s:
-            factor = entry.processed_per_s / base.processed_per_s
+        if cell.dialog_ratio != BASE_DIALOG_RATIO and base is not None:
+            factor = entry.processed_per_s / base.processed_per_s if base.processed_per_s else 0.0
             rows.append((*cell.pair, cell.dialog_ratio, block, factor, {entry.state, base.state} == {State.VALID}))
     return pd.DataFrame(rows, columns=[*GAIN, "block", "factor", "valid"])
