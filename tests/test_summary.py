@@ -35,7 +35,7 @@ def test_cells_that_are_not_valid_are_listed_with_their_reasons(written):
         ("b", 2, "completed", "behind", "the target processed 86% of what was sent"),
     )
     assert states(results) == [
-        "1 of 3 cells are not valid:",
+        "2 of 3 cells count.",
         "b (block 2) is behind: the target processed 86% of what was sent",
     ]
     assert states_by_cell(results) == {"a": "valid", "b": "1 of 2 valid"}
@@ -48,12 +48,20 @@ def test_rows_are_called_as_in_the_table(written):
 
 def test_valid_cells_are_said_to_be_valid_and_one_alone_needs_no_sentence(written):
     both = written(("a", 1, "completed", "valid", ""), ("b", 1, "completed", "valid", ""))
-    assert states(both, "runs") == ["All 2 runs are valid."]
+    assert states(both, "runs") == ["All 2 runs count."]
     assert states(written(("a", 1, "completed", "valid", ""))) == []
+
+
+def test_saturated_cells_count_for_what_they_measured(written):
+    entries = [(name, 1, "completed", "saturated", "the target processed 86% of what was sent") for name in "ab"]
+    assert states(written(*entries)) == [
+        "All 2 cells count, 2 of them saturated: for the rate processed and the gain alone."
+    ]
+    assert states(written(entries[0])) == ["a is saturated: the target processed 86% of what was sent"]
 
 
 def test_of_many_the_first_ten_are_listed_and_the_others_counted(written):
     found = ["unsettled"] * 11 + ["behind"] * 2
     lines = states(written(*((f"c{number}", 1, "completed", state, "why") for number, state in enumerate(found))))
-    assert lines[0] == "13 of 13 cells are not valid:" and lines[10] == "c9 is unsettled: why" and len(lines) == 12
+    assert lines[0] == "0 of 13 cells count." and lines[10] == "c9 is unsettled: why" and len(lines) == 12
     assert lines[11].startswith("and 3 more (2 behind, 1 unsettled): reasons in ")

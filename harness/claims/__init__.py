@@ -24,8 +24,8 @@ Rules:
   that the claim speaks of. Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
 * Only cells of the paper's matrix are judged. A slice of it can confirm what is said of the whole matrix, but a verdict
   `fails` becomes *not measured* there: the cells that decide may be missing.
-* Only valid cells count (`judgement.evidence`), except for techniques: without most of them the target falls behind,
-  and that is their effect. The explanation says so.
+* Only cells that count are judged (`judgement.evidence`), except for techniques: without most of them the target is
+  saturated or worse, and that is their effect. The explanation says so.
 * A claim that no data could refute is not measured. If nobody was seen waiting, the run says nothing about whose
   pages are waited for.
 * A number that needs a machine for each instance is not measured where instances share processors or a disk.

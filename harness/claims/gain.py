@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import GAIN, PAIR, Evidence, fell_behind, of_the_trick
+from harness.claims.judgement import GAIN, PAIR, Evidence, is_saturated, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.definitions.inference import BLOCKS_MIN, noise_of_pairs, width
 from harness.definitions.matrix import Cell
@@ -167,7 +167,7 @@ def faster(evidence: Evidence, claim: str) -> Measurement:
         _factors(advised, against),
         "versions",
         f"{_shown(advised)} messages/s with the recommendation, {_shown(against)} without"
-        f"{_behind(evidence, BASELINE, WITHOUT[claim])}; ",
+        f"{_saturated(evidence, BASELINE, WITHOUT[claim])}; ",
     )
 
 
@@ -180,7 +180,7 @@ def build_up(evidence: Evidence) -> Measurement:
         gains[least],
         "versions",
         f"the step that gains least, from {STEPS[least]} to {STEPS[least + 1]}, of "
-        f"{' → '.join(map(_shown, ladder))} messages/s{_behind(evidence, *STEPS)}; ",
+        f"{' → '.join(map(_shown, ladder))} messages/s{_saturated(evidence, *STEPS)}; ",
     )
 
 
@@ -207,11 +207,11 @@ def _shown(logs: pd.Series) -> str:
     return f"{float(f'{math.exp(logs.mean()):.3g}'):,.0f}"
 
 
-def _behind(evidence: Evidence, *techniques: str) -> str:
+def _saturated(evidence: Evidence, *techniques: str) -> str:
     table = evidence.techniques
-    fell_behind_ = set(table[fell_behind(table)].technique)
-    lagging = [technique for technique in techniques if technique in fell_behind_]
-    return f"; the target fell behind in {', '.join(lagging)}" if lagging else ""
+    saturated = set(table[is_saturated(table)].technique)
+    names = [technique for technique in techniques if technique in saturated]
+    return f"; the target was saturated in {', '.join(names)}" if names else ""
 
 
 MEASURES: Mapping[str, Callable[[Evidence], Measurement]] = {

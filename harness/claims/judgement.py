@@ -17,7 +17,7 @@ from harness.claims.provenance import Provenance
 from harness.definitions.inference import BLOCKS_MIN
 from harness.definitions.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
 from harness.definitions.whitepaper import TRICK_DIALOG_RATIO, Claim
-from harness.files.records import State
+from harness.files.records import WITH_THROUGHPUT, State
 from harness.files.workload_file import PAPER
 
 
@@ -58,15 +58,15 @@ GAIN = [*PAIR, "dialog_ratio"]  # of a pair's cell with this ratio against that 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence(Tables):
-    """What claims are judged by: the rows of valid cells alone, and beside them all cells that were completed."""
+    """What claims are judged by: the rows of cells that count alone, and beside them all cells that were completed."""
 
     completed: pd.DataFrame
 
 
 def evidence(tables: Tables) -> Evidence:
-    """Leave out the rows of cells that are not valid. This is the only place where claims choose cells by their state.
+    """Leave out the rows of cells that do not count. This is the only place where claims choose cells by their state.
 
-    The table of techniques stays whole: without most of them the target falls behind, and that is their effect.
+    The table of techniques stays whole: without most of them the target is saturated, and that is their effect.
     """
     cells = tables.cells[is_valid(tables.cells)] if len(tables.cells) else tables.cells
     gain = tables.gain[is_valid(tables.gain)] if len(tables.gain) else tables.gain
@@ -142,13 +142,13 @@ def _of_visits(tables: Tables, cells: pd.DataFrame, gain: pd.DataFrame, complete
 
 
 def is_valid(rows: pd.DataFrame) -> pd.Series:
-    """Whether each cell counts, or both cells of each pair."""
-    return rows.state == State.VALID if "state" in rows else rows.valid.astype(bool)
+    """Whether the rate processed of each cell counts, or those of both cells of each pair."""
+    return rows.state.isin(WITH_THROUGHPUT) if "state" in rows else rows.valid.astype(bool)
 
 
-def fell_behind(cells: pd.DataFrame) -> pd.Series:
-    """Whether the target of each cell did not process what was sent."""
-    return cells.state == State.BEHIND
+def is_saturated(cells: pd.DataFrame) -> pd.Series:
+    """Whether the target of each cell could not process what was sent."""
+    return cells.state == State.SATURATED
 
 
 # What the rows of a table are the same in, whatever their block.

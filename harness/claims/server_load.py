@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import VISIT, Evidence, fell_behind, is_valid
+from harness.claims.judgement import VISIT, Evidence, is_saturated
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean, mean, quotient_of_sums
 from harness.claims.throughput import with_trick
 from harness.definitions.units import counted
@@ -20,18 +20,13 @@ WRITE_TRANSACTIONS = "Databases\\Write Transactions/sec\\"  # then the database
 
 
 def initiator_is_bottleneck(evidence: Evidence) -> Measurement:
-    # A cell with a target that fell behind is not valid, and is what the claim is about. All cells count:
-    # "always" allows no choice.
-    completed = evidence.completed
-    lagging = int(fell_behind(completed).sum())
     # Cells in which nothing was sent say nothing of a bottleneck.
-    cells = lagging + int((is_valid(completed) & (completed.processed_per_s > 0)).sum())
-    if not cells:
+    cells = evidence.cells[evidence.cells.processed_per_s > 0]
+    if cells.empty:
         raise NotMeasured("nothing was sent in any cell")
-    kept_up = cells - lagging
+    kept_up = int((~is_saturated(cells)).sum())
     return Measurement(
-        100 * kept_up / cells,
-        f"the target kept up in {kept_up:,} of {counted(cells, 'cell')} that are valid or in which it fell behind",
+        100 * kept_up / len(cells), f"the target kept up in {kept_up:,} of {counted(len(cells), 'cell')} that count"
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import harness
 from harness.cli.outcomes import CELLS_FAILED, Failure
-from harness.files.records import State
+from harness.files.records import WITH_THROUGHPUT
 from harness.output.terminal import say
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def walk(*, initiators: str, server_version: str | None, settings_file: Path | N
 
 def closing(states: Mapping[str, str]) -> str:
     """What follows when no step differs, by the states of the cells."""
-    uncounted = [f"{cell} is {state}" for cell, state in states.items() if state != State.VALID]
+    uncounted = [f"{cell} is {state}" for cell, state in states.items() if state not in WITH_THROUGHPUT]
     if not uncounted:
         return "No step differs: measure with harness matrix."
     return f"No step differs, but {', '.join(uncounted)}: such a cell does not count. Step 3 says why."

@@ -206,7 +206,9 @@ def _members(rows: pd.DataFrame, member: Sequence[str], by: Sequence[str]) -> Da
     return rows.groupby(list(dict.fromkeys((*by, *member))))
 
 
-def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], value: str) -> pd.DataFrame:
+def intervals(
+    rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], value: str, confidence: float = CONFIDENCE
+) -> pd.DataFrame:
     """Return an interval per point of `by`, each over the blocks of its members; `value` are log ratios of neighbours.
 
     The columns are `by`, those of Interval, and `differs`: whether the ratio is distinguished from 1, corrected for the
@@ -216,7 +218,9 @@ def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], valu
     logs = block_means(repeated(rows.dropna(subset=[value]), member, by), member, value, by)
     # The rows of a point follow one another.
     points = groupby(logs.reset_index().itertuples(index=False, name=None), itemgetter(slice(len(by))))
-    rows_found = [(*point, *astuple(interval_of_ratio([row[-1] for row in of_point]))) for point, of_point in points]
+    rows_found = [
+        (*point, *astuple(interval_of_ratio([row[-1] for row in of_point], confidence))) for point, of_point in points
+    ]
     table = pd.DataFrame(rows_found, columns=[*by, *Interval.__slots__])
     adjusted = benjamini_hochberg([None if pd.isna(each) else each for each in table.p_value])
     table[["low", "high", "p_value"]] = table[["low", "high", "p_value"]].astype(float)

@@ -28,6 +28,7 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 VALUES_BEYOND = 10  # a percentile, so that a few slow calls do not decide it
 NS_PER_S, NS_PER_US = 1_000_000_000, 1000
 RATE_DIGITS = 2  # in journal and tables
+WINDOW_PARTS = 10  # in which messages are counted, to see how well a rate is known
 # The columns that are read of each kind of record.
 COLUMNS_READ: Mapping[str, tuple[str, ...]] = {
     "calls": ("intended_at_ns", "latency_ns"),
@@ -53,6 +54,13 @@ class Span:
 
     def holds(self, moments_ns: Numbers) -> NDArray[np.bool_]:
         return (moments_ns >= self.begin_ns) & (moments_ns < self.end_ns)
+
+    def counts(self, moments_ns: Numbers, messages: Numbers | None = None) -> Numbers:
+        """Count what happened in each of WINDOW_PARTS equal parts, or add up `messages`."""
+        inside = self.holds(moments_ns)
+        places = (moments_ns[inside] - self.begin_ns) * WINDOW_PARTS // max(1, self.end_ns - self.begin_ns)
+        weights = None if messages is None else messages[inside]
+        return np.bincount(places, weights, WINDOW_PARTS).astype(np.int64)
 
 
 class Distribution:
@@ -103,7 +111,9 @@ class Measures:
         """`attempt` has the moments and the rate of a row of the record `cells`."""
         self.window = Span(attempt["measured_from_ns"], attempt["measured_to_ns"])
         self.receiving = Span(attempt["stopped_at_ns"], attempt["drained_at_ns"]) if in_batch else self.window
-        self.calls = self.processed = self.received = 0
+        self.received = 0
+        self.calls_by_part = np.zeros(WINDOW_PARTS, np.int64)
+        self.processed_by_part = np.zeros(WINDOW_PARTS, np.int64)
         self.receives: int | None = None  # None where none were recorded, as where messages are counted
         self.latencies, self.end_to_end = Distribution(), Distribution()
         self._is_open_loop = attempt["rate_per_s"] > 0
@@ -112,18 +122,26 @@ class Measures:
         """Add records of a kind, with its columns of COLUMNS_READ."""
         if kind == "calls":
             timed_ns = columns["intended_at_ns"] if self._is_open_loop else moments(kind, columns)
-            self.calls += int(self.window.holds(moments(kind, columns)).sum())
+            self.calls_by_part += self.window.counts(moments(kind, columns))
             self.latencies.add(columns["latency_ns"][self.window.holds(timed_ns)])
             return
-        inside = self.receiving.holds(moments(kind, columns))
         if kind == "receives":
+            inside = self.receiving.holds(moments(kind, columns))
             self.receives = (self.receives or 0) + int(inside.sum())
             self.received += int(columns["messages"][inside].sum())
             return
-        self.processed += int(columns["messages"][inside].sum() if kind == "processed" else inside.sum())
+        self.processed_by_part += self.receiving.counts(moments(kind, columns), columns.get("messages"))
         if kind == "deliveries":
             ages_ns = columns["processed_at_ns"] - columns["sent_at_ns"]
             self.end_to_end.add(ages_ns[self.window.holds(columns["sent_at_ns"])])
+
+    @property
+    def calls(self) -> int:
+        return int(self.calls_by_part.sum())
+
+    @property
+    def processed(self) -> int:
+        return int(self.processed_by_part.sum())
 
     @property
     def sent_per_s(self) -> float:

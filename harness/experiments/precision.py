@@ -94,7 +94,7 @@ def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
     import pandas as pd
 
     from harness.claims.judgement import GAIN
-    from harness.files.records import State
+    from harness.files.records import WITH_THROUGHPUT
 
     completed, rows = {}, []
     for attempt in entries:
@@ -105,5 +105,5 @@ def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
         base = completed.get((replace(cell, dialog_ratio=BASE_DIALOG_RATIO), block))
         if cell.dialog_ratio != BASE_DIALOG_RATIO and base is not None:
             factor = entry.processed_per_s / base.processed_per_s if base.processed_per_s else 0.0
-            rows.append((*cell.pair, cell.dialog_ratio, block, factor, {entry.state, base.state} == {State.VALID}))
+            rows.append((*cell.pair, cell.dialog_ratio, block, factor, {entry.state, base.state} <= WITH_THROUGHPUT))
     return pd.DataFrame(rows, columns=[*GAIN, "block", "factor", "valid"])

@@ -14,7 +14,8 @@ Rules:
 * A line is the mean of the server versions, and the geometric mean of the blocks. A bar is the 95 % interval over the
   blocks (`parts.with_intervals`). Versions differ little (in the paper too: "comparable"), and twice as many lines
   would hide the payloads, which the figures compare.
-* A cell that is not valid is hollow (on a map: in brackets), and a note says so.
+* A cell that does not count is hollow (on a map: in brackets), no line goes through it, and a note says so. One with a
+  saturated target has a dark edge, and no latency.
 * A gain is the geometric mean over versions and blocks, its bar the 95 % interval of the blocks
   (`harness.definitions.inference`). With fewer than three blocks it has no bar, and the figure says so. The gain map is
   grey where no gain can be told.

@@ -48,8 +48,8 @@ _CELLS_NAMED = 3
 _AGAIN = {
     State.DISTURBED: "without what disturbed them (state_reason in the table cells)",
     State.STARVED: "with clients that have more processors",
-    State.BEHIND: "with less load",
-    State.UNSETTLED: "with a longer --settle",
+    State.BEHIND: "with a longer --settle",
+    State.UNSETTLED: "with a longer --settle and --measure",
 }
 
 
@@ -273,7 +273,7 @@ def _cells(table: pd.DataFrame) -> Table:
         "an interval is that of its cell alone; verdicts are corrected for the number of cells (Benjamini and Hochberg)"
     ]
     if not rows.counts.all():
-        captions.append("* the cell of a or b is not valid and does not count")
+        captions.append("* the cell of a or b does not count")
     listing.caption, listing.caption_justify = "; ".join(captions), "left"
     for row in rows.itertuples():
         listing.add_row(

@@ -109,7 +109,8 @@ def gain_lines(sheet: parts.Sheet, ax: Axes, points: pd.DataFrame, x: str) -> No
         style = parts.payload_style(int(payload), points.payload_bytes)
         spread = np.array([line.percent - line.percent_low, line.percent_high - line.percent]).clip(min=0)
         bars = spread if line.low.notna().any() else None
-        ax.errorbar(line[x], line.percent, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
+        counting = line.percent.where(line.counts)
+        ax.errorbar(line[x], counting, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
         hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
         ax.plot(line[x][~line.counts], line.percent[~line.counts], **hollow)
         end = (float(line[x].iloc[-1]), float(line.percent.iloc[-1]))
@@ -193,7 +194,7 @@ def points_note(gain: pd.DataFrame, points: pd.DataFrame, *, on_map: bool = Fals
             f"{words[:1].upper()}{words[1:]}{f'; {point_words.lower()}: {means}' if len(versions) > 1 else ''}."
         )
     if not points.counts.all():
-        sentences.append(f"{invalid}: {int((~points.counts).sum())} that do not count, because a cell is not valid.")
+        sentences.append(f"{invalid}: {int((~points.counts).sum())} with a cell that does not count.")
     return " ".join(sentences)
 
 

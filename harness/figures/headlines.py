@@ -1,12 +1,13 @@
 """The report's first numbers: peaks, gains of the trick and versions, each with its interval over blocks.
 
-They are computed like those of the claims: from valid cells alone, and from those that were repeated in three or more
-blocks where there are any.
+They are computed like those of the claims: from cells that count alone, and from those that were repeated in three or
+more blocks where there are any.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,13 +16,14 @@ from typing import TypeVar
 import pandas as pd
 
 from harness.claims import judgement
-from harness.claims.gain import valid_pairs
+from harness.claims.gain import logarithms, valid_pairs
 from harness.claims.judgement import PAIR, Evidence, of_the_paper, of_the_trick, written
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, fastest, logs_of
 from harness.definitions.inference import intervals, no_interval
 from harness.definitions.matrix import which_dialogs
+from harness.definitions.units import counted
 from harness.definitions.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
@@ -29,7 +31,7 @@ from harness.definitions.whitepaper import (
     PEAK_THROUGHPUT,
     TRICK_DIALOG_RATIO,
 )
-from harness.figures.parts import count, payload_name, payload_words, percent, short, used_dialogs
+from harness.figures.parts import count, higher_uncounted, payload_name, payload_words, percent, short, used_dialogs
 from harness.figures.reduced_run import Missing, Run
 
 NONE = "–"
@@ -123,7 +125,7 @@ def highest_rate(run: Run) -> str:
     return (
         f"Highest rate: {rate.text} messages/s ({rate.sure}) with {count(point.initiators)} × "
         f"{_threads(point.threads)}, {payload_words(point.payload_bytes, run.cells)}, "
-        f"{used_dialogs(point.dialog_ratio)}."
+        f"{used_dialogs(point.dialog_ratio)}.{higher_uncounted(run.cells, math.exp(logs.mean()))}"
     )
 
 
@@ -131,9 +133,9 @@ def gain_sentence(run: Run) -> str:
     """Say what the trick gains on average, over all pairs of cells and by their threads."""
     if of_the_trick(run.gain).empty:
         raise Missing("no cell was completed with both dialog ratios, 1 and 150")
-    sentence = _first(judgement.choices(run), _gain_sentence)
+    sentence = _first(judgement.choices(run), functools.partial(_gain_sentence, of_the_trick(run.gain)))
     if sentence is None:
-        raise Missing("no pair of cells is valid, so there is no gain that counts")
+        raise Missing("no pair of cells counts, so there is no gain that does")
     return sentence
 
 
@@ -228,18 +230,33 @@ def _gain(pairs: pd.DataFrame, where: str = "") -> Number:
     return _number(geometric_mean(logs, "pairs of cells").scaled(100, -100), "%", where)
 
 
-def _gain_sentence(evidence: Evidence) -> str:
+def _gain_sentence(completed: pd.DataFrame, evidence: Evidence) -> str:
     pairs = valid_pairs(evidence)
     parts = []
+    left_out = _left_out(completed, pairs)
     for chosen, words in (
-        (pairs, f"every 150th dialog over {_pairs(pairs)}"),
+        (pairs, f"every 150th dialog over {_pairs(pairs)}{f' of {_number_of(completed):,}' if left_out else ''}"),
         (pairs[pairs.total_threads <= NO_GAIN_UP_TO.value], f"{NO_GAIN_UP_TO.value:.0f} threads in all or fewer"),
         (pairs[pairs.total_threads >= GAIN_NOTICEABLE_FROM.value], f"{GAIN_NOTICEABLE_FROM.value:.0f} or more"),
     ):
         if len(chosen):
             gain = _gain(chosen)
             parts.append(f"{words}: {gain.text} ({gain.sure})")
-    return f"Mean gain of {'; with '.join(parts)}. Means are geometric."
+    return f"Mean gain of {'; with '.join(parts)}. Means are geometric.{left_out}"
+
+
+def _left_out(completed: pd.DataFrame, pairs: pd.DataFrame) -> str:
+    """Say what the pairs gain that a mean lacks, and what that would make of it; empty if it lacks none."""
+    factors = logarithms(completed.assign(factor=completed.until_drained_factor)).groupby(PAIR).log_factor.mean()
+    chosen = pairs.groupby(PAIR).log_factor.mean()
+    missing = factors[~factors.index.isin(chosen.index)]
+    if missing.empty:
+        return ""
+    gains = [percent(100 * math.expm1(logs.mean())) for logs in (missing, pd.concat([chosen, missing]))]
+    return (
+        f" Left out: {counted(len(missing), 'pair')} with a cell that does not count; by the time until all was "
+        f"processed {'it gains' if len(missing) == 1 else 'they gain'} {gains[0]}, and all {len(factors):,} {gains[1]}."
+    )
 
 
 def _ratios(first: str, other: str, evidence: Evidence) -> pd.Series:
@@ -251,8 +268,12 @@ def _ratios(first: str, other: str, evidence: Evidence) -> pd.Series:
 
 def _pairs(rows: pd.DataFrame | pd.Series) -> str:
     members = rows[PAIR] if isinstance(rows, pd.DataFrame) else rows.index.droplevel("block").to_frame()
-    number = len(members.drop_duplicates())
+    number = _number_of(members)
     return f"{number:,} pair{'s' * (number > 1)} of cells"
+
+
+def _number_of(pairs: pd.DataFrame) -> int:
+    return len(pairs[PAIR].drop_duplicates())
 
 
 def _number(measured: Measurement, unit: str, where: str = "") -> Number:

@@ -57,7 +57,7 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> parts.Sheet:
 
 def _of_which_invalid(cells: pd.DataFrame) -> str:
     invalid = int((~cells.valid).sum())
-    return f" ({invalid} of them not valid)" if invalid else ""
+    return f" ({invalid} of them do not count)" if invalid else ""
 
 
 def wait_sentences(waits: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
@@ -181,7 +181,7 @@ def logs(merged: Tables, repeats: Tables) -> parts.Sheet:
     `merged` has one row per cell, `repeats` one per cell and block, which the intervals are over.
     """
     file_io, cells = merged.file_io, merged.cells
-    logs = log_writes(file_io).merge(cells[["cell_id", "valid"]], on="cell_id")
+    logs = log_writes(file_io).merge(cells[["cell_id", "valid", "saturated"]], on="cell_id")
     ratio = parts.shown_ratios(logs.dialog_ratio)[0]
     logs = logs[logs.dialog_ratio == ratio]
     initiators = int(logs.initiators.max())
@@ -210,7 +210,7 @@ def logs(merged: Tables, repeats: Tables) -> parts.Sheet:
     fig.entitle(
         f"Log writes and their stalls, {parts.count(initiators)}, {parts.used_dialogs(ratio)}",
         f"{' '.join(log_sentences(files, cells))} {parts.versions_note(logs)} "
-        f"{parts.intervals_note(pd.concat(drawn))} {parts.invalid_note(logs.drop_duplicates('cell_id'))}",
+        f"{parts.intervals_note(pd.concat(drawn))} {parts.states_note(logs.drop_duplicates('cell_id'))}",
         logs,
     )
     return fig

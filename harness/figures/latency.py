@@ -29,12 +29,12 @@ def of_send(cells: pd.DataFrame, repeats: pd.DataFrame) -> parts.Sheet:
 
     `cells` has one row per cell, `repeats` one per cell and block, which the intervals are over.
     """
-    cells, ratio = _with_median(cells, "latency_us_p50")
+    cells, ratio, saturated = _with_median(cells, "latency_us_p50")
     fig, sure = _percentiles(cells, repeats, SEND, "latency of a call, ms (log scale)")
     fig.entitle(
         f"Latency of a call by client threads, {parts.used_dialogs(ratio)}",
-        f"{_CALLS[cells.rate_per_s.notna().any()]} {_left_out(cells, SEND)} {parts.versions_note(cells)} "
-        f"{sure} {parts.invalid_note(cells)}",
+        f"{_CALLS[cells.rate_per_s.notna().any()]} {_left_out(cells, SEND, saturated)} {parts.versions_note(cells)} "
+        f"{sure} {parts.states_note(cells)}",
         cells,
     )
     return fig
@@ -47,32 +47,36 @@ def end_to_end(cells: pd.DataFrame, repeats: pd.DataFrame, clocks: str, *, is_co
     """
     if is_counted:
         raise Missing("messages were counted, so nobody knows when each was processed")
-    cells, ratio = _with_median(cells, "end_to_end_us_p50")
+    cells, ratio, saturated = _with_median(cells, "end_to_end_us_p50")
     fig, sure = _percentiles(cells, repeats, END_TO_END, "send to stored, ms (log scale)")
     negative = int(cells.end_to_end_negative.sum())
     before = f"Stored before they were sent, by these clocks: {counted(negative, 'message')}." if negative else ""
     fig.entitle(
         f"End to end, from send to stored, by client threads, {parts.used_dialogs(ratio)}",
-        f"Messages sent in the measured window, whenever they were stored: where the target falls behind, most of "
-        f"it is waiting in queues. {clocks} {before} {_left_out(cells, END_TO_END)} {parts.versions_note(cells)} "
-        f"{sure} {parts.invalid_note(cells)}",
+        f"Messages sent in the measured window, whenever they were stored: most of it may be "
+        f"waiting in queues. {clocks} {before} {_left_out(cells, END_TO_END, saturated)} {parts.versions_note(cells)} "
+        f"{sure} {parts.states_note(cells)}",
         cells,
     )
     return fig
 
 
-def _with_median(cells: pd.DataFrame, median: str) -> tuple[pd.DataFrame, int]:
-    """Return the cells that have a median, of the first dialog ratio to show; and that ratio."""
+def _with_median(cells: pd.DataFrame, median: str) -> tuple[pd.DataFrame, int, int]:
+    """Return the cells that have a median, of the first dialog ratio to show; that ratio; and its saturated cells."""
     ratio = parts.shown_ratios(cells.dialog_ratio)[0]
-    cells = cells[(cells.dialog_ratio == ratio) & (cells[median] > 0)]
+    cells = cells[cells.dialog_ratio == ratio]
+    saturated = int(cells.saturated.sum())
+    cells = cells[cells[median] > 0]
     if cells.empty:
-        raise Missing("no cell has the 20 values that carry a median")
-    return cells, ratio
+        raise Missing("no cell with a target that kept up has the 20 values that carry a median")
+    return cells, ratio, saturated
 
 
-def _left_out(cells: pd.DataFrame, columns: Iterable[str]) -> str:
-    """Say that points are missing, if any are."""
-    return "Percentiles that too few values carry are left out." if cells[list(columns)].isna().any(axis=None) else ""
+def _left_out(cells: pd.DataFrame, columns: Iterable[str], saturated: int) -> str:
+    """Say which points are missing, if any are."""
+    few = "Percentiles that too few values carry are left out." if cells[list(columns)].isna().any(axis=None) else ""
+    most = f"{counted(saturated, 'cell')} with a saturated target: latency grew as long as the clients sent."
+    return f"{few}{' ' * bool(few)}{f'Left out: {most}' if saturated else ''}"
 
 
 def _percentiles(

@@ -199,13 +199,13 @@ def thousands(axis: Any) -> None:
 def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
     """Return mean, smallest and largest `value` of the server versions at each point.
 
-    If `cells` says which rows are valid, a point says whether those of all versions are.
+    If `cells` says which rows are valid, a point says whether those of all versions are, and if any is saturated.
     """
     points = cells.dropna(subset=[value]).groupby(list(by), as_index=False)[value].agg(["mean", "min", "max"])
     points = points.assign(payload_is_mean=payload_is_mean(cells))
     if "valid" not in cells:
         return points
-    return points.merge(cells.groupby(list(by), as_index=False).valid.all())
+    return points.merge(cells.groupby(list(by), as_index=False).agg({"valid": "all", "saturated": "any"}))
 
 
 def with_intervals(points: pd.DataFrame, repeats: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
@@ -235,18 +235,31 @@ def intervals_note(points: pd.DataFrame) -> str:
     return f"Bars: 95 % intervals over {' to '.join(map(str, blocks))} blocks.{_OF_BLOCKS}{few}"
 
 
-def invalid_note(rows: pd.DataFrame) -> str:
-    """Explain hollow points; empty if there are none."""
-    invalid = int((~rows.valid).sum())
-    if not invalid:
+def higher_uncounted(cells: pd.DataFrame, rate: float) -> str:
+    """Name the highest rate above that of a peak whose cell does not count; empty if there is none."""
+    higher = cells[~cells.valid & (cells.processed_per_s > rate)]
+    if higher.empty:
         return ""
-    return f"Hollow: does not count ({invalid} of {len(rows)}; the report says why)."
+    cell = higher.loc[higher.processed_per_s.idxmax()]
+    return f" A higher rate does not count: {cell.processed_per_s:,.0f} messages/s, {cell.cell_id} is {cell.state}."
+
+
+def states_note(rows: pd.DataFrame) -> str:
+    """Explain hollow points and those with a dark edge; empty if there are none."""
+    invalid, saturated = int((~rows.valid).sum()), int(rows.saturated.sum())
+    notes = []
+    if saturated:
+        notes.append(f"Dark edge: saturated, the most that the target can sustain ({saturated} of {len(rows)}).")
+    if invalid:
+        notes.append(f"Hollow: does not count ({invalid} of {len(rows)}; the report says why).")
+    return " ".join(notes)
 
 
 def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale: float = 1.0) -> None:
     """Draw one line per payload through points of `over_versions`, with their intervals where they have any.
 
-    Points are hollow where the cell of a version is not valid, if `points` says so.
+    Points are hollow, and no line goes through them, where the cell of a version does not count; they have a dark edge
+    where it was saturated, if `points` says so.
     """
     for payload, unordered in points.groupby("payload_bytes"):
         line = unordered.sort_values(x)
@@ -255,10 +268,13 @@ def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale
         bars = None
         if "low" in line and line.low.notna().any():
             bars = np.array([mean - line.low * scale, line.high * scale - mean])
-        ax.errorbar(line[x], mean, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
+        counting = mean.where(line.valid) if "valid" in line else mean
+        ax.errorbar(line[x], counting, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
         if "valid" in line:
-            hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
-            ax.plot(line[x][~line.valid], mean[~line.valid], **hollow)
+            marks = style | {"linestyle": "none", "markeredgewidth": 1.3, "zorder": 3}
+            ax.plot(line[x][~line.valid], mean[~line.valid], **marks | {"markerfacecolor": "white"})
+            saturated = line.valid & line.saturated
+            ax.plot(line[x][saturated], mean[saturated], **marks | {"markeredgecolor": "black"})
         end = (float(line[x].iloc[-1]), float(mean.iloc[-1]))
         sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload), points), style["color"]))
 

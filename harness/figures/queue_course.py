@@ -24,7 +24,7 @@ from harness.definitions.matrix import Cell, Visit, matching, nearest_ids
 from harness.figures import parts
 from harness.figures.throughput import not_valid, phases
 from harness.files import records
-from harness.files.records import ResultsError, State
+from harness.files.records import WITH_THROUGHPUT, ResultsError
 from harness.observe.observers import FAILURE, LATCH_SAMPLES
 
 TARGET = "target"
@@ -120,7 +120,7 @@ def read(results: Path, cell_id: str, block: int) -> Course:
     samples = samples[~samples.metric.isin(["counter", LATCH_SAMPLES])]
     names = samples.label.str.rpartition("\\")  # of a queue monitor: queue and state
     return Course(
-        last.assign(valid=last.state == State.VALID, **{name: length / 1e9 for name, length in seconds.items()}),
+        last.assign(valid=last.state.isin(WITH_THROUGHPUT), **{name: length / 1e9 for name, length in seconds.items()}),
         samples.assign(second=(samples.sampled_at_ns - last.started_at_ns[0]) / 1e9, queue=names[0], state=names[2]),
     )
 

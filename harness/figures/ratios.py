@@ -68,7 +68,7 @@ def mean_of_versions(cells: pd.DataFrame) -> pd.DataFrame:
     with np.errstate(divide="ignore"):
         logs = cells[point].join(np.log(cells[list(QUANTITIES)].astype(float)))
     merged = logs.groupby(point)[list(QUANTITIES)].agg(lambda values: values.mean(skipna=False))
-    merged = np.exp(merged).join(cells.groupby(point).valid.all()).reset_index()
+    merged = np.exp(merged).join(cells.groupby(point).agg({"valid": "all", "saturated": "any"})).reset_index()
     axes = merged[POINT].astype(str)
     merged["cell_id"] = (
         "i" + axes.initiators + "-t" + axes.threads + "-r" + axes.dialog_ratio + "-p" + axes.payload_bytes

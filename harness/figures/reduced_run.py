@@ -8,16 +8,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from harness import claims
-from harness.claims.judgement import Tables, of_the_paper
+from harness.claims.judgement import Tables, is_saturated, is_valid, of_the_paper
 from harness.definitions import lab_kinds, units
 from harness.definitions.lab_kinds import LabKind
 from harness.definitions.whitepaper import PERMUTATIONS_A_VERSION
 from harness.files import manifest_file
 from harness.files.message_bodies import Body
-from harness.files.records import ResultsError, State
+from harness.files.records import ResultsError
 from harness.files.workload_file import PAPER
 from harness.output.reporting import Reporter, duration
 
@@ -41,6 +42,7 @@ LATEST_COLUMNS = {
     "waits": {"block"},
 }
 
+LATENCIES = ("latency_us_", "end_to_end_us_")  # the columns of cells begin so
 SHARED_WORDS = {"processors": "processors", "disk": "a disk"}
 COUNTED = (
     "Messages were counted, not matched one by one: those that were sent and waited in no queue were processed. That a "
@@ -167,8 +169,11 @@ def read(folder: Path) -> Run:
     tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
     if tables["cells"].empty:
         raise ResultsError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
+    cells = tables["cells"]
     # Figures treat cells and pairs of cells alike, and a pair has no state of its own.
-    tables["cells"]["valid"] = tables["cells"].state == State.VALID
+    cells["valid"], cells["saturated"] = is_valid(cells), is_saturated(cells)
+    # A saturated cell counts for its rate processed alone: how long its messages waited depends on its length.
+    cells.loc[cells.saturated, [name for name in cells if name.startswith(LATENCIES)]] = np.nan
     run = Run(folder=folder, manifest=manifest, **tables)
     for name, table in tables.items():
         table["workload"] = run.workload  # by which `of_the_paper` chooses

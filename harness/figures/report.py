@@ -253,6 +253,11 @@ def _throughput(run: Run) -> list[str]:
     findings = [highest_rate(run)]
     cells = run.cells
     states, repeated = cells[~cells.valid].state.value_counts(), cells.block.nunique() > 1
+    if saturated := int(cells.saturated.sum()):
+        findings.append(
+            f"{saturated:,} of {measurements(cells)} have a saturated target: their rate processed is the most that it "
+            "sustains, and counts, as does the gain of their pair; their latencies do not."
+        )
     if len(states):
         counted_states = listed([f"{number} {state}" for state, number in states.items()])
         findings.append(

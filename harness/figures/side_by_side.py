@@ -60,7 +60,7 @@ def throughput(cells: Pair, repeats: Pair, names: tuple[str, str], initiators: i
     fig.entitle(
         f"Messages per second with {parts.count(initiators)}: {names[0]} and {names[1]}",
         f"Cells that both runs completed, on one scale. {_points_note(cells, points)} "
-        f"{parts.invalid_note(pd.concat(cells))}",
+        f"{parts.states_note(pd.concat(cells))}",
         cells[0],
     )
     return fig
@@ -123,7 +123,7 @@ def ratio_map(table: pd.DataFrame) -> parts.Sheet:
     grey = "Grey: neither faster nor slower." if has_intervals else "One run, no interval: colours are no verdict."
     pairs = rated.drop_duplicates(["server_version_a", "server_version_b"])
     means = " Each square is the geometric mean over versions." if len(pairs) > 1 else ""
-    invalid = " In brackets: a cell that is not valid in one of the runs." if not points.counts.all() else ""
+    invalid = " In brackets: a cell that does not count in one of the runs." if not points.counts.all() else ""
     fig.entitle(
         "Messages per second of b compared with a, in percent, over the matrix",
         f"From {parts.percent(low)} to {parts.percent(high)}, median {parts.percent(middle)}, "
@@ -176,7 +176,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> parts.Sheet:
             line = of_number[(of_number.dialog_ratio == ratio) & (of_number.run == name)].sort_values("threads")
             style = parts.ratio_style(ratio, points.dialog_ratio) | {"linestyle": dashes, "markersize": 4.5}
             label = f"{name}, {parts.used_dialogs(ratio)}"
-            ax.plot(line.threads, line.part, label=label, **style)
+            ax.plot(line.threads, line.part.where(line.valid), label=label, **style)
             invalid = line[~line.valid]
             ax.plot(invalid.threads, invalid.part, **style | {"linestyle": "none", "markerfacecolor": "white"})
         parts.thread_axis(ax, list(of_number.threads), parts.threads_label(number))
@@ -192,7 +192,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> parts.Sheet:
         f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's highest rate",
         f"{payload}. The runs differ by {parts.percent(difference.median()).lstrip('+')} of the highest rate at "
         f"the median of {counted(len(difference), 'point')}, by {parts.percent(difference.max()).lstrip('+')} at most. "
-        f"{parts.versions_note(cells[0])} {parts.invalid_note(pd.concat(cells))}",
+        f"{parts.versions_note(cells[0])} {parts.states_note(pd.concat(cells))}",
         cells[0],
     )
     return fig

@@ -1,29 +1,33 @@
 """Does the 150 trick pay on this lab? The answer of a run in a sentence, with its evidence.
 
-The trick *pays* if it is faster by more than 5 % at one load at least, distinguished from none and corrected for the
-number of loads. It *does not pay* if its mean gain over all loads is certainly less than 5 %, and no single load gains
-more. Else the run *cannot tell*.
+The trick *pays* if it is faster by more than 5 % at one load at least, distinguished from none. The intervals of the
+loads hold together, with 95 % for all of them (Bonferroni): so the largest of many loads is no winner by chance. It
+*does not pay* if its mean gain over all loads is certainly less than 5 %, no single load gains more, and no load with
+more threads than these is unknown. Else the run *cannot tell*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pandas as pd
 
 from harness.claims.gain import logarithms
 from harness.claims.judgement import PAIR, of_the_trick, over_blocks
 from harness.definitions.inference import (
-    Difference,
+    ALPHA,
     Interval,
     block_means,
     interval_of_ratio,
+    intervals,
     no_interval,
     repeated,
-    verdicts,
 )
+from harness.definitions.matrix import which_dialogs
+from harness.definitions.units import counted
+from harness.definitions.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from harness.figures import instance_activity, pages
-from harness.figures.gain import gain_points
 from harness.figures.parts import clients, payload_words, percent
 from harness.figures.reduced_run import Missing, Run
 
@@ -32,53 +36,112 @@ THRESHOLD = 0.05
 LOAD = ["initiators", "threads", "payload_bytes"]
 
 
+@dataclass(frozen=True)
+class Load:
+    """A load of the run, with the gain of the trick there, or why it is not known."""
+
+    words: str
+    total_threads: int
+    gain: Interval | None = None
+    unknown: str = ""  # why there is no gain with an interval
+
+    def __str__(self) -> str:
+        return f"{self.words}: {_gain(self.gain) if self.gain else self.unknown}"
+
+
 def is_asked(run: Run) -> bool:
     return run.matrix == MATRIX
 
 
 def answer(run: Run) -> str:
     """Say whether the trick pays, by how much, and with which interval."""
-    sentences = _answer(of_the_trick(run.gain))
+    sentences = _answer(of_the_trick(run.gain), loads(run))
     if run.cannot_gain:
         return f"{run.cannot_gain} {sentences}"
     return f"A model, not SQL Server: {sentences[:1].lower()}{sentences[1:]}" if run.is_model else sentences
 
 
-def _answer(gain: pd.DataFrame) -> str:
-    unknown = "Whether the 150 trick pays here cannot be told"
+def loads(run: Run) -> list[Load]:
+    """Return every load of the run, those with the fewest threads first."""
+    gain = of_the_trick(run.gain)
+    points = run.cells[[*LOAD, "total_threads"]].drop_duplicates(LOAD).sort_values(["total_threads", *LOAD])
+    logs = logarithms(gain[gain.valid]) if len(gain) else gain.reindex(columns=[*LOAD, "log_factor"])
+    known = intervals(logs, LOAD, ["server_version"], "log_factor", 1 - ALPHA / len(points)) if len(logs) else logs
+    found = []
+    for point in points.itertuples():
+        place = {axis: getattr(point, axis) for axis in LOAD}
+        words = f"{clients(point.initiators, point.threads)}, {payload_words(int(point.payload_bytes), run.cells)}"
+        intervals_there = [
+            Interval(row.ratio, row.low, row.high, row.blocks, row.p_value)
+            for row in known[(known[LOAD] == list(place.values())).all(axis=1)].itertuples()
+        ]
+        if intervals_there and pd.notna(intervals_there[0].low):
+            found.append(Load(words, int(point.total_threads), intervals_there[0]))
+            continue
+        reasons = [f"{_percent(each.ratio)}, {no_interval(each.blocks)}" for each in intervals_there]
+        reasons += _why_unknown(run.cells[(run.cells[LOAD] == list(place.values())).all(axis=1)])
+        found.append(Load(words, int(point.total_threads), unknown="; ".join(reasons)))
+    return found
+
+
+def _why_unknown(cells: pd.DataFrame) -> list[str]:
+    """Say which cells of a load are missing or do not count, and what the gain is at least."""
+    reasons = [
+        f"no cell with {which_dialogs(ratio)} was completed"
+        for ratio in (BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO)
+        if not (cells.dialog_ratio == ratio).any()
+    ]
+    for cell_id, blocks in cells[~cells.valid].groupby("cell_id", sort=False):
+        all_blocks = int((cells.cell_id == cell_id).sum())
+        often = f" in {len(blocks)} of {all_blocks} blocks" if all_blocks > 1 else ""
+        reasons.append(f"{cell_id} is {blocks.state.iloc[0]}{often} ({blocks.state_reason.iloc[0]})")
+    base = cells[(cells.dialog_ratio == BASE_DIALOG_RATIO) & cells.valid].processed_per_s
+    drained = cells[cells.dialog_ratio == TRICK_DIALOG_RATIO].until_drained_per_s
+    if reasons and len(base) and len(drained) and base.min() > 0:
+        reasons.append(f"by the time until all was processed at least {_percent(drained.mean() / base.mean())}")
+    return reasons
+
+
+def _answer(gain: pd.DataFrame, of_loads: list[Load]) -> str:
+    unknown_words = "Whether the 150 trick pays here cannot be told"
     if gain.empty:
-        return f"{unknown}: no cell was completed with both dialog ratios, 1 and 150."
-    loads = gain_points(gain, LOAD)
-    counted = loads[loads.counts & loads.low.notna()]
-    if counted.empty:
-        valid = loads[loads.counts]
-        return f"{unknown}: {no_interval(int(valid.blocks.max())) if len(valid) else 'no pair of cells is valid'}."
-    logs = logarithms(gain)
-    mean = interval_of_ratio(block_means(repeated(logs[logs.valid], PAIR), PAIR, "log_factor").to_numpy())
-    of_loads = [Interval(row.ratio, row.low, row.high, int(row.blocks), row.p_value) for row in counted.itertuples()]
-    faster = counted[[verdict.difference is Difference.FASTER for verdict in verdicts(of_loads, THRESHOLD)]]
-    most = counted.loc[counted.ratio.idxmax()]
-    how_many = f"{len(counted)} load{'s' * (len(counted) != 1)}"
-    words = f"its mean gain over {how_many} is {_gain(mean.ratio, mean.low, mean.high)}"
-    if len(faster):
-        best = faster.loc[faster.ratio.idxmax()]
+        return f"{unknown_words}: no cell was completed with both dialog ratios, 1 and 150."
+    known = [(load, load.gain) for load in of_loads if load.gain is not None]
+    unknown = [load for load in of_loads if load.gain is None]
+    if not known:
+        blocks = int(gain[gain.valid].groupby(PAIR).block.nunique().max()) if gain.valid.any() else 0
+        return f"{unknown_words}: {no_interval(blocks) if blocks else 'no pair of cells counts'}."
+    logs = logarithms(gain[gain.valid])
+    mean = interval_of_ratio(block_means(repeated(logs, PAIR), PAIR, "log_factor").to_numpy())
+    number = f"{len(known)} of {len(of_loads)} loads" if unknown else counted(len(known), "load")
+    mean_words = f"its mean gain over {number} is {_gain(mean, level='95 %')}"
+    rest = ""
+    if unknown:
+        rest = f" Not known: {'; '.join(load.words for load in unknown)}."
+    faster = [(load, one) for load, one in known if one.low is not None and one.low > 1 and one.ratio > 1 + THRESHOLD]
+    if faster:
+        best, most = max(faster, key=lambda pair: pair[1].low or 0)
         return (
-            f"The 150 trick pays here: {_gain(best.ratio, best.low, best.high)} with {_load(best, loads)}. It gains "
-            f"more than {100 * THRESHOLD:g} %, distinguished from none, at {len(faster)} of {len(counted)} loads; "
-            f"{words}."
+            f"The 150 trick pays here: {_gain(most)} with {best.words}. It gains more than {100 * THRESHOLD:g} %, "
+            f"distinguished from none, at {len(faster)} of {len(of_loads)} loads; {mean_words}.{rest}"
         )
-    if mean.high is not None and mean.high <= 1 + THRESHOLD and most.ratio <= 1 + THRESHOLD:
-        return f"The 150 trick does not pay here: {words}, and no load gains more than {100 * THRESHOLD:g} %."
+    best, most = max(known, key=lambda pair: pair[1].ratio)
+    is_small = mean.high is not None and mean.high <= 1 + THRESHOLD and most.ratio <= 1 + THRESHOLD
+    busiest = max(load.total_threads for load, _ in known)
+    if is_small and all(load.total_threads <= busiest for load in unknown):
+        return f"The 150 trick does not pay here: {mean_words}, and none gains more than {100 * THRESHOLD:g} %.{rest}"
     return (
-        f"{unknown}: {words}, and the largest is {_gain(most.ratio, most.low, most.high)} with {_load(most, loads)}. "
+        f"{unknown_words}: {mean_words}, and the largest is {_gain(most)} with {best.words}.{rest} "
         "More --repeats make the intervals narrower."
     )
 
 
 def evidence(run: Run) -> list[str]:
-    """Say on which pages the dialogs lay, for whose pages tasks waited, and what instances waited for longest."""
+    """Say what each load gains, on which pages the dialogs lay, for whose pages tasks waited, and what instances waited
+    for longest."""
     merged = over_blocks(run)
     tellings: tuple[tuple[str, Callable[[], list[str]]], ...] = (
+        ("Loads", lambda: [f"{'; '.join(map(str, loads(run)))}."]),
         ("Pages", lambda: pages.spread_sentences(merged.page_spread)),
         ("Page latches", lambda: pages.latch_sentences(merged.latch_share, merged.index_waits)),
         ("Waits", lambda: instance_activity.wait_sentences(merged.waits, merged.cells)),
@@ -94,10 +157,11 @@ def evidence(run: Run) -> list[str]:
     return sentences
 
 
-def _gain(ratio: float, low: float | None, high: float | None) -> str:
-    gain, *ends = (None if value is None else percent(100 * (value - 1)) for value in (ratio, low, high))
-    return f"{gain} (95 %: {ends[0]} to {ends[1]})" if all(ends) else str(gain)
+def _gain(interval: Interval, *, level: str = "95 %, all loads together") -> str:
+    if interval.low is None or interval.high is None:
+        return _percent(interval.ratio)
+    return f"{_percent(interval.ratio)} ({level}: {_percent(interval.low)} to {_percent(interval.high)})"
 
 
-def _load(row: pd.Series, rows: pd.DataFrame) -> str:
-    return f"{clients(row.initiators, row.threads)}, {payload_words(int(row.payload_bytes), rows)}"
+def _percent(ratio: float) -> str:
+    return percent(100 * (ratio - 1))

@@ -49,8 +49,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "cells": _kind(
         ("outcome", pa.string()),  # completed | failed
         ("reason", pa.string()),  # why it failed, one line; empty if completed
-        ("state", pa.string()),  # of a completed cell: valid | unsettled | behind | starved | disturbed; else empty
-        ("state_reason", pa.string()),  # why it is not valid, one clause; empty if valid
+        ("state", pa.string()),  # of a completed cell: a value of State; else empty
+        ("state_reason", pa.string()),  # why it is not valid, one clause; empty if it is
         ("started_at_ns", pa.int64()),  # client threads begin
         ("measured_from_ns", pa.int64()),  # settled: the measured window is [from, to)
         ("measured_to_ns", pa.int64()),
@@ -341,13 +341,18 @@ def _visible(table: pa.Table) -> pa.Table:
 
 
 class State(StrEnum):
-    """The state of a completed cell (`harness.run.validity`). Only a valid cell counts."""
+    """The state of a completed cell, which says what it counts for (`harness.run.validity`)."""
 
     VALID = "valid"
+    SATURATED = "saturated"
     UNSETTLED = "unsettled"
     BEHIND = "behind"
     STARVED = "starved"
     DISTURBED = "disturbed"
+
+
+# The states of cells whose rate processed, and so the gain of their pair, counts.
+WITH_THROUGHPUT = frozenset({State.VALID, State.SATURATED})
 
 
 class RecordedCalls(Protocol):

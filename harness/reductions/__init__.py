@@ -20,9 +20,9 @@ How numbers are computed:
 * In the closed loop each thread waits for its call, so latencies do not show how long calls of an open arrival stream
   would have waited. In an open loop latencies, end to end too, count from the intended start of a call and are those of
   the sends that were intended to start in the window; `late_calls` and `missed_calls` of them started late or never.
-* Only cells whose `state` is `valid` count; `harness.run.validity` decided it when the cell ended. The rate of a
-  target that fell behind depends on where in the growth of the backlog the window lies. `until_drained_per_s` does not:
-  it is all messages divided by the time from the first call until the last message was processed.
+* The `state` of a cell says what it counts for; `harness.run.validity` decided it when the cell ended. Of every
+  completed cell `until_drained_per_s` is known: all messages divided by the time from the first call until the last
+  message was processed, which is less than what the target sustains.
 * Page latch waits are counted in samples of the waiting tasks, not summed as times. A wait shorter than the pause
   between two samples is mostly missed, for all objects alike. `index_waits` has the instances' own totals beside them.
 * `events` counts what the instances' sessions kept of three seconds after the window, beside `events_seen`, so its

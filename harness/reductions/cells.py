@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.definitions.measures import NS_PER_S
 from harness.definitions.whitepaper import BASE_DIALOG_RATIO
-from harness.files.records import State
+from harness.files.records import WITH_THROUGHPUT
 
 AXES = ("cell_id", "block", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
 ATTEMPT = ("cell_id", "block", "attempt")
@@ -116,11 +116,10 @@ def gain(cells: DataFrame) -> DataFrame:
     """Return one row per block and pair of cells that differ only in the dialog ratio, one of them using every dialog.
 
     `factor` is the rate of the cell with `dialog_ratio` divided by that of the other, whose columns end in `_ratio_1`.
-    A pair is `valid` if both cells are. If a target of the pair fell behind, its rate in the window depends on how far
-    the backlog had grown. `until_drained_factor` does not: it compares all messages by the time until the last was
-    processed.
+    A pair is `valid` if the rates processed of both cells count. `until_drained_factor` compares all messages by the
+    time until the last was processed, which is known of every completed cell.
     """
-    is_valid = (F.col("state") == State.VALID.value).alias("valid")
+    is_valid = F.col("state").isin([state.value for state in WITH_THROUGHPUT]).alias("valid")
     rates = [rate for rate, _ in RATES]
     needed = cells.select(*PAIR, "total_threads", "dialog_ratio", is_valid, *rates)
     is_base = F.col("dialog_ratio") == BASE_DIALOG_RATIO

@@ -13,7 +13,7 @@ from harness.definitions.matrix import label
 from harness.definitions.measures import QUANTILES
 from harness.definitions.units import counted
 from harness.files import journal
-from harness.files.records import State
+from harness.files.records import WITH_THROUGHPUT, State
 from harness.run.attempt import Measured
 
 if TYPE_CHECKING:
@@ -53,20 +53,24 @@ def of_cell(folder: Path, measured: Measured) -> Summary:
 
 
 def states(folder: Path, units: str = "cells", names: Mapping[str, str] | None = None) -> list[str]:
-    """Say which cells are not valid, each with the reason; or that all are.
+    """Say how many cells count, and which do not, each with the reason.
 
     `names` are what the table calls its rows, if not by the journal's names.
     """
     entries = journal.completed(folder / journal.NAME)
-    not_valid = [entry for entry in entries if entry.state != State.VALID]
+    uncounted = [entry for entry in entries if entry.state not in WITH_THROUGHPUT]
+    saturated = [entry for entry in entries if entry.state == State.SATURATED]
     lines = []
     if len(entries) > 1:
-        counted = f"{len(not_valid)} of {len(entries)} {units} are not valid:"
-        lines.append(counted if not_valid else f"All {len(entries)} {units} are valid.")
-    for entry in not_valid[:STATES_SHOWN]:
+        how_many = f"{len(entries) - len(uncounted)} of {len(entries)}" if uncounted else f"All {len(entries)}"
+        most = f", {len(saturated)} of them saturated: for the rate processed and the gain alone" if saturated else ""
+        lines.append(f"{how_many} {units} count{most}.")
+    elif saturated:
+        uncounted = saturated
+    for entry in uncounted[:STATES_SHOWN]:
         name = (names or {}).get(entry.cell, entry.cell)
         lines.append(f"{label(name, entry.block)} is {entry.state}: {entry.state_reason}")
-    if more := Counter(entry.state for entry in not_valid[STATES_SHOWN:]):
+    if more := Counter(entry.state for entry in uncounted[STATES_SHOWN:]):
         counts = ", ".join(f"{number} {state}" for state, number in more.most_common())
         lines.append(f"and {more.total()} more ({counts}): reasons in {folder / journal.NAME}")
     return lines

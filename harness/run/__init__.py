@@ -2,7 +2,8 @@
 
 - `attempt`: one attempt at a cell, from the check of generator and lab to its records
 - `settling`: when rates, queue depth and queue readers are steady, so that measuring can begin
-- `validity`: whether a completed cell counts: valid, unsettled, behind, starved or disturbed
+- `validity`: whether a completed cell counts, and for what: valid, saturated, unsettled, behind, starved or disturbed;
+  `steadiness`: how well a rate is known, and whether it changed
 - `accounts`: the two ways to account for messages: `accounting` by header, every message sent is processed once, in
   order on its dialog; and `counting`, what was sent and waits in no queue has been processed
 - `cell_failures`: why an attempt failed, and whether another would fail the same way

@@ -40,6 +40,7 @@ from harness.run.cell_failures import FINAL, CellFailed, named_failures
 from harness.run.phases import Phases
 from harness.run.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.run.settling import Settling
+from harness.run.steadiness import RATE_ERROR_AIM
 from harness.run.validity import Evidence, judge
 from harness.run.worker_clocks import Clocks
 
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
+# The window grows up to so many times its length while the rate processed is not known well enough.
+WINDOW_GROWTH_MAX = 5
 SNAPSHOT_TIMEOUT_S = 20.0
 
 
@@ -228,9 +231,12 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         with phases.phase("settle"):
             equipment.clients.start()
             reached.moments.started_at_ns = lab.clock.utc_ns()
-            reached.unsteady = _settle(attempt, equipment, accounts, reached.moments.started_at_ns)
+            settling = _settle(attempt, equipment, accounts, reached.moments)
+            reached.unsteady = settling.unsteady()
         with phases.phase("measure"):
-            reached.window = _measure(attempt, equipment, accounts, phases.reporter, reached.moments)
+            reached.window = _measure(
+                attempt, equipment, accounts, settling, reporter=phases.reporter, moments=reached.moments
+            )
         if attempt.events is not None:
             with phases.phase("events"):
                 events = _collect(attempt.events, attempt, lab)
@@ -318,36 +324,57 @@ def _accounts_of(sending: Sending, attempt: Attempt, equipment: Equipment) -> Ac
     return HeaderAccounts(equipment.target, attempt.run_number, progress, has_order=has_dialogs)
 
 
-def _settle(attempt: Attempt, equipment: Equipment, accounts: Accounts, started_at_ns: int) -> Sequence[str]:
-    """Wait until rates are steady, at most as long as a cell may settle; return what is not steady yet."""
+def _settle(attempt: Attempt, equipment: Equipment, accounts: Accounts, moments: Moments) -> Settling:
+    """Wait until rates are steady, at most as long as a cell may settle; return the readings."""
     settling = Settling(attempt.times.settle)
-    lab, clock = equipment.lab, equipment.lab.clock
-    began, last_watch = clock.now_s(), 0.0
+    lab, last_watch = equipment.lab, 0.0
     while True:
-        progress = equipment.clients.progress()
-        at_s = clock.now_s() - began
-        if progress.counted_at_ns:
-            settling.add_sent((progress.counted_at_ns - started_at_ns) / 1e9, progress.sent)
-        if settling.is_due(at_s):
-            settling.add_target(at_s, accounts.progress())
+        at_s = _read(settling, equipment, accounts, moments)
         is_over = not attempt.settles_in_full and (not settling.unsteady() or settling.cannot_keep_up())
         if is_over or at_s >= settling.longest_s:
-            return settling.unsteady()
+            return settling
         if at_s - last_watch > WATCH_S:
             last_watch = at_s
             lab.check()
-        clock.sleep(POLL_S)
+        lab.clock.sleep(POLL_S)
+
+
+def _read(settling: Settling, equipment: Equipment, accounts: Accounts, moments: Moments) -> float:
+    """Add what was sent, and when it is time what was processed; return the seconds since the clients started."""
+    progress = equipment.clients.progress()
+    at_s = (equipment.lab.clock.utc_ns() - moments.started_at_ns) / 1e9
+    if progress.counted_at_ns:
+        settling.add_sent((progress.counted_at_ns - moments.started_at_ns) / 1e9, progress.sent)
+    if settling.is_due(at_s):
+        settling.add_target(at_s, accounts.progress())
+    return at_s
 
 
 def _measure(
-    attempt: Attempt, equipment: Equipment, accounts: Accounts, reporter: Reporter, moments: Moments
+    attempt: Attempt,
+    equipment: Equipment,
+    accounts: Accounts,
+    settling: Settling,
+    *,
+    reporter: Reporter,
+    moments: Moments,
 ) -> Window:
     lab, observers = equipment.lab, equipment.observers
     readers_at_begin = accounts.progress().readers
     machine_before = None if lab.kind.can.virtual_time else MachineTotals.now()
     observers.window_begins()
     moments.measured_from_ns = lab.clock.utc_ns()
-    _watch(lab, attempt.times.measure, lambda: reporter.rate(equipment.clients.progress().calls_per_s))
+    first_s = (moments.measured_from_ns - moments.started_at_ns) / 1e9
+
+    def look() -> None:
+        _read(settling, equipment, accounts, moments)
+        reporter.rate(equipment.clients.progress().calls_per_s)
+
+    for _ in range(WINDOW_GROWTH_MAX):
+        _watch(lab, attempt.times.measure, look)
+        # Where no reader runs, as in a batch, time makes the rate no better known.
+        if not settling.readers or settling.processed_error(first_s) <= RATE_ERROR_AIM:
+            break
     moments.measured_to_ns = lab.clock.utc_ns()
     observers.window_ends()
     machine_after = MachineTotals.now() if machine_before else None
@@ -462,9 +489,8 @@ def _measured(
     state, state_reason = judge(
         Evidence(
             window_s=window_s,
-            sent_in_window=measures.calls,
-            processed_in_window=measures.processed,
-            unsteady=reached.unsteady,
+            sent=measures.calls_by_part,
+            processed=measures.processed_by_part,
             readers_at_begin=reached.window.readers_at_begin,
             readers_at_end=reached.window.readers_at_end,
             growth_bytes=sum(changes.get("file_io", {}).get("growth_bytes", ())),

@@ -1,33 +1,38 @@
-"""Whether a completed cell counts: its state, and why.
+"""Whether a completed cell counts, and for what: its state, and why.
 
-A cell that is `valid` counts in peaks, claims, headlines and gains. Any other state means that its rates are not those
-of the lab at this load. Where several apply, the cause comes before its effects, in this order:
+The state is decided by the measured window. A cell that is `valid` counts for everything. One that is `saturated`
+counts for its rate processed, and so for the gain of its pair: the target processed less than was sent, but at a steady
+rate, which is the most that it can sustain. Its backlog grows as long as the clients send, so its latencies say how
+long that was, and do not count. Any other state means that no number is that of the lab at this load. Where several
+apply, the cause comes before its effects, in this order:
 
 * `disturbed`: the machine. The hypervisor or other processes took processor time, a database file grew, or an instance
   read pages from disk that did not fit into its memory.
 * `starved`: the generator. A worker was the bottleneck, so the instances could have done more; or the clients did not
   make the rate of an open loop.
-* `behind`: the target did not process what was sent. If less, a backlog grows and the rate cannot last; if more, it
-  drained the backlog of settling.
-* `unsettled`: rates, queue depth or the number of queue readers still changed.
+* `behind`: the target processed more than was sent. It drained the backlog of the time before.
+* `unsettled`: the rates or the number of queue readers still changed, or the window was too short for them.
+* `saturated`: the target processed less than was sent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.definitions.measures import Numbers
 from harness.files.records import State
 from harness.load.plan import GeneratorHealth
 from harness.observe.machine_use import MachineUse
+from harness.run.settling import readers_changed
+from harness.run.steadiness import RATE_ERROR_MAX, TOLERANCE, change, processed_error, rate_error
 
-# Processor time that the hypervisor takes is missing in the rates. All tolerances of this kind are 5 %, as that of
-# settling: smaller differences cannot be distinguished from none in a cell.
+# Processor time that the hypervisor takes is missing in the rates. All tolerances of this kind are 5 %: smaller
+# differences cannot be distinguished from none in a cell.
 STEAL_PERCENT_MAX = 5.0
 # An idle system uses some percent of one processor, and the kernel works for the run too, in processes of its own.
 OTHERS_PERCENT_MAX = 10.0
-# The target may process so much less or more than is sent in the window, as a share of what is sent.
-BEHIND_TOLERANCE = 0.05
 # Pages that an instance may read from disk. At 0.5 ms a read from an SSD, 100 a second keep even a lone client or queue
 # reader waiting for 5 % of the time. For servers in general 90 reads a second are advised as the bound. A lab whose
 # data are in memory reads fewer: one page of free space (PFS) for every 64 MiB, so 2 or 3 a second at 18,000 messages
@@ -43,9 +48,8 @@ class Evidence:
     """What is known of a completed cell at its end."""
 
     window_s: float  # its length
-    sent_in_window: int  # calls that returned
-    processed_in_window: int  # messages
-    unsteady: Sequence[str]  # what had not settled when the window began
+    sent: Numbers  # calls that returned, in equal parts of the window
+    processed: Numbers  # messages, likewise
     readers_at_begin: int
     readers_at_end: int
     growth_bytes: int = 0  # of all database files, in the window
@@ -86,24 +90,42 @@ def _starved(evidence: Evidence) -> list[str]:
 
 
 def _behind(evidence: Evidence) -> list[str]:
-    sent, processed = evidence.sent_in_window, evidence.processed_in_window
-    if abs(processed - sent) <= BEHIND_TOLERANCE * sent:
+    sent, processed = int(evidence.sent.sum()), int(evidence.processed.sum())
+    if processed - sent <= _backlog_by_chance(evidence):
         return []
-    if processed < sent:
-        return [f"the target processed {processed / sent:.0%} of what was sent"]
     times = f"{processed / sent:.2f} times what" if sent else f"{processed:,} messages while nothing"
     return [f"the target processed {times} was sent: the rest is backlog of the time before"]
 
 
 def _unsettled(evidence: Evidence) -> list[str]:
-    quantities = list(evidence.unsteady)
-    if evidence.readers_at_begin != evidence.readers_at_end:
+    if not evidence.sent.any():
+        return ["no call returned in the window"]
+    quantities = change("processed", evidence.processed, evidence.window_s)
+    if not _saturated(evidence):
+        quantities += change("sent", evidence.sent, evidence.window_s)
+    fewest, most = sorted((evidence.readers_at_begin, evidence.readers_at_end))
+    if readers_changed(fewest, most):
         quantities.append(
             f"queue readers went from {evidence.readers_at_begin} to {evidence.readers_at_end} in the window"
         )
-    if not evidence.sent_in_window:
-        quantities.append("no call returned in the window")
+    error = processed_error(evidence.sent, evidence.processed)
+    if not quantities and error > RATE_ERROR_MAX:
+        quantities.append(f"the rate processed is known only within {error:.0%}: give a longer --measure")
     return quantities
+
+
+def _saturated(evidence: Evidence) -> list[str]:
+    sent, processed = int(evidence.sent.sum()), int(evidence.processed.sum())
+    if sent - processed <= _backlog_by_chance(evidence):
+        return []
+    return [f"the target processed {processed / sent:.0%} of what was sent"]
+
+
+def _backlog_by_chance(evidence: Evidence) -> float:
+    """Return by how many messages a backlog may have changed where the target keeps up."""
+    sent, processed = int(evidence.sent.sum()), int(evidence.processed.sum())
+    spread = min(rate_error(evidence.processed), RATE_ERROR_MAX) * processed
+    return max(TOLERANCE * sent, math.sqrt(sent + processed), spread)
 
 
 _RULES: Sequence[tuple[State, Callable[[Evidence], list[str]]]] = (
@@ -111,4 +133,5 @@ _RULES: Sequence[tuple[State, Callable[[Evidence], list[str]]]] = (
     (State.STARVED, _starved),
     (State.BEHIND, _behind),
     (State.UNSETTLED, _unsettled),
+    (State.SATURATED, _saturated),
 )

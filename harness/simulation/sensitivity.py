@@ -18,7 +18,7 @@ import pandas as pd
 
 from harness import claims, reductions
 from harness.claims import Judgement
-from harness.claims.judgement import GAIN, Tables, amount
+from harness.claims.judgement import GAIN, Tables, amount, is_valid
 from harness.definitions.lab_kinds import SIMULATED
 from harness.definitions.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit, all_cells
 from harness.definitions.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
@@ -115,7 +115,7 @@ def of_step(run: Tables, block: int) -> Tables:
     }
     cells, gain = mine["cells"], mine["gain"]
     cells["state"] = cells.state.replace(State.UNSETTLED, State.VALID)
-    counting = pd.MultiIndex.from_frame(cells.loc[cells.state == State.VALID, GAIN])
+    counting = pd.MultiIndex.from_frame(cells.loc[is_valid(cells), GAIN])
     pairs = (gain[GAIN], gain[GAIN].assign(dialog_ratio=BASE_DIALOG_RATIO))
     gain["valid"] = np.logical_and.reduce([pd.MultiIndex.from_frame(pair).isin(counting) for pair in pairs])
     return Tables(**mine)

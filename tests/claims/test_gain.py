@@ -69,8 +69,8 @@ def test_a_recommendation_is_worth_the_quotient_of_geometric_means():
     assert "few_readers" in missing("few_readers", techniques=table)
     assert "cold" in missing("warm_up_needed", techniques=table)
     assert "were not run" in missing("warm_up_needed")
-    table.loc[table.technique == "receive_top_1", "state"] = "behind"
-    assert "the target fell behind in receive_top_1" in measured("receive_top_1", techniques=table).basis
+    table.loc[table.technique == "receive_top_1", "state"] = "saturated"
+    assert "the target was saturated in receive_top_1" in measured("receive_top_1", techniques=table).basis
 
 
 def test_the_ladder_counts_its_weakest_step():

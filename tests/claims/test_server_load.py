@@ -8,7 +8,7 @@ from tests.claims.tables import cells, missing, value
 
 def test_the_bottleneck_is_counted_in_cells():
     table = cells(*((1, threads, 1, 100, "2005", 100.0) for threads in (1, 2, 3, 4)))
-    table.loc[0, "state"] = "behind"
+    table.loc[0, "state"] = "saturated"
     assert value("initiator_is_bottleneck", cells=table) == 75
     table.loc[1:2, "state"] = ["starved", "unsettled"]
     assert value("initiator_is_bottleneck", cells=table) == 50

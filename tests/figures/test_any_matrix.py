@@ -232,10 +232,10 @@ def trick_run(folder, **more):
 def test_the_report_of_trick_begins_with_the_answer_its_interval_and_its_evidence(tmp_path):
     run = trick_run(tmp_path)
     answer = trick_answer.answer(run)
-    assert answer.startswith("The 150 trick pays here: +") and "(95 %: +" in answer
+    assert answer.startswith("The 150 trick pays here: +") and "(95 %, all loads together: +" in answer
     assert "3 initiators × 60 threads, 100 bytes a message" in answer
     evidence = trick_answer.evidence(run)
-    assert [sentence.partition(":")[0] for sentence in evidence] == ["Pages", "Page latches", "Waits"]
+    assert [sentence.partition(":")[0] for sentence in evidence] == ["Loads", "Pages", "Page latches", "Waits"]
     page = report.write(run, [], judge(run)).read_text(encoding="utf-8")
     after_title = page.partition("</h1>")[2]
     assert after_title.index("The 150 trick pays here") < after_title.index("Clients call a send procedure")

@@ -333,7 +333,7 @@ def test_cells_that_are_not_valid_are_hollow_or_in_brackets_with_a_note(paper_ru
     sheet = framed_one(run, "figure-5-gain")
     hollow = [line for line in sheet.axes[0].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
     assert [list(line.get_xdata()) for line in hollow] == [[150]] * 4
-    assert "Hollow: 4 that do not count, because a cell is not valid." in sheet.subtitle
+    assert "Hollow: 4 with a cell that does not count." in sheet.subtitle
     subtitle = framed_one(run, "figure-4-throughput-3-initiators").subtitle
     assert "Hollow" in subtitle
     assert "at 3 × 40 threads" in subtitle, "the rate with 50 threads is higher, but hollow"

@@ -85,6 +85,7 @@ def table(**columns):
         "sent_per_s": 1.0,
         "until_drained_per_s": 1.0,
         "valid": True,
+        "saturated": False,
         **dict.fromkeys([name for name in QUANTITIES if name.endswith(("p50", "p95", "p99"))], 1.0),
     }
     return pd.DataFrame(rows | columns)

@@ -24,6 +24,7 @@ def cells(rates: tuple[float, ...], *, initiators: int = 1, ratio: int = 150, pa
             "payload_bytes": payload,
             "processed_per_s": rates,
             "valid": True,
+            "saturated": False,
         }
     )
 
