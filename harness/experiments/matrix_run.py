@@ -72,7 +72,7 @@ def single(
     def executor(run_journal: Journal) -> InProcess[Visit]:
         return InProcess(lab.testbed([cell], results, reporter), reporter)
 
-    return under_way.run(results, [Visit(cell)], reporter, executor)
+    return under_way.run(results, [Visit(cell)], reporter, executor, measures_again=True)
 
 
 def run_visits(
@@ -85,6 +85,7 @@ def run_visits(
         reporter,
         lambda run_journal: executor(results, run_journal),
         stop_rule=lambda run_journal: Precision(settings.precision, visits, run_journal).is_needed,
+        measures_again=True,
     )
 
 

@@ -25,7 +25,7 @@ class Entry:
     """The outcome of one attempt at a cell in a block: a line of the journal."""
 
     cell: str
-    attempt: int  # of this cell in this block: 1, or 2 for the retry
+    attempt: int  # of this cell in this block: 1; 2 or 3 after a failure, or where it is measured again
     outcome: Literal["completed", "failed"]
     reason: str
     at: str  # ISO 8601, UTC

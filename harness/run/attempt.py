@@ -135,8 +135,9 @@ class Times:
     open_loop: OpenLoop | None = None
 
     @classmethod
-    def of(cls, settings: RunSettings, open_loop: OpenLoop | None) -> Self:
-        return cls(settings.settle, settings.measure, settings.drain, open_loop)
+    def of(cls, settings: RunSettings, open_loop: OpenLoop | None, attempt: int) -> Self:
+        """Return the times of an attempt: the second and third settle and measure two and three times as long."""
+        return cls(attempt * settings.settle, attempt * settings.measure, settings.drain, open_loop)
 
 
 @dataclass

@@ -1,4 +1,9 @@
-"""The loop over a run's items: attempts by an executor, the journal, second attempts, the next item."""
+"""The loop over a run's items: attempts by an executor, the journal, second attempts, the next item.
+
+A cell that failed is tried once more. One that was disturbed or not steady is measured again, for longer, when the
+others of its block have had their turn: up to twice, and at most a quarter of the block. Where more are in doubt, the
+machine or the window is not fit for the run, and no second try makes it so.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,12 @@ import errno
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from harness.definitions.matrix import label
+from harness.definitions.units import counted
 from harness.failures import MachineFailure
 from harness.files.journal import Entry, Journal
 from harness.files.records import State
@@ -23,6 +30,9 @@ from harness.run.cell_failures import CellFailed, NotReady
 FREE_SPACE_MIN_BYTES = 32 * 2**20
 NOT_READY_FIRST_MAX = 2  # attempts in a row without a testbed, while nothing has run
 NOT_READY_MAX = 4  # the same later, after which no further cell will have one
+IN_DOUBT = frozenset({State.DISTURBED, State.UNSETTLED})
+MEASURED_MAX = 3  # times, of a cell in doubt
+AGAIN_SHARE = 4  # of so many cells of a block, one may be measured again
 
 
 class SweepStopped(MachineFailure):
@@ -97,6 +107,7 @@ class Sweep(Generic[Swept]):
         results: Path,
         *,
         unit: str = "cell",
+        measures_again: bool = False,
         free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
         self._executor = executor
@@ -104,6 +115,7 @@ class Sweep(Generic[Swept]):
         self._reporter = reporter
         self._results = results
         self._unit = unit
+        self._measures_again = measures_again
         self._free_bytes = free_bytes
         self._tally = Tally()
 
@@ -116,17 +128,42 @@ class Sweep(Generic[Swept]):
         left = [item for item in items if (item.id, item.block) not in completed]
         tally = self._tally = Tally(completed=len(items) - len(left))
         self._reporter.begin(len(items), tally.completed, self._executor.time_left(left), unit=self._unit)
+        blocks = {block: list(of_block) for block, of_block in groupby(items, lambda item: item.block)}
         try:
             for batch in self._executor.batches(left):
+                for block in [block for block in blocks if block < batch[0].block]:
+                    self._measure_again(blocks.pop(block))
                 needed = [item for item in batch if is_needed(item)]
                 tally.not_needed += len(batch) - len(needed)
-                self._run_batch(needed)
+                self._run_batch(needed, self._count)
+            for of_block in blocks.values():
+                self._measure_again(of_block)
         finally:
             self._reporter.end()
             self._executor.close()
         return tally
 
-    def _run_batch(self, batch: Sequence[Swept]) -> None:
+    def _measure_again(self, items: Sequence[Swept]) -> None:
+        """Measure the cells of a block that are in doubt once more, and what is still in doubt then a third time."""
+        most = max(1, len(items) // AGAIN_SHARE)
+        while self._measures_again and (in_doubt := [item for item in items if self._is_in_doubt(item)]):
+            cells = counted(len(in_doubt), self._unit)
+            if len(in_doubt) > most:
+                self._reporter.note(
+                    f"{cells} of {len(items)} disturbed or unsettled, too many to measure again: see what else the "
+                    "machine does, or give a longer --measure"
+                )
+                return
+            self._reporter.note(f"{cells} disturbed or unsettled: measured again, for longer")
+            self._run_batch(in_doubt, lambda attempted: self._reporter.note(_named(attempted.entry)))
+            items = in_doubt
+
+    def _is_in_doubt(self, item: Swept) -> bool:
+        """Whether the cell may be measured again: not where that failed, which leaves what was measured before."""
+        entries = [entry for entry in self._journal.entries if (entry.cell, entry.block) == (item.id, item.block)]
+        return entries[-1:] != [] and entries[-1].state in IN_DOUBT and len(entries) < MEASURED_MAX
+
+    def _run_batch(self, batch: Sequence[Swept], on_result: Callable[[Attempted], None]) -> None:
         by_name = {(item.id, item.block): item for item in batch}
         due, attempts_left = list(batch), self._executor.attempts_max
 
@@ -140,7 +177,7 @@ class Sweep(Generic[Swept]):
                     self._reporter.note(f"{name} failed and will be tried again: {entry.reason}")
                     due.append(by_name[entry.cell, entry.block])
                     return
-            self._count(attempted)
+            on_result(attempted)
 
         while due:
             attempts_left -= 1
@@ -193,6 +230,10 @@ def entry_of(  # noqa: PLR0917
         phases_s=phases_s,
         block=cell.block,
     )
+
+
+def _named(entry: Entry) -> str:
+    return f"{label(entry.cell, entry.block)}: {describe(entry)}"
 
 
 def describe(entry: Entry) -> str:

@@ -114,7 +114,7 @@ class LabTestbed:
             cell.visit,
             attempt,
             run,
-            Times.of(self._settings, self._load_of(cell)),
+            Times.of(self._settings, self._load_of(cell), attempt),
             cell.folder(self._results),
             events=EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None,
             pages=stage.pages,

@@ -99,14 +99,16 @@ def run(
     *,
     stop_rule: Callable[[Journal], Callable[[Swept], bool]] = lambda run_journal: lambda item: True,
     evaluate: Callable[[], None] = lambda: None,
+    measures_again: bool = False,
 ) -> Outcome:
     """Run the items that are not in the run's journal yet, say in the manifest that all had their turn, and evaluate.
 
-    If the run is interrupted or fails, what was completed is evaluated.
+    If the run is interrupted or fails, what was completed is evaluated. With `measures_again` cells in doubt are
+    measured again, as `run.engine` says.
     """
     unit = _unit(run_folder.read_manifest(results))
     with under_way(results) as run_journal:
-        sweep = Sweep(executor(run_journal), run_journal, reporter, results, unit=unit)
+        sweep = Sweep(executor(run_journal), run_journal, reporter, results, unit=unit, measures_again=measures_again)
         try:
             tally = sweep.run(items, stop_rule(run_journal))
         except BaseException:

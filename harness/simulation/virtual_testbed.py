@@ -81,7 +81,7 @@ class VirtualTestbed:
         self._made_for = key
 
     def run(self, cell: Item, attempt: int, run: int, phases: Phases) -> Measured:
-        world, times = self._world, Times.of(self._settings, self._load_of(cell))
+        world, times = self._world, Times.of(self._settings, self._load_of(cell), attempt)
         folder = cell.folder(self._results)
         assert world is not None
         with phases.phase("copy"):

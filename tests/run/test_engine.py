@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,15 +27,20 @@ MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, colum
 class FakeTestbed(in_process.Testbed[Visit]):
     """Runs cells at once; `trouble` may raise for a (cell, attempt)."""
 
-    def __init__(self, trouble: Callable[[str, int], None] = lambda cell, attempt: None) -> None:
+    def __init__(
+        self,
+        trouble: Callable[[str, int], None] = lambda cell, attempt: None,
+        states: Mapping[tuple[str, int], State] = {},
+    ) -> None:
         self.trouble = trouble
+        self.states = states
         self.ran: list[tuple[str, int]] = []
         self.torn_down = 0
 
     def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
         self.ran.append((cell.id, attempt))
         self.trouble(cell.id, attempt)
-        return MEASURED
+        return replace(MEASURED, state=self.states.get((cell.id, attempt), State.VALID))
 
     def tear_down(self) -> None:
         self.torn_down += 1
@@ -44,12 +49,13 @@ class FakeTestbed(in_process.Testbed[Visit]):
         self.tear_down()
 
 
-def sweep(testbed: FakeTestbed, folder: Path, free: int = 2**40) -> Sweep:
+def sweep(testbed: FakeTestbed, folder: Path, free: int = 2**40, *, again: bool = False) -> Sweep:
     return Sweep(
         InProcess(testbed, Reporter()),
         Journal(folder / "journal.jsonl"),
         Reporter(),
         folder,
+        measures_again=again,
         free_bytes=lambda path: free,
     )
 
@@ -137,6 +143,57 @@ def test_a_sweep_killed_anywhere_resumes_inside_its_block_and_visits_each_cell_i
         (visit.id, visit.block): 2 if (CELLS.index(Visit(visit.cell)), visit.block) in failing_once else 1
         for visit in visits
     }
+
+
+def in_doubt(*attempts: int, state: State = State.UNSETTLED) -> FakeTestbed:
+    return FakeTestbed(states={(CELLS[0].id, attempt): state for attempt in attempts})
+
+
+@pytest.mark.parametrize(
+    "attempts, state, expected",
+    [
+        ([1], State.UNSETTLED, [2]),
+        ([1], State.DISTURBED, [2]),
+        ([1, 2], State.UNSETTLED, [2, 3]),
+        ([1, 2, 3], State.UNSETTLED, [2, 3]),
+        ([1], State.SATURATED, []),
+        ([1], State.STARVED, []),
+    ],
+)
+def test_a_cell_in_doubt_is_measured_again_when_its_block_ends_up_to_twice(
+    tmp_path: Path, attempts: list[int], state: State, expected: list[int]
+) -> None:
+    testbed = in_doubt(*attempts, state=state)
+    tally = sweep(testbed, tmp_path, again=True).run(CELLS)
+    assert testbed.ran == [(each.id, 1) for each in CELLS] + [(CELLS[0].id, attempt) for attempt in expected]
+    assert (tally.completed, tally.failed) == (3, 0)
+
+
+def test_the_next_block_begins_after_a_cell_was_measured_again(tmp_path: Path) -> None:
+    testbed = in_doubt(1)
+    sweep(testbed, tmp_path, again=True).run([Visit(each.cell, block) for block in (1, 2) for each in CELLS])
+    assert [cell for cell, _ in testbed.ran] == [CELLS[place].id for place in (0, 1, 2, 0, 0, 1, 2, 0)]
+
+
+def test_a_sweep_that_ended_before_a_cell_was_measured_again_does_it_when_resumed(tmp_path: Path) -> None:
+    sweep(in_doubt(1), tmp_path).run(CELLS)
+    resumed = FakeTestbed()
+    sweep(resumed, tmp_path, again=True).run(CELLS)
+    assert resumed.ran == [(CELLS[0].id, 2)]
+
+
+def test_where_measuring_again_fails_the_first_measurement_stays(tmp_path: Path) -> None:
+    testbed = in_doubt(1)
+    testbed.trouble = failing((CELLS[0].id, 2), (CELLS[0].id, 3))
+    tally = sweep(testbed, tmp_path, again=True).run(CELLS)
+    assert (tally.completed, tally.failed) == (3, 0)
+    assert len(Journal(tmp_path / "journal.jsonl").completed()) == 3
+
+
+def test_where_many_cells_are_in_doubt_none_is_measured_again(tmp_path: Path) -> None:
+    testbed = FakeTestbed(states={(each.id, 1): State.DISTURBED for each in CELLS})
+    sweep(testbed, tmp_path, again=True).run(CELLS)
+    assert testbed.ran == [(each.id, 1) for each in CELLS]
 
 
 def test_every_attempt_has_its_own_run_number_for_its_payloads(tmp_path: Path) -> None:
