@@ -13,7 +13,7 @@ from harness.failures import MachineFailure, UsageFailure
 
 PATH = click.Path(path_type=Path)
 
-OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
+OK, CELLS_FAILED, USAGE, PREFLIGHT, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 EXIT_CODES = """\b
 Exit codes:
@@ -24,6 +24,7 @@ Exit codes:
   3    this machine or a server lacks something: an ODBC driver, Java,
        a permission, a free port, disk space, a writable folder;
        a data folder that is damaged
+  4    compare --fail-over cannot tell whether there is a slowdown
   130  interrupted (Ctrl-C); what was measured is kept
 """
 

@@ -12,14 +12,14 @@ import click
 
 import harness
 from harness.cli.conventions import Percent, console, print_rows
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors
+from harness.cli.outcomes import CANNOT_TELL, CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors
 from harness.output.terminal import say, to_standard_error
 
 if TYPE_CHECKING:
     from harness.output.reporting import Reporter
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
-SLOWDOWNS_SHOWN = 5
+PHRASES_SHOWN = 5
 _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow", "not measured": "dim"}
 
 
@@ -225,15 +225,22 @@ def support_bundle(results: str) -> None:
     "--fail-over",
     type=Percent(),
     metavar="PERCENT",
-    help="Exit with code 1 if b is slower than a by more than this, in all cells together or in one, and the interval "
-    "excludes no difference. Needs three blocks of both runs.",
+    help="Exit with code 1 if b is slower than a by more than this, with 4 if nobody can tell, and with 0 if no "
+    "slowdown beyond it can hide: in rates, latencies (four times as much) and the states of cells.",
+)
+@click.option(
+    "--fail-if-unknown/--pass-if-unknown",
+    default=True,
+    help="With --fail-over: what happens where nobody can tell (default: exit code 4).",
 )
 @click.option(
     "--despite-differences",
     is_flag=True,
     help="Compare runs whose lab, hardware or settings differ; all figures say so.",
 )
-def compare(a: str, b: str, output: Path | None, fail_over: float | None, despite_differences: bool) -> None:
+def compare(  # noqa: PLR0917
+    a: str, b: str, output: Path | None, fail_over: float | None, fail_if_unknown: bool, despite_differences: bool
+) -> None:
     """Compare two runs: ratios of b to a with intervals, for all cells and for each, and figures side by side.
 
     A verdict is `faster` or `slower` if the ratio lies beyond 5 % (or the percentage of --fail-over) and its 95 %
@@ -254,18 +261,23 @@ def compare(a: str, b: str, output: Path | None, fail_over: float | None, despit
                 b,
                 output,
                 threshold=fail_over or harness.Run.THRESHOLD,
-                must_tell=fail_over is not None,
                 despite_differences=despite_differences,
                 console=console(),
                 progress=reporter,
             )
         for path in comparison.files:
             say(f"written: {path}")
-    if fail_over is not None and comparison.slowdowns:
-        listed = "; ".join(comparison.slowdowns[:SLOWDOWNS_SHOWN])
-        more = len(comparison.slowdowns) - SLOWDOWNS_SHOWN
-        raise Failure(
-            f"b is slower than a by more than {100 * fail_over:g} %: {listed}"
-            f"{f'; and {more} more' if more > 0 else ''}",
-            CELLS_FAILED,
-        )
+    if fail_over is None:
+        return
+    threshold = f"slower than a by more than {100 * fail_over:g} %"
+    if comparison.gate.slowdowns:
+        raise Failure(f"b is {threshold}: {_first_of(comparison.gate.slowdowns)}", CELLS_FAILED)
+    unknown = f"cannot tell whether b is {threshold}: {_first_of(comparison.gate.unknown)}"
+    if comparison.gate.unknown and fail_if_unknown:
+        raise Failure(unknown, CANNOT_TELL)
+    say(unknown if comparison.gate.unknown else f"b is not {threshold}: no such slowdown can hide in the intervals")
+
+
+def _first_of(phrases: Sequence[str]) -> str:
+    more = len(phrases) - PHRASES_SHOWN
+    return f"{'; '.join(phrases[:PHRASES_SHOWN])}{f'; and {more} more' if more > 0 else ''}"

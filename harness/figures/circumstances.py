@@ -58,6 +58,10 @@ def remarkable(a: Run, b: Run) -> list[str]:
             "The systems", *(_entries(run, "machine", ("system", "distribution", "scaling_governor")) for run in (a, b))
         )
     versions = [_entries(run, "versions", DECISIVE_VERSIONS) for run in (a, b)]
+    notes += _differ(
+        "The harness",
+        *({name: run.manifest.get(name, "unknown") for name in ("harness_version", "git_commit")} for run in (a, b)),
+    )
     # A run in virtual time has no driver.
     common = [name for name in versions[0] if name in versions[1]]
     notes += _differ("The software", *({name: version[name] for name in common} for version in versions))

@@ -13,14 +13,16 @@ from rich import box
 from rich.table import Table
 
 from harness.claims.judgement import over_blocks
-from harness.definitions.inference import BLOCKS_MIN, no_interval
+from harness.definitions.inference import no_interval
 from harness.definitions.units import counted
-from harness.figures import side_by_side
+from harness.figures import gate, side_by_side
 from harness.figures.build import Drawing, write
 from harness.figures.circumstances import forbidding, remarkable
 from harness.figures.gain import of_one_ratio
-from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair, slowdowns
+from harness.figures.gate import Gate
+from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair
 from harness.figures.reduced_run import Run, footer, listed, origin, read
+from harness.files import journal
 from harness.files.records import NotWritable, ResultsError, State
 from harness.output.reporting import Reporter, SafeConsole
 
@@ -30,7 +32,7 @@ THRESHOLD = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """What became of a comparison: files, tables, and what is slower in b by more than the threshold, a phrase each.
+    """What became of a comparison: files, tables, and what is slower in b by more than the threshold, or might be.
 
     `cells` has a row per common cell, as `ratios.csv`: of each quantity its value in a and b, their ratio with its
     interval, and the verdict. `verdicts` has a row for all cells together, and per number of initiators and dialog
@@ -38,7 +40,7 @@ class Comparison:
     """
 
     files: list[Path]
-    slowdowns: list[str]
+    gate: Gate
     cells: pd.DataFrame
     verdicts: pd.DataFrame
 
@@ -59,7 +61,6 @@ def compare(
     output: Path | None = None,
     *,
     threshold: float = THRESHOLD,
-    must_tell: bool = False,
     despite_differences: bool = False,
     console: SafeConsole,
     progress: Reporter | None = None,
@@ -69,7 +70,7 @@ def compare(
     A verdict `faster` or `slower` needs a change beyond `threshold`, a part, and an interval without 1. The files go to
     `output`, or to a folder beside the two runs. Cells that only one run completed are left out and counted. Raises
     ResultsError if the runs are the same, have no common cell, or differ in lab, hardware or settings without
-    `despite_differences`; with `must_tell` also if they have too few blocks for an interval.
+    `despite_differences`.
     """
     runs = read(Path(a)), read(Path(b))
     if runs[0].manifest == runs[1].manifest:
@@ -82,9 +83,6 @@ def compare(
     if table.empty:
         raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
     all_groups = groups(*sides, threshold)
-    if must_tell and not (all_groups and all_groups[0].ratios[RATE].is_known):
-        none = f"no cell counts in {BLOCKS_MIN} blocks of both runs, so no slowdown can be distinguished from none"
-        raise ResultsError(f"{none}: {_what_to_repeat(runs, sides)}")
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,15 +99,15 @@ def compare(
         notes if all_groups else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"],
     )
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress or Reporter())
-    return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, all_groups), cells, _as_table(all_groups))
+    judged = gate.judge(*sides, threshold, _failed(runs[1]))
+    return Comparison([folder / "ratios.csv", *drawn], judged, cells, _as_table(all_groups))
 
 
-def _what_to_repeat(runs: tuple[Run, Run], sides: tuple[pd.DataFrame, pd.DataFrame]) -> str:
-    """Say what keeps two runs from an interval: their number of blocks, or the states of their cells."""
-    blocks = pd.concat([cells.groupby("cell_id").block.nunique() for cells in sides], axis=1, join="inner")
-    if blocks.min(axis=1).max() < BLOCKS_MIN:
-        return f"run both with --repeats {BLOCKS_MIN} or more"
-    return _uncounted(runs)
+def _failed(run: Run) -> frozenset[str]:
+    """Return the ids of the cells that failed and were completed in no block."""
+    entries = list(journal.read(run.folder / journal.NAME))
+    completed = {entry.cell for entry in entries if entry.outcome == "completed"}
+    return frozenset(entry.cell for entry in entries if entry.cell not in completed)
 
 
 def _uncounted(runs: tuple[Run, Run]) -> str:

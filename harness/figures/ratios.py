@@ -6,12 +6,11 @@ over the versions of its run. A version is never paired with a different one.
 
 Block 2 of one run is no neighbour of block 2 of the other: they were hours apart, or on other days. So the blocks of
 the two runs are independent samples, each with its own spread (`inference.interval_between`). Over all cells, a block
-counts once, as the mean of its cells' logarithms. Only valid cells count.
+counts once, as the mean of its cells' logarithms. Only cells that count are in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,24 +19,22 @@ import pandas as pd
 
 from harness.definitions.inference import (
     BLOCKS_MIN,
-    Difference,
     Interval,
     Verdict,
     block_means,
     interval_between,
     verdicts,
 )
+from harness.definitions.measures import QUANTILES
 from harness.figures.reduced_run import listed
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 AXES = ["server_version", *POINT]
 RATE = "processed_per_s"
-# All cells together and the single cells: a slowdown of either fails `compare --fail-over`.
-FAMILIES = 2
-QUANTITIES = (
-    *(RATE, "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95"),
-    *("end_to_end_us_p50", "end_to_end_us_p95", "end_to_end_us_p99"),
-)
+# All cells together, the single cells, and latencies: each may fail `compare --fail-over`.
+FAMILIES = 3
+LATENCIES = tuple(f"{prefix}_us_{name}" for prefix in ("latency", "end_to_end") for name in QUANTILES)
+QUANTITIES = (RATE, "sent_per_s", "until_drained_per_s", *LATENCIES)
 
 
 @dataclass(frozen=True)
@@ -181,21 +178,6 @@ def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str) -> Interval | N
 
 def _log_means(cells: pd.DataFrame) -> pd.Series:
     return np.log(cells.set_index("cell_id")[RATE].astype(float)).groupby(level=0).mean()
-
-
-def slowdowns(table: pd.DataFrame, all_groups: Sequence[Group]) -> list[str]:
-    """List what is slower in b: all cells together, then the single cells, the slowest first."""
-    sentences = [
-        f"all {group.cells} cells together ({ratio_words(group.ratios[RATE])})"
-        for group in all_groups[:1]
-        if group.verdict.difference is Difference.SLOWER
-    ]
-    slower = table[table.verdict == Difference.SLOWER].sort_values(f"{RATE}_ratio")
-    return sentences + [
-        f"{row.cell_id} ({row.processed_per_s_ratio:.2f}, {row.processed_per_s_ratio_low:.2f} to "
-        f"{row.processed_per_s_ratio_high:.2f})"
-        for row in slower.itertuples()
-    ]
 
 
 def ratio_words(ratio: Interval) -> str:

@@ -250,7 +250,6 @@ class Run:
         output: Path | str | None = None,
         *,
         threshold: float = THRESHOLD,
-        must_tell: bool = False,
         despite_differences: bool = False,
         console: SafeConsole | None = None,
         progress: bool | Reporter = False,
@@ -258,7 +257,8 @@ class Run:
         """Compare `other` (b) with this run (a): ratios of b to a with verdicts, written with figures to `output`.
 
         A verdict `faster` or `slower` needs a change beyond `threshold`, a part, and an interval that excludes no
-        difference: three blocks of both runs, without which `must_tell` raises. `output` is by default a folder
+        difference: three blocks of both runs. `Comparison.gate` says what is slower and what nobody can tell, as
+        `harness compare --fail-over` does. `output` is by default a folder
         `compare-A-B` beside this one. `console`, a `SafeConsole` of `harness.output.reporting`, prints the tables, and
         `progress` is that of `draw`. Raises ResultsError if the runs have no common cell, or differ in lab, hardware or
         settings without `despite_differences`.
@@ -272,7 +272,6 @@ class Run:
             other._of_cells(),
             Path(output) if output else None,
             threshold=threshold,
-            must_tell=must_tell,
             despite_differences=despite_differences,
             console=console or SafeConsole(quiet=True),
             progress=reporter_for(progress),

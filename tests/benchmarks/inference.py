@@ -109,7 +109,7 @@ def report(what: str, trials: int, pairs: Callable[[int], Iterator[np.ndarray]],
 
 def compare_runs(size: Size, random: np.random.Generator) -> None:
     """Print how often `compare --fail-over 5%` fails equal runs, and slower ones."""
-    from harness.figures.ratios import by_cell, groups, slowdowns  # noqa: PLC0415  the figures import Matplotlib
+    from harness.figures import gate  # noqa: PLC0415  the figures import Matplotlib
 
     for blocks in (3, 5):
         alarms = dict.fromkeys((0.0, SLOWDOWN), 0)
@@ -117,7 +117,7 @@ def compare_runs(size: Size, random: np.random.Generator) -> None:
             a, b = (drawn_run(random, blocks) for _ in "ab")
             for slowdown in alarms:
                 slower = b.assign(processed_per_s=b.processed_per_s * (1 - slowdown))
-                alarms[slowdown] += bool(slowdowns(by_cell(a, slower, THRESHOLD), groups(a, slower, THRESHOLD)))
+                alarms[slowdown] += bool(gate.judge(a, slower, THRESHOLD).slowdowns)
         false, found = (alarms[slowdown] / size.run_trials for slowdown in (0.0, SLOWDOWN))
         print(
             f"compare --fail-over 5%, {CELLS} cells in {blocks} blocks, {size.run_trials} trials: false alarms "
