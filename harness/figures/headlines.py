@@ -235,7 +235,10 @@ def _gain_sentence(completed: pd.DataFrame, evidence: Evidence) -> str:
     parts = []
     left_out = _left_out(completed, pairs)
     for chosen, words in (
-        (pairs, f"every 150th dialog over {_pairs(pairs)}{f' of {_number_of(completed):,}' if left_out else ''}"),
+        (
+            pairs,
+            f"every 150th dialog over {_pairs(pairs)}{f' of {len(completed[PAIR].drop_duplicates()):,}' if left_out else ''}",
+        ),
         (pairs[pairs.total_threads <= NO_GAIN_UP_TO.value], f"{NO_GAIN_UP_TO.value:.0f} threads in all or fewer"),
         (pairs[pairs.total_threads >= GAIN_NOTICEABLE_FROM.value], f"{GAIN_NOTICEABLE_FROM.value:.0f} or more"),
     ):
@@ -268,12 +271,8 @@ def _ratios(first: str, other: str, evidence: Evidence) -> pd.Series:
 
 def _pairs(rows: pd.DataFrame | pd.Series) -> str:
     members = rows[PAIR] if isinstance(rows, pd.DataFrame) else rows.index.droplevel("block").to_frame()
-    number = _number_of(members)
+    number = len(members.drop_duplicates())
     return f"{number:,} pair{'s' * (number > 1)} of cells"
-
-
-def _number_of(pairs: pd.DataFrame) -> int:
-    return len(pairs[PAIR].drop_duplicates())
 
 
 def _number(measured: Measurement, unit: str, where: str = "") -> Number:

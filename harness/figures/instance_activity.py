@@ -57,7 +57,7 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> parts.Sheet:
 
 def _of_which_invalid(cells: pd.DataFrame) -> str:
     invalid = int((~cells.valid).sum())
-    return f" ({invalid} of them do not count)" if invalid else ""
+    return f" ({invalid} of them not counting)" if invalid else ""
 
 
 def wait_sentences(waits: pd.DataFrame, cells: pd.DataFrame) -> list[str]:

@@ -31,7 +31,7 @@ def test_a_cell_climbs_from_a_tenth_of_its_rate_to_beyond_it(tmp_path: Path) -> 
     whole_rates = (table.asked_per_s[1:] / table.percent[1:] * 100).tolist()
     assert whole_rates == pytest.approx([closed_loop_per_s] * 11, abs=0.006)
     assert "open loop, 110 %" in printed
-    assert "12 steps are" in printed  # valid, or so many of them not valid
+    assert "12 steps count" in printed
     assert (results / "figures" / "rates.png").is_file() == table.latency_us_p50.notna().any()
     kinds = {path.name for path in (results / "rates" / "rate-050" / "raw").iterdir()}
     assert {"cells", "calls", "deliveries", "receives"} <= kinds

@@ -71,7 +71,7 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     assert "not SQL Server's" in lines[0]
     assert lines[-1] == f"results: runs/{results.name}"
     assert any(re.search("processed/s .* state ", line) for line in lines)
-    assert any(re.fullmatch(r"All \d+ runs are valid\.|\d+ of \d+ runs are not valid:", line) for line in lines)
+    assert any(re.fullmatch(r"(All|\d+ of) \d+ runs count.*\.", line) for line in lines)
 
     table = pd.read_parquet(results / "reduced" / "techniques.parquet")
     assert table.technique.tolist() == [technique.key for technique in read(scenario).techniques]

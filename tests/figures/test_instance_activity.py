@@ -71,4 +71,4 @@ def test_the_waits_of_a_run_of_one_cell_are_said_to_be_of_one_cell():
     waited = pd.DataFrame(
         [{"cell_id": "x", "role": "target", "wait_type": "WRITELOG", "dialog_ratio": 10, "wait_time_ms": 7}]
     )
-    assert "the measured windows of 1 cell (1 of them not valid), without" in waits(waited, cells).subtitle
+    assert "the measured windows of 1 cell (1 of them not counting), without" in waits(waited, cells).subtitle
