@@ -72,7 +72,11 @@ def single(
     def executor(run_journal: Journal) -> InProcess[Visit]:
         return InProcess(lab.testbed([cell], results, reporter), reporter)
 
-    return under_way.run(results, [Visit(cell)], reporter, executor, measures_again=True)
+    return under_way.run(results, [Visit(cell)], reporter, executor, together=_together)
+
+
+def _together(visit: Visit) -> tuple[int, tuple[str, int]]:
+    return visit.block, visit.cell.group
 
 
 def run_visits(
@@ -85,7 +89,7 @@ def run_visits(
         reporter,
         lambda run_journal: executor(results, run_journal),
         stop_rule=lambda run_journal: Precision(settings.precision, visits, run_journal).is_needed,
-        measures_again=True,
+        together=_together,
     )
 
 

@@ -234,11 +234,9 @@ def _gain_sentence(completed: pd.DataFrame, evidence: Evidence) -> str:
     pairs = valid_pairs(evidence)
     parts = []
     left_out = _left_out(completed, pairs)
+    of_all = f" of {len(completed[PAIR].drop_duplicates()):,}" if left_out else ""
     for chosen, words in (
-        (
-            pairs,
-            f"every 150th dialog over {_pairs(pairs)}{f' of {len(completed[PAIR].drop_duplicates()):,}' if left_out else ''}",
-        ),
+        (pairs, f"every 150th dialog over {_pairs(pairs)}{of_all}"),
         (pairs[pairs.total_threads <= NO_GAIN_UP_TO.value], f"{NO_GAIN_UP_TO.value:.0f} threads in all or fewer"),
         (pairs[pairs.total_threads >= GAIN_NOTICEABLE_FROM.value], f"{GAIN_NOTICEABLE_FROM.value:.0f} or more"),
     ):

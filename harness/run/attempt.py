@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
 # The window grows up to so many times its length while the rate processed is not known well enough.
-WINDOW_GROWTH_MAX = 5
+WINDOW_GROWTH_MAX = 4
 SNAPSHOT_TIMEOUT_S = 20.0
 
 

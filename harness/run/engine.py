@@ -1,15 +1,15 @@
 """The loop over a run's items: attempts by an executor, the journal, second attempts, the next item.
 
-A cell that failed is tried once more. One that was disturbed or not steady is measured again, for longer, when the
-others of its block have had their turn: up to twice, and at most a quarter of the block. Where more are in doubt, the
-machine or the window is not fit for the run, and no second try makes it so.
+A cell that failed is tried once more. One that was disturbed or not steady is measured again, for longer, when those
+that follow it on the same dialogs have had their turn: up to twice, and at most half of them. Where more are in doubt,
+the machine or the window is not fit for the run, and no second try makes it so.
 """
 
 from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -30,9 +30,9 @@ from harness.run.cell_failures import CellFailed, NotReady
 FREE_SPACE_MIN_BYTES = 32 * 2**20
 NOT_READY_FIRST_MAX = 2  # attempts in a row without a testbed, while nothing has run
 NOT_READY_MAX = 4  # the same later, after which no further cell will have one
-IN_DOUBT = frozenset({State.DISTURBED, State.UNSETTLED})
+IN_DOUBT = frozenset({State.DISTURBED, State.UNSETTLED, State.BEHIND})
 MEASURED_MAX = 3  # times, of a cell in doubt
-AGAIN_SHARE = 4  # of so many cells of a block, one may be measured again
+AGAIN_SHARE = 0.5  # of the cells that share their dialogs
 
 
 class SweepStopped(MachineFailure):
@@ -107,7 +107,7 @@ class Sweep(Generic[Swept]):
         results: Path,
         *,
         unit: str = "cell",
-        measures_again: bool = False,
+        together: Callable[[Swept], Hashable] | None = None,
         free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
         self._executor = executor
@@ -115,46 +115,47 @@ class Sweep(Generic[Swept]):
         self._reporter = reporter
         self._results = results
         self._unit = unit
-        self._measures_again = measures_again
+        self._together = together
         self._free_bytes = free_bytes
         self._tally = Tally()
 
     def run(self, items: Sequence[Swept], is_needed: Callable[[Swept], bool] = lambda item: True) -> Tally:
         """Run every item that is needed and that the journal does not call completed.
 
-        `is_needed` is asked when a batch begins. However the loop ends, it closes the executor.
+        `is_needed` is asked when a batch begins. Items in doubt are measured again after those that follow them with
+        the same `together`; none is, where that is None. However the loop ends, it closes the executor.
         """
         completed = self._journal.completed()
         left = [item for item in items if (item.id, item.block) not in completed]
         tally = self._tally = Tally(completed=len(items) - len(left))
         self._reporter.begin(len(items), tally.completed, self._executor.time_left(left), unit=self._unit)
-        blocks = {block: list(of_block) for block, of_block in groupby(items, lambda item: item.block)}
+        stretches = [list(stretch) for _, stretch in groupby(items, self._together)] if self._together else []
         try:
             for batch in self._executor.batches(left):
-                for block in [block for block in blocks if block < batch[0].block]:
-                    self._measure_again(blocks.pop(block))
+                while stretches and batch[0] not in stretches[0]:
+                    self._measure_again(stretches.pop(0))
                 needed = [item for item in batch if is_needed(item)]
                 tally.not_needed += len(batch) - len(needed)
                 self._run_batch(needed, self._count)
-            for of_block in blocks.values():
-                self._measure_again(of_block)
+            for stretch in stretches:
+                self._measure_again(stretch)
         finally:
             self._reporter.end()
             self._executor.close()
         return tally
 
     def _measure_again(self, items: Sequence[Swept]) -> None:
-        """Measure the cells of a block that are in doubt once more, and what is still in doubt then a third time."""
-        most = max(1, len(items) // AGAIN_SHARE)
-        while self._measures_again and (in_doubt := [item for item in items if self._is_in_doubt(item)]):
-            cells = counted(len(in_doubt), self._unit)
+        """Measure those in doubt once more, and what is still in doubt then a third time."""
+        most = max(1, int(AGAIN_SHARE * len(items)))
+        while in_doubt := [item for item in items if self._is_in_doubt(item)]:
+            names = ", ".join(label(item.id, item.block) for item in in_doubt)
             if len(in_doubt) > most:
                 self._reporter.note(
-                    f"{cells} of {len(items)} disturbed or unsettled, too many to measure again: see what else the "
-                    "machine does, or give a longer --measure"
+                    f"{len(in_doubt)} of {counted(len(items), self._unit)} are in doubt, too many to measure again: see "
+                    f"what else the machine does, or give a longer --measure ({names})"
                 )
                 return
-            self._reporter.note(f"{cells} disturbed or unsettled: measured again, for longer")
+            self._reporter.note(f"measured again, for longer: {names}")
             self._run_batch(in_doubt, lambda attempted: self._reporter.note(_named(attempted.entry)))
             items = in_doubt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,16 +99,16 @@ def run(
     *,
     stop_rule: Callable[[Journal], Callable[[Swept], bool]] = lambda run_journal: lambda item: True,
     evaluate: Callable[[], None] = lambda: None,
-    measures_again: bool = False,
+    together: Callable[[Swept], Hashable] | None = None,
 ) -> Outcome:
     """Run the items that are not in the run's journal yet, say in the manifest that all had their turn, and evaluate.
 
-    If the run is interrupted or fails, what was completed is evaluated. With `measures_again` cells in doubt are
-    measured again, as `run.engine` says.
+    If the run is interrupted or fails, what was completed is evaluated. Items of the same
+    `together` that follow one another are cheap to measure again, as `run.engine` does where they are in doubt.
     """
     unit = _unit(run_folder.read_manifest(results))
     with under_way(results) as run_journal:
-        sweep = Sweep(executor(run_journal), run_journal, reporter, results, unit=unit, measures_again=measures_again)
+        sweep = Sweep(executor(run_journal), run_journal, reporter, results, unit=unit, together=together)
         try:
             tally = sweep.run(items, stop_rule(run_journal))
         except BaseException:

@@ -55,7 +55,7 @@ def sweep(testbed: FakeTestbed, folder: Path, free: int = 2**40, *, again: bool 
         Journal(folder / "journal.jsonl"),
         Reporter(),
         folder,
-        measures_again=again,
+        together=(lambda visit: visit.block) if again else None,
         free_bytes=lambda path: free,
     )
 
@@ -154,13 +154,14 @@ def in_doubt(*attempts: int, state: State = State.UNSETTLED) -> FakeTestbed:
     [
         ([1], State.UNSETTLED, [2]),
         ([1], State.DISTURBED, [2]),
+        ([1], State.BEHIND, [2]),
         ([1, 2], State.UNSETTLED, [2, 3]),
         ([1, 2, 3], State.UNSETTLED, [2, 3]),
         ([1], State.SATURATED, []),
         ([1], State.STARVED, []),
     ],
 )
-def test_a_cell_in_doubt_is_measured_again_when_its_block_ends_up_to_twice(
+def test_a_cell_in_doubt_is_measured_again_when_those_beside_it_have_run_up_to_twice(
     tmp_path: Path, attempts: list[int], state: State, expected: list[int]
 ) -> None:
     testbed = in_doubt(*attempts, state=state)
@@ -169,7 +170,7 @@ def test_a_cell_in_doubt_is_measured_again_when_its_block_ends_up_to_twice(
     assert (tally.completed, tally.failed) == (3, 0)
 
 
-def test_the_next_block_begins_after_a_cell_was_measured_again(tmp_path: Path) -> None:
+def test_the_next_cells_begin_after_a_cell_was_measured_again(tmp_path: Path) -> None:
     testbed = in_doubt(1)
     sweep(testbed, tmp_path, again=True).run([Visit(each.cell, block) for block in (1, 2) for each in CELLS])
     assert [cell for cell, _ in testbed.ran] == [CELLS[place].id for place in (0, 1, 2, 0, 0, 1, 2, 0)]
