@@ -115,6 +115,7 @@ def evaluate(
     load_model: str = CLOSED_LOOP,
     is_whole: bool = True,
     shared: str = "",
+    by_number: bool = False,
     progress: Reporter | None = None,
 ) -> list[Judgement]:
     """Judge every claim of the paper, in the paper's order, by the reduced tables of a lab's run.
@@ -122,7 +123,8 @@ def evaluate(
     `hardware` is the name of what a simulated lab modelled. No claim is judged by an open loop: its rate is what the
     user asked for, and says nothing about how fast the lab is. Only cells of the paper's matrix are judged. A run that
     is not the whole of it (`is_whole`) can confirm what is said of the whole, but not refute it. `shared` says what the
-    instances share, if anything: `the instances share a disk`. `progress` counts the claims.
+    instances share, if anything: `the instances share a disk`. With `by_number` a number without an interval is judged
+    too, for steps of a model that differ in nothing but a parameter. `progress` counts the claims.
     """
     progress = progress or Reporter()
     origins = {claim.key: provenance(claim.key, lab=lab, hardware=hardware) for claim in CLAIMS}
@@ -138,7 +140,7 @@ def evaluate(
             return Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key])
         if shared and claim.key in ON_SEPARATE_MACHINES:
             return Judgement(claim, Verdict.NOT_MEASURED, shared, origins[claim.key])
-        judgement = judge(claim, evidences, origins[claim.key])
+        judgement = judge(claim, evidences, origins[claim.key], by_number=by_number)
         if not is_whole and claim.key in ABOUT_THE_WHOLE and judgement.verdict is Verdict.FAILS:
             reason = f"the run is a slice of the matrix, which may lack the cells that decide: {judgement.explanation}"
             judgement = replace(judgement, verdict=Verdict.NOT_MEASURED, explanation=reason)
@@ -152,20 +154,20 @@ def evaluate(
     return judged
 
 
-def judge(claim: Claim, choices_: Sequence[Evidence], origin: Provenance) -> Judgement:
+def judge(claim: Claim, choices_: Sequence[Evidence], origin: Provenance, *, by_number: bool = False) -> Judgement:
     """Judge a claim by the first of the choices that measures it."""
     reasons = []
     for evidence in choices_:
         try:
-            return _judged(claim, MEASURES[claim.key](evidence), origin)
+            return _judged(claim, MEASURES[claim.key](evidence), origin, by_number=by_number)
         except NotMeasured as reason:
             reasons.append(str(reason))
     return Judgement(claim, Verdict.NOT_MEASURED, reasons[-1], origin)
 
 
-def _judged(claim: Claim, measured: Measurement, origin: Provenance) -> Judgement:
+def _judged(claim: Claim, measured: Measurement, origin: Provenance, *, by_number: bool) -> Judgement:
     assert math.isfinite(measured.value), claim.key
-    verdict = decide(claim, measured)
+    verdict = decide(claim, measured, by_number=by_number)
     clauses = [measured.basis]
     if measured.single:
         low, high = (figure(end, claim.unit) for end in measured.single)
@@ -179,9 +181,11 @@ def _judged(claim: Claim, measured: Measurement, origin: Provenance) -> Judgemen
     return Judgement(claim, verdict, "; ".join(clauses), origin, measured)
 
 
-def decide(claim: Claim, measured: Measurement) -> Verdict:
-    """Return the verdict: the interval decides, or the number alone if it has none."""
+def decide(claim: Claim, measured: Measurement, *, by_number: bool = False) -> Verdict:
+    """Return the verdict: the interval decides; of a count, which no repeat would change, the number alone."""
     if measured.low is None or measured.high is None:
+        if measured.blocks and not by_number:
+            return Verdict.NOT_KNOWN
         return Verdict.HOLDS if claim.includes(measured.value) else Verdict.FAILS
     if claim.includes(measured.low) and claim.includes(measured.high):
         return Verdict.HOLDS

@@ -17,12 +17,13 @@ import pandas as pd
 
 from harness.claims.judgement import GAIN, PAIR, Evidence, is_saturated, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
-from harness.definitions.inference import BLOCKS_MIN, noise_of_pairs, width
+from harness.definitions.inference import noise_of_pairs, width
 from harness.definitions.matrix import Cell
 from harness.definitions.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
 INITIATORS = 3
 IMPRECISE_SHOWN = 10
+BLOCKS_OF_PRECISION = 4  # before which no pair stops
 BASELINE = "baseline"  # follows all recommendations
 # By claim: the technique that leaves out one recommendation.
 WITHOUT: Mapping[str, str] = {
@@ -97,23 +98,31 @@ def logarithms(gain: pd.DataFrame) -> pd.DataFrame:
     return positive.assign(log_factor=np.log(positive.factor.astype(float)))
 
 
-def noise_of(gain: pd.DataFrame) -> float | None:
-    """Return the standard deviation of a valid gain's log factor from block to block; None without repeats."""
+def noise_of(gain: pd.DataFrame, *, of_versions: bool = False) -> float | None:
+    """Return the standard deviation of a valid gain's log factor from block to block; None without repeats.
+
+    Versions are repeats too `of_versions`: of a run of one block they are all there is.
+    """
+    if gain.empty:
+        return None
     logs = logarithms(gain)
-    return noise_of_pairs(logs[logs.valid], GAIN, "log_factor")
+    pair = [name for name in GAIN if not (of_versions and name == "server_version")]
+    return noise_of_pairs(logs[logs.valid], pair, "log_factor")
 
 
 def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:
-    """Return each gain (a pair's, at a dialog ratio) with its valid blocks and the width of its interval over them.
+    """Return each gain (a pair's, at a dialog ratio) with its valid blocks and the width of an interval over so many.
 
-    The width is a part of the gain's ratio, and NaN without an interval. `gain` has a row per gain and block.
+    The width is a part of the gain's ratio, and NaN below BLOCKS_OF_PRECISION blocks. `gain` has a row per gain and
+    block. The spread is that of all gains, pooled: a gain that stops where its own blocks lie close together by chance
+    has too narrow an interval.
     """
     valid = gain[gain.valid & (gain.factor > 0)]
-    logs = np.log(valid.factor.astype(float))
-    spreads = logs.groupby([valid[name] for name in GAIN]).agg(["count", "std"]).reset_index()
-    spreads["width"] = np.where(spreads["count"] < BLOCKS_MIN, np.nan, width(spreads["count"], spreads["std"]))
-    widths = spreads.rename(columns={"count": "blocks"}).drop(columns="std")
-    return gain[GAIN].drop_duplicates().merge(widths, how="left", on=GAIN).fillna({"blocks": 0})
+    blocks = valid.groupby(GAIN).block.nunique().rename("blocks").reset_index()
+    noise = noise_of(gain)
+    known = blocks.blocks >= BLOCKS_OF_PRECISION
+    blocks["width"] = np.nan if noise is None else np.where(known, width(blocks.blocks.clip(lower=2), noise), np.nan)
+    return gain[GAIN].drop_duplicates().merge(blocks, how="left", on=GAIN).fillna({"blocks": 0})
 
 
 def precision_reached(gain: pd.DataFrame, precision: float) -> str:

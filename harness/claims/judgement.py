@@ -25,6 +25,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     INCONCLUSIVE = "inconclusive"  # the number's interval crosses a bound
+    NOT_KNOWN = "not known from one run"  # the number has no interval: it needs repeats
     NOT_MEASURED = "not measured"
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,29 +21,34 @@ if TYPE_CHECKING:
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 PHRASES_SHOWN = 5
-_STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow", "not measured": "dim"}
+_STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow"}  # others are dim
 
 
 def draw_and_show(run: harness.Run, reporter: Reporter) -> None:
-    """Draw the figures and the report of a reduced run; print its results."""
-    files = run.draw(progress=reporter)
+    """Draw the figures and the report of a run, if a cell was completed; print its results."""
+    files = run.draw(progress=reporter) if run.outcome.completed else []
     reporter.end()
     for path in files:
         if path.suffix == ".png":
             say(f"figure: {path}")
         elif path.suffix == ".html":
             say(f"report: {path}")
-    show(run)
+    show(run, f"harness report {shlex.quote(str(run.folder))} --open")
 
 
-def show(run: harness.Run) -> None:
-    """Print the table of results of a run, with the sentences around it."""
+def show(run: harness.Run, next_step: str) -> None:
+    """Print the table of results of a run that has any, with the sentences around it, and what to do next."""
+    if not run.outcome.completed:
+        say(f"results: {run.folder}")
+        return
     summary = run.summary()
     for sentence in summary.explanation:
         say(sentence)
     print_rows([summary.headings, *summary.rows])
     for sentence in summary.findings:
         say(sentence)
+    say(f"results: {run.folder}")
+    say(" ".join(filter(None, [summary.conclusion, f"Next: {next_step}"])))
 
 
 @click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
@@ -192,7 +198,9 @@ def _print_claims(rows: Sequence[Any]) -> None:
     table.add_column("verdict", min_width=12)
     for row in rows:
         claim = Group(row.statement, Padding(styled(row.explanation, "dim"), (0, 0, 0, 2)))
-        table.add_row(claim, row.wording, row.number, row.provenance, styled(row.verdict, _STYLES[row.verdict]))
+        table.add_row(
+            claim, row.wording, row.number, row.provenance, styled(row.verdict, _STYLES.get(row.verdict, "dim"))
+        )
     console().print(table)
 
 

@@ -80,12 +80,9 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
         raise Failure("--seeds goes with --faults", USAGE)
     from harness.output import reporting
 
-    with one_line_errors():
-        with reporting.on_console() as reporter:
-            computed = harness.simulate(resume=resume, progress=reporter, **options)
-            if computed.outcome.completed:
-                draw_and_show(computed, reporter)
-        say(f"results: {computed.folder}")
+    with one_line_errors(), reporting.on_console() as reporter:
+        computed = harness.simulate(resume=resume, progress=reporter, **options)
+        draw_and_show(computed, reporter)
     require_all_completed(computed)
 
 

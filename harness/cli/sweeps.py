@@ -5,6 +5,7 @@ and the plan of a sweep."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,9 +84,10 @@ def matrix(
                 measured = harness.run_matrix(
                     resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
                 )
-                if not only_sweep and measured.outcome.completed:
+                if only_sweep:
+                    say(f"results: {measured.folder}")
+                else:
                     draw_and_show(measured, reporter)
-                say(f"results: {measured.folder}")
         except harness.Declined:
             sys.exit(OK)
     require_all_completed(measured)
@@ -137,9 +139,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
         measured = harness.run_cell(
             cell, settings_file=settings_file, reduce=False, progress=reporting.Notes(), **options
         )
-        if measured.outcome.completed:
-            show(measured)
-        say(f"results: {measured.folder}")
+        show(measured, f"harness queue-course {shlex.quote(str(measured.folder))} 'i*'")
     if measured.outcome.failed:
         raise Failure(measured.outcome.reason, CELLS_FAILED)
 
@@ -271,9 +271,7 @@ def rates(cell: str | None, arrivals: Arrivals | None, resume: Path | None, **op
 
 def _show_steps(measured: harness.Run) -> None:
     """Print the numbers of the completed steps."""
-    if measured.outcome.completed:
-        show(measured)
-    say(f"results: {measured.folder}")
+    show(measured, f"look at {measured.folder / 'figures'}")
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")

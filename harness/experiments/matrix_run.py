@@ -72,7 +72,7 @@ def single(
     def executor(run_journal: Journal) -> InProcess[Visit]:
         return InProcess(lab.testbed([cell], results, reporter), reporter)
 
-    return under_way.run(results, [Visit(cell)], reporter, executor, together=_together)
+    return under_way.run(results, [Visit(cell)], reporter, executor)
 
 
 def _together(visit: Visit) -> tuple[int, tuple[str, int]]:

@@ -1,7 +1,9 @@
 """Precision on demand: a pair of cells is repeated until the interval of its gain is narrow enough.
 
-What counts is what counts in the report: blocks in which both cells are valid. The decision about a block is made from
-the journal's blocks before it, so that all cells of a pair run in it or none, and a resumed sweep decides the same.
+What counts is what counts in the report: blocks in which both cells count. The spread from block to block is that of
+all pairs together, so that no pair stops because its own blocks lie close together by chance. The decision about a
+block is made from the journal's blocks before it, so that all cells of a pair run in it or none, and a resumed sweep
+decides the same.
 """
 
 # ruff: noqa: PLC0415  pandas and SciPy take a second to import, and only a run with a precision needs them
@@ -27,12 +29,12 @@ def require_possible(settings: RunSettings, cells: Sequence[Cell]) -> None:
     """Raise SettingsError where the settings ask for a precision that no gain of the selected cells can have."""
     if settings.precision is None:
         return
-    from harness.definitions.inference import BLOCKS_MIN
+    from harness.claims.gain import BLOCKS_OF_PRECISION
 
-    if settings.repeats < BLOCKS_MIN:
+    if settings.repeats < BLOCKS_OF_PRECISION:
         raise SettingsError(
-            f"--precision needs an interval, which fewer than {BLOCKS_MIN} blocks do not have: give the most blocks "
-            f"with --repeats, {BLOCKS_MIN} or more"
+            f"--precision needs the spread from block to block, which fewer than {BLOCKS_OF_PRECISION} blocks do not "
+            f"show: give the most blocks with --repeats, {BLOCKS_OF_PRECISION} or more"
         )
     if not _gains_by_pair(cells):
         raise SettingsError(

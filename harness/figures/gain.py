@@ -29,6 +29,7 @@ GAIN_SCALE = CenteredNorm(0, math.log(5))
 # Colours of a comparison span at least this factor.
 SMALLEST_FACTOR = 1.4
 NOT_TOLD = "#dcdce0"
+PALE = 0.5  # the share of its colour that a square without an interval has
 # Numbers beside a colour scale, in percent: the first of these whose scale holds the colours.
 SCALE_PERCENTS = (
     (1.7, (-40, -30, -20, -10, 0, 10, 20, 40, 60)),
@@ -36,6 +37,8 @@ SCALE_PERCENTS = (
     (math.inf, (-99.9, -99, -97, -90, -67, 0, 200, 900, 2900, 9900, 99900)),
 )
 PAPER_INITIATORS = 3
+NOISE_OF_BLOCKS = "noise: 95 % of single pairs without a gain"
+NOISE_OF_VERSIONS = f"{NOISE_OF_BLOCKS}, if versions differ by chance"
 
 
 def gain_points(gain: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -52,7 +55,7 @@ def gain_points(gain: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     bands = pd.concat([table for table in (counted, all_points) if len(table)] or [counted])
     points = bands.drop_duplicates(by).sort_values(by).reset_index(drop=True)
     percents = {name: 100 * (points[column] - 1) for name, column in PERCENTS.items()}
-    return points.assign(**percents, payload_is_mean=parts.payload_is_mean(gain))
+    return points.assign(**percents, is_known=points.low.notna(), payload_is_mean=parts.payload_is_mean(gain))
 
 
 PERCENTS = {"percent": "ratio", "percent_low": "low", "percent_high": "high"}
@@ -75,10 +78,12 @@ def by_threads(gain: pd.DataFrame) -> parts.Sheet:
     fig = parts.Sheet(9.4, 5.7)
     ax = fig.subplots()
     gain_lines(fig, ax, points, "total_threads")
-    noise = noise_of(gain)
+    noise, words = noise_of(gain), NOISE_OF_BLOCKS
+    if noise is None:
+        noise, words = noise_of(gain, of_versions=True), NOISE_OF_VERSIONS
     low, high = gain_limits(points, noise)
     ax.set_ylim(low, high)
-    draw_noise(ax, noise)
+    draw_noise(ax, noise, words)
     parts.log_thread_axis(
         ax,
         list(gain.total_threads),
@@ -127,13 +132,12 @@ def gain_limits(points: pd.DataFrame, noise: float | None) -> tuple[float, float
     return low - room - margin, high + room + margin
 
 
-def draw_noise(ax: Axes, noise: float | None) -> None:
+def draw_noise(ax: Axes, noise: float | None, words: str = NOISE_OF_BLOCKS) -> None:
     """Shade where pairs without a gain lie, if the run has repeats that show it."""
     if noise is None:
         return
     low, high = (100 * (bound - 1) for bound in noise_band(noise))
     ax.axhspan(low, high, color=parts.muted_colour(), alpha=0.1, linewidth=0, zorder=0)
-    words = "noise: 95 % of single pairs without a gain"
     place: dict[str, Any] = {"ha": "right", "va": "bottom", "shift": (0, 1)}
     outline = [withStroke(linewidth=2.5, foreground="white")]
     parts.note(ax, words, (0.99, high), ("axes fraction", "data"), parts.muted_colour(), path_effects=outline, **place)
@@ -159,6 +163,13 @@ def _largest(points: pd.DataFrame) -> str:
     counted = points[points.counts]
     if counted.empty:
         return "No pair of cells is valid, so there is no gain that counts."
+    if not counted.is_known.any():
+        most = counted.loc[counted.ratio.idxmax()]
+        return (
+            f"The largest of {units.counted(len(counted), 'gain')}: {parts.percent(most.percent)} at "
+            f"{most.total_threads:.0f} threads in all with {parts.payload_words(int(most.payload_bytes), points)}. The "
+            "largest of many is too large by chance."
+        )
     different = counted[counted.differs & (counted.ratio > 1)]
     if different.empty:
         return f"At none of {units.counted(len(counted), 'point')} is a gain distinguished from none."
@@ -211,15 +222,19 @@ def over_matrix(gain: pd.DataFrame) -> parts.Sheet:
         ax.set_title(parts.count(int(number)).capitalize())
     panels[-1].set_xlabel("client threads per initiator")
     colour_bar(fig, panels, GAIN_SCALE, "gain in messages processed per second, %")
-    counted = points[points.counts]
-    gains, losses = (int((counted.differs & side).sum()) for side in (counted.ratio > 1, counted.ratio < 1))
+    known = points[points.counts & points.is_known]
+    gains, losses = (int((known.differs & side).sum()) for side in (known.ratio > 1, known.ratio < 1))
+    verdicts_words = (
+        f"In full colour: distinguished from none, corrected for {len(known)} comparisons ({gains} gains, {losses} "
+        "losses). Grey: nobody can tell. "
+    )
+    pale = " Pale: without an interval, so no verdict." if (points.counts & ~points.is_known).any() else ""
     empty = len(initiators) * points.threads.nunique() * points.payload_bytes.nunique() - len(points)
     missing = f" Hatched: {empty} without a pair of completed cells." if empty else ""
     paper = "" if of_the_paper(gain).empty else " The paper saw up to +315 %, none at 15 threads in all or fewer."
     fig.entitle(
         f"Gain of using {which_dialogs(int(gain.dialog_ratio.iloc[0]))}, in percent, over the matrix",
-        f"Coloured where a gain or a loss is distinguished from none, corrected for {len(counted)} comparisons: "
-        f"gains {gains}, losses {losses}. {points_note(gain, points, on_map=True)}{missing}{paper}",
+        f"{verdicts_words * bool(len(known))}{points_note(gain, points, on_map=True)}{pale}{missing}{paper}",
         gain,
     )
     return fig
@@ -233,15 +248,20 @@ def comparison_scale(ratios: pd.Series) -> Normalize:
 def matrix_panel(ax: Axes, points: pd.DataFrame, all_points: pd.DataFrame, scale: Normalize) -> None:
     """Draw payload by threads, each square with its change in percent; `whole` determines rows and columns.
 
-    A square has the colour of its log ratio, is grey where it cannot be distinguished from 1 (`differs`), and has its
-    number in brackets where it does not count (`counts`).
+    A square has the colour of its log ratio: pale where it has no interval (`is_known`), grey where the interval cannot
+    distinguish it from 1 (`differs`). One that does not count (`counts`) is white, with its number in brackets.
     """
     threads, payloads = sorted(all_points.threads.unique()), sorted(all_points.payload_bytes.unique())
     colours = mpl.colormaps[mpl.rcParams["image.cmap"]]
     ax.patch.set(hatch="////", facecolor="#f1f1f3", edgecolor="#cfcfd4")
     for square in points.itertuples():
         column, row = threads.index(square.threads), payloads.index(square.payload_bytes)
-        colour = colours(float(scale(math.log(square.ratio)))) if square.differs else mpl.colors.to_rgba(NOT_TOLD)
+        colour = mpl.colors.to_rgba("white" if not square.counts else NOT_TOLD)
+        if square.counts and (square.differs or not square.is_known):
+            colour = colours(float(scale(math.log(square.ratio))))
+            if not square.is_known:
+                red, green, blue, opacity = colour
+                colour = (1 - PALE * (1 - red), 1 - PALE * (1 - green), 1 - PALE * (1 - blue), opacity)
         ax.add_patch(mpl.patches.Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.2))
         red, green, blue, _ = colour
         ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "black"

@@ -139,6 +139,23 @@ def gain_sentence(run: Run) -> str:
     return sentence
 
 
+def conclusion(run: Run) -> str:
+    """Say in a sentence what the run found: the mean gain of the trick, or the highest rate."""
+    whose = "A model, not SQL Server. " if run.is_model else ""
+    completed = of_the_trick(run.gain)
+    gain = _first(judgement.choices(run), functools.partial(_gain_of_all, completed))
+    if run.cannot_gain and gain:
+        return f"{run.cannot_gain} {gain}"
+    return f"{whose}{gain or highest_rate(run)}"
+
+
+def _gain_of_all(completed: pd.DataFrame, evidence: Evidence) -> str:
+    pairs = valid_pairs(evidence)
+    gain, left_out = _gain(pairs), _left_out(completed, pairs)
+    number = _pairs(pairs, _of_all(completed, left_out))
+    return f"Every 150th dialog gains {gain.text} on average over {number} ({gain.sure}).{left_out}"
+
+
 def version_sentences(run: Run) -> list[str]:
     """Compare each version with the first, over the cells that are valid with both."""
     first, *other_versions = run.versions
@@ -234,9 +251,9 @@ def _gain_sentence(completed: pd.DataFrame, evidence: Evidence) -> str:
     pairs = valid_pairs(evidence)
     parts = []
     left_out = _left_out(completed, pairs)
-    of_all = f" of {len(completed[PAIR].drop_duplicates()):,}" if left_out else ""
+    of_all = _of_all(completed, left_out)
     for chosen, words in (
-        (pairs, f"every 150th dialog over {_pairs(pairs)}{of_all}"),
+        (pairs, f"every 150th dialog over {_pairs(pairs, of_all)}"),
         (pairs[pairs.total_threads <= NO_GAIN_UP_TO.value], f"{NO_GAIN_UP_TO.value:.0f} threads in all or fewer"),
         (pairs[pairs.total_threads >= GAIN_NOTICEABLE_FROM.value], f"{GAIN_NOTICEABLE_FROM.value:.0f} or more"),
     ):
@@ -244,6 +261,10 @@ def _gain_sentence(completed: pd.DataFrame, evidence: Evidence) -> str:
             gain = _gain(chosen)
             parts.append(f"{words}: {gain.text} ({gain.sure})")
     return f"Mean gain of {'; with '.join(parts)}. Means are geometric.{left_out}"
+
+
+def _of_all(completed: pd.DataFrame, left_out: str) -> str:
+    return f" of {len(completed[PAIR].drop_duplicates()):,}" if left_out else ""
 
 
 def _left_out(completed: pd.DataFrame, pairs: pd.DataFrame) -> str:
@@ -267,10 +288,10 @@ def _ratios(first: str, other: str, evidence: Evidence) -> pd.Series:
     return ratios
 
 
-def _pairs(rows: pd.DataFrame | pd.Series) -> str:
+def _pairs(rows: pd.DataFrame | pd.Series, of_all: str = "") -> str:
     members = rows[PAIR] if isinstance(rows, pd.DataFrame) else rows.index.droplevel("block").to_frame()
     number = len(members.drop_duplicates())
-    return f"{number:,} pair{'s' * (number > 1)} of cells"
+    return f"{number:,}{of_all} pair{'s' * (number > 1)} of cells"
 
 
 def _number(measured: Measurement, unit: str, where: str = "") -> Number:

@@ -104,9 +104,7 @@ def ratio_map(table: pd.DataFrame) -> parts.Sheet:
     if rated.empty:
         raise Missing("no common cell processed messages in both runs")
     points = _over_pairs_of_versions(rated)
-    has_intervals = bool(rated.processed_per_s_ratio_low.notna().any())
-    if not has_intervals:
-        points["differs"] = True
+    has_intervals = bool(points.is_known.any())
     initiators, ratios = sorted(points.initiators.unique()), sorted(points.dialog_ratio.unique())
     fig = parts.Sheet(2.4 + 5.2 * len(ratios), 1.2 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), len(ratios), sharex=True, sharey=True, squeeze=False)
@@ -120,7 +118,7 @@ def ratio_map(table: pd.DataFrame) -> parts.Sheet:
         ax.set_xlabel("client threads per initiator")
     colour_bar(fig, panels, scale, "b compared with a, messages processed per second, %")
     low, middle, high = (100 * (value - 1) for value in np.exp(np.log(points.ratio).quantile([0, 0.5, 1])))
-    grey = "Grey: neither faster nor slower." if has_intervals else "One run, no interval: colours are no verdict."
+    grey = "Grey: neither faster nor slower." if has_intervals else "Pale: one run, no interval, so no verdict."
     pairs = rated.drop_duplicates(["server_version_a", "server_version_b"])
     means = " Each square is the geometric mean over versions." if len(pairs) > 1 else ""
     invalid = " In brackets: a cell that does not count in one of the runs." if not points.counts.all() else ""
@@ -136,10 +134,11 @@ def ratio_map(table: pd.DataFrame) -> parts.Sheet:
 def _over_pairs_of_versions(rated: pd.DataFrame) -> pd.DataFrame:
     """Return a row per square with its ratio, and whether the cells of all its versions count and differ."""
     distinguished = rated.verdict.isin([Difference.FASTER, Difference.SLOWER])
-    logs = rated.assign(log=np.log(rated.processed_per_s_ratio), differs=distinguished)
+    known = rated.processed_per_s_ratio_low.notna()
+    logs = rated.assign(log=np.log(rated.processed_per_s_ratio), differs=distinguished, is_known=known)
     point = ["initiators", "dialog_ratio", "payload_bytes", "threads"]
     points = logs.groupby(point, as_index=False).agg(
-        log=("log", "mean"), counts=("counts", "all"), differs=("differs", "all")
+        log=("log", "mean"), counts=("counts", "all"), differs=("differs", "all"), is_known=("is_known", "all")
     )
     return points.assign(ratio=np.exp(points.log))
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.experiments.rate_steps import step_id
 from harness.figures import rate_lines, reduced_run, results_table, technique_bars, trick_answer
+from harness.figures.headlines import conclusion
 from harness.files import manifest_file
 from harness.results.summary import Summary, milliseconds, states, states_by_cell
 
@@ -21,9 +22,11 @@ def read(folder: Path) -> Summary:
     if reduced_run.is_rates_run(folder):
         return _rates(folder)
     run = reduced_run.read(folder)
-    answer = [*trick_answer.evidence(run), trick_answer.answer(run)] if trick_answer.is_asked(run) else []
     headings, *rows = results_table.rows(run)
-    return Summary(headings, rows, [], [*states(folder), *_counted(folder), *answer])
+    findings = [*states(folder), *_counted(folder)]
+    if trick_answer.is_asked(run):
+        return Summary(headings, rows, [], [*findings, *trick_answer.evidence(run)], trick_answer.answer(run))
+    return Summary(headings, rows, [], findings, conclusion(run))
 
 
 def _counted(folder: Path) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.definitions.inference import no_interval
 from harness.definitions.matrix import label
 from harness.definitions.measures import QUANTILES
 from harness.definitions.units import counted
@@ -29,7 +30,8 @@ class Summary:
     headings: list[str]
     rows: list[list[str]]  # texts, for reading; numbers are in the reduced tables
     explanation: list[str]  # sentences: how to read the table
-    findings: list[str]  # sentences: which rows are not valid, and of the matrix `trick` whether the trick pays
+    findings: list[str]  # sentences: which rows do not count, and of the matrix `trick` what speaks for its answer
+    conclusion: str = ""  # what the run found, in a sentence that is true by itself
 
     @property
     def table(self) -> pd.DataFrame:
@@ -49,7 +51,9 @@ def of_cell(folder: Path, measured: Measured) -> Summary:
         calls = f"{counted(punctual.due, 'call')} due, {punctual.late:,} started late, {punctual.missed:,} never"
         findings.append(f"open loop: latency counts from the intended start; {calls}")
     findings.append(f"accounting: {measured.accounted}")
-    return Summary(headings, [row], [], [*findings, *states(folder)])
+    rate = f"The target processed {measured.processed_per_s:,.0f} messages/s ({no_interval(1)})"
+    counts = "" if measured.state in WITH_THROUGHPUT else f", which does not count: the cell is {measured.state}"
+    return Summary(headings, [row], [], [*findings, *states(folder)], f"{rate}{counts}.")
 
 
 def states(folder: Path, units: str = "cells", names: Mapping[str, str] | None = None) -> list[str]:

@@ -131,7 +131,7 @@ class Sweep(Generic[Swept]):
         self._reporter.begin(len(items), tally.completed, self._executor.time_left(left), unit=self._unit)
         stretches = [list(stretch) for _, stretch in groupby(items, self._together)] if self._together else []
         try:
-            for batch in self._executor.batches(left):
+            for batch in filter(None, self._executor.batches(left)):
                 while stretches and batch[0] not in stretches[0]:
                     self._measure_again(stretches.pop(0))
                 needed = [item for item in batch if is_needed(item)]
@@ -146,7 +146,7 @@ class Sweep(Generic[Swept]):
 
     def _measure_again(self, items: Sequence[Swept]) -> None:
         """Measure those in doubt once more, and what is still in doubt then a third time."""
-        most = max(1, int(AGAIN_SHARE * len(items)))
+        most = int(AGAIN_SHARE * len(items))
         while in_doubt := [item for item in items if self._is_in_doubt(item)]:
             names = ", ".join(label(item.id, item.block) for item in in_doubt)
             if len(in_doubt) > most:

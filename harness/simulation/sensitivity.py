@@ -96,7 +96,7 @@ def judged(
     run = reduced_run.read(results)
     shutil.rmtree(results)
     steps = (
-        claims.evaluate(of_step(run, block), lab=SIMULATED.name, hardware=model.name)
+        claims.evaluate(of_step(run, block), lab=SIMULATED.name, hardware=model.name, by_number=True)
         for block, model in enumerate(models, 1)
     )
     return [[judgement for judgement in step if judgement.claim.key != _OF_THE_CHOICE] for step in steps]

@@ -35,7 +35,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from harness.definitions.inference import BLOCKS_MIN
+from harness.claims.gain import BLOCKS_OF_PRECISION
 from harness.definitions.matrix import Cell, Visit, label
 from harness.definitions.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 from harness.failures import MachineFailure
@@ -240,7 +240,7 @@ class SparkExecutor:
     attempts_max = 1  # another one would compute the same
 
     def __init__(self, experiment: Experiment, reporter: Reporter, *, master: str, decides_by_block: bool) -> None:
-        """`decides_by_block` says that some cells may need no further block once they have had the first three."""
+        """`decides_by_block` says that some cells may need no further block once they have had the first four."""
         self._experiment = experiment
         self._reporter = reporter
         self._master = master
@@ -249,7 +249,7 @@ class SparkExecutor:
     def batches(self, items: Sequence[Visit]) -> Iterator[Sequence[Visit]]:
         if not self._decides_by_block:
             return iter([items])
-        by_block = itertools.groupby(items, lambda visit: max(visit.block, BLOCKS_MIN))
+        by_block = itertools.groupby(items, lambda visit: max(visit.block, BLOCKS_OF_PRECISION))
         return (list(of_blocks) for _, of_blocks in by_block)
 
     def time_left(self, items: Sequence[Visit]) -> TimeLeftByWork:

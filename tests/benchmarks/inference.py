@@ -7,6 +7,7 @@ Each trial takes the same sides twice, once as they are and once with a slowdown
 * A pair: neighbours in each block, in random order, as the two cells of a gain. The interval of the ratio must exclude
   no difference in at most 7 % of trials with equal sides (95 % intervals: 5 % are meant to), and find the slowdown in
   at least 80 % at the number of repeats that `harness plan` names for it.
+* Pairs that `--precision` stops: their intervals must hold the truth in 94 to 96 % of trials.
 * Two runs, a few cells each, as `harness compare --fail-over 5%` judges them: at most 5 % false alarms.
 
 The noise is drawn by a generator, autocorrelated from cell to cell as the embedded lab's (lag-1 0.45), and taken from a
@@ -36,6 +37,7 @@ THRESHOLD = 0.05
 EXCLUDED_MAX, FOUND_MIN, FALSE_ALARMS_MAX = 0.07, 0.8, 0.05
 CELLS = 6  # of a run, in the comparison of runs
 REPEATS_MAX = 100
+PAIRS, BLOCKS_MAX, COVERED = 12, 30, (0.94, 0.96)  # of a run with a precision
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,38 @@ def compare_runs(size: Size, random: np.random.Generator) -> None:
         )
 
 
+def stop_at_a_precision(size: Size, random: np.random.Generator) -> None:
+    """Print how often the interval of a pair that `--precision` stopped holds the truth, which is no gain."""
+    from harness.claims.gain import interval_widths  # noqa: PLC0415
+
+    for wanted in (0.1, 0.2, 0.4):
+        covered, blocks = [], []
+        for _ in range(size.run_trials):
+            logs = random.normal(0, NOISE, (PAIRS, BLOCKS_MAX))
+            going = set(range(PAIRS))
+            for block in range(1, BLOCKS_MAX + 1):
+                rows = [(pair, each, np.exp(logs[pair, each])) for pair in range(PAIRS) for each in range(block)]
+                gain = pd.DataFrame(rows, columns=["threads", "block", "factor"]).assign(
+                    server_version="2022", initiators=1, payload_bytes=100, dialog_ratio=150, valid=True
+                )
+                widths = interval_widths(gain).set_index("threads").width
+                for pair in [pair for pair in going if block == BLOCKS_MAX or widths[pair] < wanted]:
+                    going.remove(pair)
+                    interval = interval_of_ratio(logs[pair, :block])
+                    assert interval.low is not None and interval.high is not None
+                    covered.append(interval.low <= 1 <= interval.high)
+                    blocks.append(block)
+                if not going:
+                    break
+        share = float(np.mean(covered))
+        words = f"94 to 96 %: {'kept' if COVERED[0] <= share <= COVERED[1] else 'MISSED'}"
+        print(
+            f"--precision {100 * wanted:g}%, {PAIRS} pairs, {size.run_trials} trials: stopped after "
+            f"{np.mean(blocks):.1f} blocks; the intervals hold the truth in {100 * share:.1f} % ({words})",
+            flush=True,
+        )
+
+
 def drawn_run(random: np.random.Generator, blocks: int) -> pd.DataFrame:
     """Return reduced cells with drawn rates, measured one after another, in random order in each block."""
     from harness.figures.ratios import POINT, QUANTITIES  # noqa: PLC0415
@@ -141,6 +175,7 @@ def drawn_run(random: np.random.Generator, blocks: int) -> pd.DataFrame:
             "block": np.repeat(np.arange(1, blocks + 1), CELLS),
             "processed_per_s": rates,
             "valid": True,
+            "saturated": False,
         }
     )
 
@@ -226,6 +261,7 @@ def main(size: Size = FULL, *, run: Path | None = None) -> None:
         "drawn noise", size.trials, lambda blocks: drawn_pairs(random, size.trials, blocks), float(noise), REPEATS_MAX
     )
     compare_runs(size, random)
+    stop_at_a_precision(size, random)
     with tempfile.TemporaryDirectory() as directory:
         if run is None and size.cells:
             run = measured_run(size, Path(directory))

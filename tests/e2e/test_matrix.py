@@ -58,7 +58,7 @@ def test_a_matrix_ends_with_tables_and_figures(done: Done) -> None:
     assert done.left == {"runs"}
     assert "not SQL Server's" in done.output.splitlines()[0]
     assert "page: http://127.0.0.1:" in done.output
-    assert f"results: runs/{run.name}" in done.output.splitlines()[-1]
+    assert f"results: runs/{run.name}" in done.output.splitlines()[-2]
     cells = pq.read_table(run / "reduced" / "cells.parquet").to_pylist()
     assert {row["cell_id"] for row in cells} == CELLS
     assert all(row["processed_messages"] > 0 for row in cells)  # in half a second a busy machine may process none

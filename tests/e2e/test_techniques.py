@@ -69,7 +69,7 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     times = ["--settle", "200ms", "--measure", "400ms"]
     results, lines = run_techniques(tmp_path, "--lab", lab, "--scenario", str(scenario), *times)
     assert "not SQL Server's" in lines[0]
-    assert lines[-1] == f"results: runs/{results.name}"
+    assert lines[-2] == f"results: runs/{results.name}"
     assert any(re.search("processed/s .* state ", line) for line in lines)
     assert any(re.fullmatch(r"(All|\d+ of) \d+ runs count.*\.", line) for line in lines)
 

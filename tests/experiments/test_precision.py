@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import statistics
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from harness.definitions.inference import interval_of_ratio
 from harness.definitions.matrix import Cell, Visit, all_cells, sweep_order
 from harness.experiments import precision, repeats_plan
 from harness.experiments.precision import Precision
@@ -73,9 +74,14 @@ def log_ratios(journal: Journal, cell: Cell, before: int) -> list[float]:
 
 
 def is_precise(journal: Journal, cell: Cell, before: int) -> bool:
-    logs = log_ratios(journal, cell, before)
-    interval = interval_of_ratio(logs) if logs else None
-    return bool(interval and interval.is_known and (interval.high - interval.low) / interval.ratio < 0.1)
+    """Whether an interval of the spread of all gains together, over the blocks of this one, is narrow enough."""
+    gained = [log_ratios(journal, each, before) for each in CELLS if each.dialog_ratio > 1]
+    freedom = sum(len(logs) - 1 for logs in gained if logs)
+    blocks = len(log_ratios(journal, cell, before))
+    if blocks < 4 or not freedom:
+        return False
+    noise = math.sqrt(sum((len(logs) - 1) * statistics.variance(logs) for logs in gained if len(logs) > 1) / freedom)
+    return 2 * math.sinh(stats.t.ppf(0.975, blocks - 1) * noise / math.sqrt(blocks)) < 0.1
 
 
 @settings(max_examples=15)
@@ -101,7 +107,7 @@ def test_a_pair_is_repeated_until_all_its_gains_are_precise_also_when_the_sweep_
         assert last == 1 or not all(is_precise(journal, cell, last) for cell in gained)
 
 
-def test_a_sweep_without_noise_ends_after_three_valid_blocks_and_one_with_much_says_what_never_got_there(
+def test_a_sweep_without_noise_ends_after_four_valid_blocks_and_one_with_much_says_what_never_got_there(
     tmp_path: Path,
 ) -> None:
     quiet = sweep(NoisyTestbed(0.0), tmp_path)
@@ -136,7 +142,7 @@ def test_gains_without_an_interval_are_named_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"repeats": 2}, "fewer than 3 blocks do not have: give the most blocks with --repeats, 3 or more"),
+        ({"repeats": 2}, "fewer than 4 blocks do not show: give the most blocks with --repeats, 4 or more"),
         ({"repeats": 5, "ratios": (150,)}, "select cells with dialog ratio 1 and with another"),
         ({"repeats": 5, "ratios": (1,)}, "select cells with dialog ratio 1 and with another"),
     ],

@@ -388,14 +388,16 @@ def square_colours(sheet):
     return {patch.get_facecolor() for ax in sheet.axes for patch in ax.patches if patch.get_width() == 1}
 
 
-def test_a_gain_of_one_run_has_no_interval_and_no_colour(paper_run):
+def test_a_gain_of_one_run_has_no_interval_and_a_pale_colour(paper_run):
     sheet = framed_one(paper_run, "figure-5-gain")
     assert error_bars(sheet) == []
-    assert "At none of 44 points is a gain distinguished from none. One run, no interval" in sheet.subtitle
-    assert "noise" not in " ".join(words(sheet))
+    assert "The largest of 44 gains: +314 % at 150 threads in all with 100 bytes" in sheet.subtitle
+    assert "if versions differ by chance" in " ".join(words(sheet))
     map_of_gains = framed_one(paper_run, "gain-map")
-    assert square_colours(map_of_gains) == {to_rgba(NOT_TOLD)}
-    assert "gains 0, losses 0. One run, no interval" in map_of_gains.subtitle
+    colours = square_colours(map_of_gains)
+    assert len(colours) > 20 and to_rgba(NOT_TOLD) not in colours
+    assert all(part >= 0.5 for red, green, blue, _ in colours for part in (red, green, blue))
+    assert "Pale: without an interval" in map_of_gains.subtitle and "full colour" not in map_of_gains.subtitle
 
 
 def test_a_gain_of_several_blocks_has_intervals_a_noise_band_and_colours(tmp_path):

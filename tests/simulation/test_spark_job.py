@@ -186,12 +186,12 @@ def test_pairs_whose_gain_is_precise_enough_run_in_no_further_block(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     pair = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005")
-    # The worlds of this test process have no chance: after three blocks their gain is exact.
+    # The worlds of this test process have no chance: after four blocks their gain is exact.
     settings = {"cells": pair, "results": tmp_path, "master": "local[2]", "repeats": "6", "precision": "10%"}
     outcome = sweep(settings, fake_world(), Lines())
-    assert (outcome.total, outcome.completed, outcome.failed) == (6, 6, 0)
+    assert (outcome.total, outcome.completed, outcome.failed) == (8, 8, 0)
     entries = list(journal.read(outcome.results / journal.NAME))
-    assert {(entry.cell, entry.block) for entry in entries} == {(cell, block) for cell in pair for block in (1, 2, 3)}
+    assert {(entry.cell, entry.block) for entry in entries} == {(cell, block) for cell in pair for block in range(1, 5)}
     assert "1 of 1 gains are known within 10 %." in capsys.readouterr().out
 
 
