@@ -136,6 +136,12 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "Repeat a pair of cells until the 95 % interval of its gain is narrower than this, such as 10%; --repeats "
         "limits the blocks.",
     ),
+    "blocks": _option(
+        "--blocks",
+        "fresh|warm",
+        "With --repeats: restart the instances and build new dialogs for each block (fresh, default), or keep them: "
+        "faster, but what differs from start to start is then in no interval.",
+    ),
     "quick": click.option("--quick", is_flag=True, hidden=True, expose_value=False, callback=_no_quick),
     "resume": _option("--resume", "DIR", "Continue the run in this folder, with the same settings.", type=PATH),
     "hardware": _option("--hardware", "NAME", "Parameters of the model: paper (default), this-machine or a TOML file."),

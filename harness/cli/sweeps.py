@@ -37,8 +37,8 @@ WEB_PORT = 8089  # Locust's own
 
 @click.command(epilog=EXIT_CODES)
 @settings_options(
-    *(*ANY_LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals"),
-    *(*CLIENT_OPTIONS, "measure", "settle", "drain", "events", "seed", "hardware", "master"),
+    *(*ANY_LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "precision", "rate"),
+    *("arrivals", *CLIENT_OPTIONS, "measure", "settle", "drain", "events", "seed", "hardware", "master"),
     *("results", "settings", "resume"),
 )
 @click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
@@ -190,7 +190,7 @@ def ui(
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("workload", "server_versions", *MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals"),
+    *("workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "precision", "rate", "arrivals"),
     *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")

@@ -17,7 +17,7 @@ from harness.experiments.run_lab import ExecutorOf
 from harness.experiments.selected_cells import cell_of, visits_on
 from harness.files import journal
 from harness.files.journal import Journal
-from harness.files.settings import RunSettings
+from harness.files.settings import RunSettings, Settings
 from harness.output.reporting import Reporter, duration
 from harness.run import under_way
 from harness.run.in_process import InProcess
@@ -167,6 +167,8 @@ def estimate_s(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     cell_s = settings.measure + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
     built = groups(visits)
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
+    if isinstance(settings, Settings) and settings.blocks == "fresh":
+        versions = list({(visit.block, visit.cell.server_version) for visit in visits})
     return (
         len(visits) * cell_s
         + sum(group.dialogs for group in built) / costs.dialogs_per_s

@@ -70,6 +70,7 @@ class Precision:
     def __init__(self, precision: float | None, visits: Sequence[Visit], journal: Journal) -> None:
         self._precision = precision
         self._gains = _gains_by_pair([visit.cell for visit in visits])
+        self._pairs = {visit.cell.id: visit.cell.pair for visit in visits}
         self._journal = journal
         self._block = 0  # the block that `_precise` is for
         self._precise: set[tuple[Any, ...]] = set()  # pairs that were precise enough when the block began
@@ -86,9 +87,13 @@ class Precision:
         from harness.claims.gain import interval_widths
         from harness.claims.judgement import PAIR
 
-        widths = interval_widths(_gains(entry for entry in self._journal.entries if entry.block < block))
+        before = [entry for entry in self._journal.entries if entry.block < block]
+        # A pair that stopped stays so, though the spread of all may grow: a block that it lacks cannot be made up for.
+        ran = {entry.cell for entry in before if entry.block == block - 1}
+        stopped = {pair for cell_id, pair in self._pairs.items() if block > 1 and cell_id not in ran}
+        widths = interval_widths(_gains(before))
         counts = widths[widths.width < precision].groupby(PAIR).size()
-        return {pair for pair, gains in counts.items() if gains == self._gains[pair]}
+        return stopped | {pair for pair, gains in counts.items() if gains == self._gains[pair]}
 
 
 def _gains(entries: Iterable[Entry]) -> pd.DataFrame:

@@ -260,7 +260,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     versions = f"{words if len(run.versions) > 1 else words.removesuffix('s')} {listed(run.versions)}"
     identity = (
         f"run {run.run_id}",
-        counted or _counted(run.cells),
+        counted or f"{_counted(run.cells)}{_sharing(run)}",
         f"{_measured(run.cells)}{' of virtual time' * run.is_model} measured {'each' if counted else 'a cell'}",
         versions,
         f"harness {manifest.get('harness_version', '?')}{tree}",
@@ -291,6 +291,12 @@ def _counted(cells: pd.DataFrame) -> str:
         return ids
     blocks = cells.groupby("cell_id").block.nunique()
     return f"{ids} in {'up to ' if blocks.min() < blocks.max() else ''}{blocks.max()} blocks"
+
+
+def _sharing(run: Run) -> str:
+    """Say where blocks share instances and dialogs, so that no interval has what differs from start to start."""
+    is_warm = (run.manifest.get("settings") or {}).get("blocks", "warm") == "warm" and not run.is_model
+    return " on the same instances" if is_warm and run.cells.block.nunique() > 1 else ""
 
 
 def clocks(manifest: Mapping[str, Any]) -> str:

@@ -230,6 +230,9 @@ class Settings(RunSettings):
     workers_per_initiator: Annotated[int, Field(ge=1, le=64)] = Field(
         1, description="processes among which the threads of an initiator are divided"
     )
+    blocks: Literal["fresh", "warm"] = Field(
+        "fresh", description="each block has instances and dialogs of its own; or all share them, which costs less"
+    )
     events: Annotated[bool, AfterValidator(_with_extended_events)] = Field(
         False, description="events of latches and broker are recorded after the window of each cell's first block"
     )

@@ -1,9 +1,11 @@
 """The testbed on which a run's items are attempted: equipment and dialogs, kept from item to item while they fit.
 
-Instances, with their connections and observers, are replaced only when one died, or when the version changes on a lab
-that cannot hold several; the clients only when one died; conversations when an item needs other dialogs, or has spent
-them (`harness.run.arrangement`), as where queues retain messages. One pool of dialogs serves all cells of a group
-(version, initiators), whatever their dialog ratio, so that the cells of a pair differ only in which dialogs are used.
+Instances, with their connections and observers, are replaced when one died, when a block begins, so that what differs
+by chance from start to start is in the spread of the blocks (unless they are to stay warm), and when the version
+changes on a lab that cannot hold several; the clients only when one died; conversations when an item needs other
+dialogs, or has spent them (`harness.run.arrangement`), as where queues retain messages. One pool of dialogs serves all
+cells of a group (version, initiators), whatever their dialog ratio, so that the cells of a pair differ only in which
+dialogs are used. A lab of your own servers is linked anew for each block; nothing restarts a server.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ class _Stage:
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool
     queue_sizes: QueueSizes | None = None
     measured: str = ""  # the group whose queues' sizes were recorded last
+    block: int = 0  # of the last item
 
     def close(self, results: Path) -> None:
         self.pool, self.has_conversations = None, False
@@ -146,6 +149,10 @@ class LabTestbed:
         cell, arrangement = item.cell, item.arrangement
         version = cell.server_version
         stage = self._stages[version]
+        if self._settings.blocks == "fresh" and item.block > stage.block > 0:
+            with phases.phase("lab"):
+                stage.close(self._results)
+        stage.block = item.block
         with phases.phase("clients"):
             self._clients.launch(cell.initiators)
         if not self._can.holds_all_versions:

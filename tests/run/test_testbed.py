@@ -47,14 +47,15 @@ def test_missing_pages_without_an_administrator_connection_are_noted_once(
 
 
 @pytest.mark.parametrize(
-    "retention, expected",
+    "retention, blocks, expected",
     [
-        (False, ["open", "build", BEGINS, ENDS]),
-        (True, ["open", "build", BEGINS, *(ENDS, "end all", "build", BEGINS) * 2, ENDS]),
+        (False, "warm", ["open", "build", BEGINS, ENDS]),
+        (True, "warm", ["open", "build", BEGINS, *(ENDS, "end all", "build", BEGINS) * 2, ENDS]),
+        (False, "fresh", ["open", "build", BEGINS, ENDS] * 3),
     ],
 )
-def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_they_retain_their_messages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retention: bool, expected: list[str]
+def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_blocks_are_fresh_or_messages_retained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retention: bool, blocks: str, expected: list[str]
 ) -> None:
     asked: list[str] = []
     workload = workload_file.paper().model_copy(update={"queue": Queue(retention=retention)})
@@ -73,7 +74,8 @@ def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_they_retain
             asked.append("end all")
             return self.parts
 
-        def close(self) -> None: ...
+        def close(self) -> None:
+            self.parts = None
 
     class FakeQueueSizes:
         def __init__(self, *_: Any) -> None: ...
@@ -90,7 +92,7 @@ def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_they_retain
     monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
     monkeypatch.setattr(attempts, "run", lambda attempt, equipment, phases: None)
     monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
-    settings = settings_module.create({"lab": "embedded"}, environment={})
+    settings = settings_module.create({"lab": "embedded", "blocks": blocks}, environment={})
     bed = LabTestbed(Topology(CONTAINERS), Preflight(settings, [CELL], tmp_path, NotingReporter()))
     for block in (1, 2, 3):
         bed.make_ready(Visit(CELL, block), Phases())
