@@ -84,13 +84,14 @@ class Precision:
         return visit.cell.pair not in self._precise
 
     def _pairs_before(self, block: int, precision: float) -> set[tuple[Any, ...]]:
-        from harness.claims.gain import interval_widths
+        from harness.claims.gain import BLOCKS_OF_PRECISION, interval_widths
         from harness.claims.judgement import PAIR
 
         before = [entry for entry in self._journal.entries if entry.block < block]
         # A pair that stopped stays so, though the spread of all may grow: a block that it lacks cannot be made up for.
         ran = {entry.cell for entry in before if entry.block == block - 1}
-        stopped = {pair for cell_id, pair in self._pairs.items() if block > 1 and cell_id not in ran}
+        has_ends = block > BLOCKS_OF_PRECISION  # the blocks before have all pairs, and may run at the same time
+        stopped = {pair for cell_id, pair in self._pairs.items() if has_ends and cell_id not in ran}
         widths = interval_widths(_gains(before))
         counts = widths[widths.width < precision].groupby(PAIR).size()
         return stopped | {pair for pair, gains in counts.items() if gains == self._gains[pair]}
