@@ -1,7 +1,8 @@
-"""The steps of a run, from the closed loop upwards, and the load of each."""
+"""The steps of a run, the closed loop first in each block, and the load of each."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,22 +46,36 @@ class Step:
         return results / "rates" / self.id
 
 
-def steps(cell: Cell, repeats: int) -> list[Step]:
-    """List the closed loop and the rates upwards, then all again in the next block."""
-    return [Step(cell, percent, block) for block in range(1, repeats + 1) for percent in (None, *PERCENTS)]
+def steps(cell: Cell, repeats: int, seed: int) -> list[Step]:
+    """List the closed loop and the rates of each block, these in an order by the seed.
+
+    So a drift of the machine is none of the load.
+    """
+    return [
+        Step(cell, percent, block)
+        for block in range(1, repeats + 1)
+        for percent in (None, *random.Random(f"{seed} {block}").sample(PERCENTS, len(PERCENTS)))
+    ]
 
 
-def closed_loop_per_s(entries: Iterable[Entry]) -> float:
-    """Return the rate of all initiators in the first closed loop that was completed; 0 without any."""
-    rates = (entry.sent_per_s for entry in entries if entry.cell == step_id(None) and entry.outcome == "completed")
+def closed_loop_per_s(entries: Iterable[Entry], block: int) -> float:
+    """Return the rate of all initiators in the closed loop of a block; 0 if it was not completed."""
+    rates = (
+        entry.sent_per_s
+        for entry in entries
+        if (entry.cell, entry.block, entry.outcome) == (step_id(None), block, "completed")
+    )
     return next(rates, 0.0)
 
 
 def load_of(step: Step, entries: Iterable[Entry], arrivals: Arrivals, seed: int) -> OpenLoop | None:
-    """Return the load of a step; None: the closed loop. A run that is resumed reads the same rate in its journal."""
+    """Return the load of a step, a share of its block's closed loop; None: that closed loop.
+
+    A run that is resumed reads the same rate in its journal.
+    """
     if step.percent is None:
         return None
-    if not (closed_loop := closed_loop_per_s(entries)):
+    if not (closed_loop := closed_loop_per_s(entries, step.block)):
         raise CellFailed("the closed loop has no rate, of which this step's would be a share")
     rate_per_s = closed_loop / step.cell.initiators * step.percent / 100
     return OpenLoop(rate_per_s, arrivals, seed)

@@ -47,7 +47,8 @@ def run(
             f"the rates follow from the closed loop's: leave out the setting rate ({lab.settings.rate:g}/s)"
         )
     lab = lab.changed(cells=(cell.id,), ratios=(cell.dialog_ratio,))
-    seed, to_run = lab.settings.seed, steps(cell, lab.settings.repeats)
+    seed = lab.settings.seed
+    to_run = steps(cell, lab.settings.repeats, seed)
     more = {"load_model": loads, "rates": {"percents": list(PERCENTS), "arrivals": arrivals}}
     results = lab.open_results(to_run, resume, **more)
     reporter.note(f"cell: {cell.id}; {loads}; results in {results}")
@@ -63,7 +64,8 @@ def run(
         return rates_table.row(step, recorded, load_model.describe(load))
 
     def evaluate() -> None:
-        recorded_attempts.evaluate(results, to_run, row, rates_table.write, reporter)
+        upwards = sorted(to_run, key=lambda step: (step.block, step.percent or 0))
+        recorded_attempts.evaluate(results, upwards, row, rates_table.write, reporter)
 
     return under_way.run(results, to_run, reporter, executor, evaluate=evaluate)
 

@@ -68,6 +68,8 @@ PROCESSOR_PERCENT_MAX = 90.0
 # In a closed loop without think time a thread only writes two numbers outside a call. A smaller share of time in calls
 # means that something else delayed the threads.
 TIME_IN_CALLS_MIN = 0.8
+# Time in which threads were ready to run and had no processor is in their latencies, and missing in their rate.
+RUN_DELAY_PERCENT_MAX = 5.0
 # The hub sends heartbeats: Locust counts a worker as missing after three seconds.
 HUB_LAG_MS_MAX = 1000.0
 
@@ -93,6 +95,8 @@ class GeneratorHealth:
             complaints.append(f"{worker} used {self.processor_percent:.0f} % of a processor: it is the bottleneck")
         if self.calls_without_pause and self.time_in_calls < TIME_IN_CALLS_MIN:
             complaints.append(f"{worker}: its threads were in calls only {self.time_in_calls:.0%} of the time")
+        if (delay_percent := self.run_delay_percent or 0.0) > RUN_DELAY_PERCENT_MAX:
+            complaints.append(f"{worker}: its threads waited {delay_percent:.0f} % of the time for a processor")
         if self.hub_lag_ms_max > HUB_LAG_MS_MAX:
             complaints.append(f"{worker}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
         return complaints

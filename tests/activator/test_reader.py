@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from harness.activator.reader import Reader
@@ -52,7 +54,8 @@ def test_a_message_that_dooms_its_transaction_returns_to_the_queue_and_is_receiv
             if len(pauses) == 2:
                 connection.execute("DROP TRIGGER dbo.Refusing;")
 
-        monkeypatch.setattr("harness.activator.reader.time.sleep", pause)
+        # Its own `time`: the module's is that of every thread of the process.
+        monkeypatch.setattr("harness.activator.reader.time", SimpleNamespace(sleep=pause))
         Reader(readers, "dbo.Incoming", top=10, timeout_ms=1).run()
         assert pauses == [0.1, 0.2]
         assert site.stored(connection) == [b"!", b"a", b"b"]

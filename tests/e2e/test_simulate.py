@@ -27,7 +27,7 @@ def test_a_run_in_virtual_time_ends_with_tables_figures_and_a_report_of_a_model(
     [results] = (folder / "results").iterdir()
     assert said[0].startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
     assert said[1].startswith("seed 5, ")
-    assert said[-1].endswith(results.name)
+    assert said[-2].endswith(results.name) and said[-1].endswith(" --open")
     cells = pq.read_table(results / "reduced" / "cells.parquet").to_pylist()
     assert {row["cell_id"] for row in cells} == set(CELLS.split())
     assert {row["lab"] for row in cells} == {"simulated"}

@@ -35,6 +35,12 @@ CALLS = 2000  # in the window of the closed loop
 LATENCY_NS = 3_000_000
 
 
+def loads(repeats: int) -> list[OpenLoop | None]:
+    """The loads of a run's steps, in their order."""
+    percents = [step.percent for step in steps(CELL, repeats, 7)]
+    return [None if percent is None else OpenLoop(5.0 * percent, "poisson", 7) for percent in percents]
+
+
 class FakeTestbed(in_process.Testbed[Step]):
     """A cell that sends 1,000/s at most, and whatever less it is asked for; ten messages stay in the queue."""
 
@@ -95,8 +101,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, F
 def test_the_rates_are_shares_of_the_closed_loops_rate_of_each_initiator(whole: tuple[Outcome, FakeTestbed]) -> None:
     outcome, bed = whole
     assert (outcome.total, outcome.completed) == (12, 12)
-    assert bed.asked == [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
-    assert bed.folders == [outcome.results / "rates" / step.id for step in steps(CELL, 1)]
+    to_run = steps(CELL, 1, 7)
+    assert sorted(step.percent for step in to_run[1:] if step.percent) == list(PERCENTS)
+    assert bed.asked == loads(1)
+    assert bed.folders == [outcome.results / "rates" / step.id for step in to_run]
     manifest = json.loads((outcome.results / "manifest.json").read_text())
     assert manifest["rates"] == {"percents": list(PERCENTS), "arrivals": "poisson"}
     assert manifest["load_model"] == "closed loop, and open loops at 10 to 110 % of its rate, Poisson arrivals"
@@ -143,7 +151,7 @@ def test_repeats_are_blocks_of_the_same_rates_and_the_figure_has_their_intervals
 ) -> None:
     outcome, bed = climb(tmp_path, monkeypatch, repeats="3")
     assert (outcome.total, outcome.completed) == (36, 36)
-    assert bed.asked == 3 * [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
+    assert bed.asked == loads(3)
     table = rate_lines.read(outcome.results)
     assert table.groupby("block").percent.count().to_dict() == dict.fromkeys((1, 2, 3), len(PERCENTS))
     factors = table.block.map({1: 0.5, 2: 1.0, 3: 2.0})
@@ -175,13 +183,15 @@ def test_an_interrupted_run_has_the_table_of_what_was_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(open_loop: OpenLoop | None) -> None:
-        if open_loop is not None and open_loop.rate_per_s > 100:
+        if open_loop == loads(1)[3]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         climb(tmp_path, monkeypatch, interrupt)
     [results] = tmp_path.iterdir()
-    assert pd.read_parquet(results / "reduced" / "rates.parquet").percent.dropna().tolist() == [10, 20]
+    asked_per_s = [2 * load.rate_per_s for load in loads(1)[1:3] if load]
+    table = pd.read_parquet(results / "reduced" / "rates.parquet")
+    assert table.asked_per_s.dropna().tolist() == sorted(asked_per_s)
 
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
@@ -209,7 +219,7 @@ def test_a_resumed_run_makes_the_missing_steps_at_the_rates_of_the_first_and_has
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Outcome, FakeTestbed]
 ) -> None:
     def interrupt(open_loop: OpenLoop | None) -> None:
-        if open_loop is not None and open_loop.rate_per_s > 100:
+        if open_loop == loads(1)[3]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as interrupted:
@@ -218,7 +228,7 @@ def test_a_resumed_run_makes_the_missing_steps_at_the_rates_of_the_first_and_has
     assert str(interrupted.value) == f"measured: 3 of 12 steps; go on with: harness rates --resume {results}"
     outcome, bed = climb(tmp_path, monkeypatch, arrivals=None, resume=results)
     assert (outcome.results, outcome.total, outcome.completed) == (results, 12, 12)
-    assert bed.asked == [OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS[2:]]
+    assert bed.asked == loads(1)[3:]
     tables = [pd.read_parquet(each / "reduced" / "rates.parquet") for each in (results, whole[0].results)]
     pd.testing.assert_frame_equal(*(table.drop(columns="run_id") for table in tables))
 
