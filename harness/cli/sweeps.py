@@ -191,7 +191,7 @@ def ui(
 @settings_options(
     *LAB_OPTIONS,
     *("workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "precision", "rate", "arrivals"),
-    *("measure", "settle", "drain", "seed", "settings"),
+    *("measure", "settle", "drain", "seed", "results", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
 @click.option(

@@ -47,6 +47,7 @@ class Costs:
     """
 
     cell_s: float = 1.0
+    window_s: float = 0.0  # to which shorter windows grow on average, until the rate is known
     drain_s: float = 2.0
     settled_part: float = 1.0  # how far a cell gets from the shortest to the longest settling, on average
     group_s: float = 10.0
@@ -125,7 +126,8 @@ EMBEDDED = LabKind(
     },
     # Measured on two processors; the journal of a sweep has the times of your machine.
     costs=Costs(
-        cell_s=0.25,
+        cell_s=0.9,
+        window_s=3.3,
         drain_s=0.2,
         settled_part=0.45,
         group_s=1.5,

@@ -20,6 +20,7 @@ from harness.files.journal import Journal
 from harness.files.settings import RunSettings, Settings
 from harness.output.reporting import Reporter, duration
 from harness.run import under_way
+from harness.run.attempt import WINDOW_GROWTH_MAX
 from harness.run.in_process import InProcess
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
 from harness.run.under_way import Outcome
@@ -41,7 +42,7 @@ def sweep(
         if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
             return None
         if settings.precision is not None:
-            reporter.note(precision.forecast(settings.precision, settings.repeats))
+            reporter.note(precision.forecast(settings))
     _note_limits(settings, [visit.cell for visit in visits], reporter)
     executor = lab.executor_of(visits, reporter)
     results = lab.open_results(visits, resume)
@@ -164,7 +165,8 @@ def settling_s(settings: RunSettings, settled_s: float | None = None) -> float:
 def estimate_s(settings: RunSettings, visits: Sequence[Visit], settled_s: float | None = None) -> float:
     """How long the visits take; `settled_s` as for `settling_s`."""
     costs = settings.kind.costs
-    cell_s = settings.measure + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
+    window_s = max(settings.measure, costs.window_s)
+    cell_s = window_s + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
     built = groups(visits)
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
     if isinstance(settings, Settings) and settings.blocks == "fresh":
@@ -182,8 +184,8 @@ def plan_lines(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     built = groups(visits)
     dialogs = sum(group.dialogs for group in built)
     yield (
-        f"cells: {counted(settings, visits).replace(' cells', '')}, each measured for {settings.measure:g} s after at "
-        f"most {settings.settle:g} s to settle"
+        f"cells: {counted(settings, visits).replace(' cells', '')}, each measured for {settings.measure:g} s, or up to "
+        f"{WINDOW_GROWTH_MAX} times as long until its rate is known, after at most {settings.settle:g} s to settle"
     )
     yield f"groups of cells that share instances and dialogs: {len(built)}"
     yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"

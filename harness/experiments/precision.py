@@ -49,12 +49,14 @@ def _gains_by_pair(cells: Iterable[Cell]) -> Counter[Pair]:
     return Counter(cell.pair for cell in cells if cell.dialog_ratio != BASE_DIALOG_RATIO and cell.pair in with_base)
 
 
-def forecast(precision: float, repeats: int) -> str:
+def forecast(settings: RunSettings) -> str:
     """Say before a run after how many blocks a pair is expected to get there."""
     from harness.experiments import repeats_plan
 
-    noise = repeats_plan.assumed()
-    return f"{repeats_plan.forecast(precision, repeats, noise)} {noise}"
+    assert settings.precision is not None
+    if noise := repeats_plan.newest(settings.results, settings.lab):
+        return f"{repeats_plan.forecast(settings.precision, settings.repeats, noise)} {noise}"
+    return repeats_plan.unknown(settings.results, settings.lab)
 
 
 def reached(precision: float, entries: Iterable[Entry]) -> str:

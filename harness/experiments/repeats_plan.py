@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +13,13 @@ from harness.claims.judgement import PAIR, of_the_trick
 from harness.definitions.inference import blocks_for, smallest_visible_difference
 from harness.definitions.units import counted
 from harness.figures.reduced_run import read
+from harness.files import manifest_file
+from harness.files.json_file import DamagedFile
 from harness.files.records import ResultsError
 from harness.output.reporting import duration
 
 REPEATS = (1, 3, 5, 10)
 EXPLANATION = "A gain of this size is distinguished from none in 80 % of sweeps, at the level of 5 %."
-# Of rates, from run to run: the upper end of what Henning et al. 2025 (arXiv 2504.11826) found in 2,366 runs.
-ASSUMED_COEFFICIENT_OF_VARIATION = 0.037
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,22 @@ class Noise:
         return f"A pair's ratio varies by {percent:.2g} % from block to block, {self.origin}."
 
 
-def assumed() -> Noise:
-    """Return the noise of a pair whose two rates vary as those of the literature, each for itself."""
-    of_rate = math.sqrt(math.log1p(ASSUMED_COEFFICIENT_OF_VARIATION**2))
-    origin = (
-        f"assumed: rates that vary by {100 * ASSUMED_COEFFICIENT_OF_VARIATION:g} % from run to run (the most of "
-        "Henning et al. 2025, arXiv 2504.11826). --noise-from takes noise and settling of a run of this lab"
+def newest(results: Path, lab: str) -> Noise | None:
+    """Return the noise of the newest run of the lab in a folder of runs that has repeats; None if there is none."""
+    for folder in sorted(results.glob("*"), reverse=True):
+        with contextlib.suppress(ResultsError, DamagedFile):
+            manifest = manifest_file.read(folder)
+            if manifest.get("lab") == lab and ((manifest.get("settings") or {}).get("repeats") or 1) > 1:
+                return of_run(folder, lab)
+    return None
+
+
+def unknown(results: Path, lab: str) -> str:
+    """Say why nothing is known of the noise, and how to know it."""
+    return (
+        f"How much rates vary here is unknown: {results} has no run of the {lab} lab with repeats. "
+        "harness matrix --matrix quick --repeats 4 measures it"
     )
-    return Noise(math.sqrt(2) * of_rate, origin)
 
 
 def of_run(folder: Path, lab: str) -> Noise:
@@ -63,18 +72,23 @@ def of_run(folder: Path, lab: str) -> Noise:
     return Noise(noise, origin, float(run.cells.settle_s.mean()))
 
 
-def rows(noise: Noise, estimate_s: Callable[[int], float]) -> list[tuple[str, str, str]]:
+def rows(noise: Noise | None, estimate_s: Callable[[int], float]) -> list[tuple[str, str, str]]:
     """Return the rows of a table, headings first; `estimate_s` gives the seconds of a number of repeats."""
     table = [("repeats", "time", "smallest visible gain of a pair")]
     for repeats in REPEATS:
-        visible = smallest_visible_difference(repeats, noise.log_ratio)
+        visible = smallest_visible_difference(repeats, noise.log_ratio if noise else math.nan)
         words = "none: one run has no interval" if visible is None else f"+{100 * visible:.3g} %"
+        if noise is None and visible is not None:
+            words = "unknown"
         table.append((str(repeats), f"about {duration(estimate_s(repeats))}", words))
     return table
 
 
-def forecast(precision: float, repeats: int, noise: Noise) -> str:
-    """Say after how many blocks the interval of a gain is expected to be narrower than `precision`."""
+def forecast(precision: float, repeats: int, noise: Noise | None) -> str:
+    """Say after how many blocks the interval of a gain is expected to be narrower than `precision`; nothing if its
+    noise is unknown."""
+    if noise is None:
+        return ""
     blocks = blocks_for(precision, noise.log_ratio, repeats)
     number = f"more than {repeats} blocks, so raise --repeats" if blocks is None else f"about {blocks} blocks"
     return f"An interval narrower than {100 * precision:g} % takes {number}."

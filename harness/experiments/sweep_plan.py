@@ -30,21 +30,26 @@ def plan(options: Mapping[str, Any], *, settings_file: Path | None = None, noise
     """Plan the sweep that the options select; raises UsageFailure."""
     chosen = opening.select_lab(options, settings_file=settings_file)
     settings = chosen.settings
-    noise = repeats_plan.of_run(noise_from, settings.lab) if noise_from else repeats_plan.assumed()
+    noise = (
+        repeats_plan.of_run(noise_from, settings.lab)
+        if noise_from
+        else repeats_plan.newest(settings.results, settings.lab)
+    )
+    settled_s = noise.settled_s if noise else None
 
     def estimate_s(repeats: int) -> float:
         repeated = settings.model_copy(update={"repeats": repeats, "precision": None})
-        return matrix_run.estimate_s(repeated, selected_cells.visits_on(chosen.topology, repeated), noise.settled_s)
+        return matrix_run.estimate_s(repeated, selected_cells.visits_on(chosen.topology, repeated), settled_s)
 
     visits = selected_cells.visits_on(chosen.topology, settings)
     precision = settings.precision
     return Plan(
         lab=chosen.first_line,
         cells=[label(visit.id, visit.block) for visit in visits],
-        length_s=matrix_run.estimate_s(settings, visits, noise.settled_s),
-        lines=list(matrix_run.plan_lines(settings, visits, noise.settled_s)),
+        length_s=matrix_run.estimate_s(settings, visits, settled_s),
+        lines=list(matrix_run.plan_lines(settings, visits, settled_s)),
         repeats=repeats_plan.rows(noise, estimate_s),
         explanation=repeats_plan.EXPLANATION,
-        noise=str(noise),
+        noise=str(noise or repeats_plan.unknown(settings.results, settings.lab)),
         forecast="" if precision is None else repeats_plan.forecast(precision, settings.repeats, noise),
     )

@@ -49,6 +49,21 @@ def test_more_repeats_take_longer_and_show_less() -> None:
     assert [row[2] for row in rows[1:]] == ["none: one run has no interval", "+38.6 %", "+18.3 %", "+10.5 %"]
 
 
+def test_the_noise_of_a_plan_is_that_of_the_newest_run_with_repeats_and_else_unknown(tmp_path: Path) -> None:
+    options = {"lab": "embedded", "results": tmp_path, "repeats": 5, "precision": "10%"}
+    unknown = sweep_plan.plan(options)
+    assert [row[2] for row in unknown.repeats[1:]] == ["none: one run has no interval", *3 * ["unknown"]]
+    assert unknown.forecast == "" and f"{tmp_path} has no run of the embedded lab with repeats" in unknown.noise
+    write_reduced(tmp_path / "20260101-120000-embedded", CELLS, blocks=3, settings={"repeats": 3})
+    write_reduced(tmp_path / "20260102-120000-embedded", CELLS, blocks=4, settings={"repeats": 4})
+    write_reduced(tmp_path / "20260103-120000-embedded", CELLS)
+    (tmp_path / "20260104-120000-embedded").mkdir()
+    (tmp_path / "20260104-120000-embedded" / "manifest.json").write_text("{")
+    known = sweep_plan.plan(options)
+    assert "20260102-120000-embedded, in up to 4 blocks" in known.noise and known.forecast
+    assert all(row[2].startswith("+") for row in known.repeats[2:])
+
+
 @pytest.mark.parametrize(
     ("blocks", "lab", "message"),
     [(1, "embedded", "no pair of valid cells in two blocks"), (3, "sqlserver", "is a run of the embedded lab")],
