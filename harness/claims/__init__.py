@@ -18,8 +18,8 @@ Rules:
 * Where cells that were run in three or more blocks can answer a claim, they alone do: of the others no spread is
   known. Where they cannot, all cells do, each with its first valid block. The lowest and highest of single cells, which
   the explanation may give, are no interval.
-* Where a claim is about the best or the worst of several points, all blocks choose the point. Its interval does not
-  know that there were others.
+* Where a claim is about the best or the worst of several points, all blocks choose the point. Its interval is one of
+  those that hold for all of these points together.
 * *Not measured* is a verdict of its own: the load is an open loop, or the result set lacks the cells, loads or tables
   that the claim speaks of. Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
 * Only cells of the paper's matrix are judged. A slice of it can confirm what is said of the whole matrix, but a verdict

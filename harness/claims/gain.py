@@ -49,7 +49,7 @@ def largest(evidence: Evidence) -> Measurement:
     best = points.log_factor.mean().idxmax()
     threads, payload_bytes = best
     where = f"the largest gain, with {INITIATORS}×{threads} threads and {payload_bytes:,} bytes: "
-    return _gain(points.get_group(best), where)
+    return _gain(points.get_group(best), where, among=len(points))
 
 
 def up_to_15(evidence: Evidence) -> Measurement:
@@ -154,6 +154,7 @@ def _of_threads(gain: pd.DataFrame, *, most: bool) -> Measurement:
     return _gain(
         gain[gain.total_threads == total],
         f"the {'largest' if most else 'smallest'} gain, with {INITIATORS}×{total // INITIATORS} of {threads} threads: ",
+        among=gain.total_threads.nunique(),
     )
 
 
@@ -164,9 +165,10 @@ def _extreme(gain: pd.DataFrame, *, most: bool) -> tuple[int, float]:
     return int(total), float(means.loc[total])
 
 
-def _gain(pairs: pd.DataFrame, basis: str) -> Measurement:
-    """Write the geometric mean of factors as a gain in percent."""
-    return geometric_mean(pairs.set_index([*PAIR, "block"]).log_factor, "pairs of cells", basis).scaled(100, -100)
+def _gain(pairs: pd.DataFrame, basis: str, *, among: int) -> Measurement:
+    """Write the geometric mean of factors as a gain in percent; `among` is that of `geometric_mean`."""
+    logs = pairs.set_index([*PAIR, "block"]).log_factor
+    return geometric_mean(logs, "pairs of cells", basis, among=among).scaled(100, -100)
 
 
 def faster(evidence: Evidence, claim: str) -> Measurement:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from harness.definitions.inference import block_means, interval_of_mean, interval_of_ratio, repeated
+from harness.definitions.inference import ALPHA, block_means, interval_of_mean, interval_of_ratio, repeated
 
 
 class NotMeasured(Exception):
@@ -51,10 +51,14 @@ class Measurement:
         )
 
 
-def geometric_mean(logs: pd.Series, of: str, basis: str = "") -> Measurement:
-    """Take the geometric mean of rates or ratios, given as logarithms; `of` names them: `pairs of cells`."""
+def geometric_mean(logs: pd.Series, of: str, basis: str = "", *, among: int = 1) -> Measurement:
+    """Take the geometric mean of rates or ratios, given as logarithms; `of` names them: `pairs of cells`.
+
+    Where it is the best or the worst `among` so many, the interval is one of intervals that all hold together
+    (Bonferroni): the largest of many is too large by chance.
+    """
     rows, member = _members(logs)
-    interval = interval_of_ratio(block_means(rows, member, "value"))
+    interval = interval_of_ratio(block_means(rows, member, "value"), 1 - ALPHA / among)
     members = np.exp(rows.groupby(member).value.mean())
     return Measurement(
         interval.ratio,

@@ -46,9 +46,16 @@ def matrix_complete(evidence: Evidence) -> Measurement:
 
 
 def peak(evidence: Evidence, initiators: int) -> Measurement:
-    best, point = fastest(evidence, with_trick(evidence, initiators))
+    cells = with_trick(evidence, initiators)
+    best, point = fastest(evidence, cells)
     where = f"{point.threads} threads per initiator and {point.payload_bytes:,} bytes"
-    return geometric_mean(best, "versions", f"the highest rate of a valid point, {where}: ")
+    basis = f"the highest rate of a point that counts, {where}: "
+    return geometric_mean(best, "versions", basis, among=candidates(cells))
+
+
+def candidates(cells: pd.DataFrame) -> int:
+    """Count the points of which `fastest` chooses one."""
+    return len(cells[POINT].drop_duplicates())
 
 
 def with_trick(evidence: Evidence, initiators: int) -> pd.DataFrame:
@@ -122,7 +129,7 @@ def threads_raise(evidence: Evidence) -> Measurement:
         raise NotMeasured("no pair of valid cells differs only by one step of the threads")
     few, many = min(steps, key=lambda step: float(steps[step].mean()))
     basis = f"the step that raises it least, from {few} to {many} threads, of {len(steps)}: "
-    return geometric_mean(steps[few, many], "pairs of cells", basis)
+    return geometric_mean(steps[few, many], "pairs of cells", basis, among=len(steps))
 
 
 def payload_matters(evidence: Evidence) -> Measurement:

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 from harness.claims.gain import logarithms, noise_of
 from harness.claims.judgement import of_the_paper, of_the_trick
 from harness.definitions import units
-from harness.definitions.inference import BLOCKS_MIN, intervals, no_interval, noise_band
+from harness.definitions.inference import ALPHA, BLOCKS_MIN, intervals, no_interval, noise_band
 from harness.definitions.matrix import which_dialogs
 from harness.definitions.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 from harness.figures import parts
@@ -37,6 +37,7 @@ SCALE_PERCENTS = (
     (math.inf, (-99.9, -99, -97, -90, -67, 0, 200, 900, 2900, 9900, 99900)),
 )
 PAPER_INITIATORS = 3
+OF_FIGURE_5 = ["total_threads", "payload_bytes"]
 NOISE_OF_BLOCKS = "noise: 95 % of single pairs without a gain"
 NOISE_OF_VERSIONS = f"{NOISE_OF_BLOCKS}, if versions differ by chance"
 
@@ -74,7 +75,7 @@ def by_threads(gain: pd.DataFrame) -> parts.Sheet:
     ratio = int(gain.dialog_ratio.iloc[0])
     initiators = int(gain.initiators.max())
     gain = gain[gain.initiators == initiators]
-    points = gain_points(gain, ["total_threads", "payload_bytes"])
+    points = gain_points(gain, OF_FIGURE_5)
     fig = parts.Sheet(9.4, 5.7)
     ax = fig.subplots()
     gain_lines(fig, ax, points, "total_threads")
@@ -100,7 +101,7 @@ def by_threads(gain: pd.DataFrame) -> parts.Sheet:
     corresponds = f"Corresponds to {figure}. " if is_papers else ""
     fig.entitle(
         f"Gain of using {which_dialogs(ratio)} instead of every one, {parts.count(initiators)}",
-        f"{corresponds}{_largest(points)} {points_note(gain, points)}",
+        f"{corresponds}{_largest(gain, points)} {points_note(gain, points)}",
         gain,
     )
     return fig
@@ -158,7 +159,7 @@ def _paper_ranges(ax: Axes) -> None:
         parts.note(ax, words, middle, where, parts.paper_colour(), ha="center", va="bottom")
 
 
-def _largest(points: pd.DataFrame) -> str:
+def _largest(gain: pd.DataFrame, points: pd.DataFrame) -> str:
     """Name the largest gain that is distinguished from none."""
     counted = points[points.counts]
     if counted.empty:
@@ -174,11 +175,14 @@ def _largest(points: pd.DataFrame) -> str:
     if different.empty:
         return f"At none of {units.counted(len(counted), 'point')} is a gain distinguished from none."
     best = different.loc[different.ratio.idxmax()]
+    logs = logarithms(gain[gain.valid])
+    together = intervals(logs, OF_FIGURE_5, ["server_version"], "log_factor", 1 - ALPHA / len(counted))
+    [row] = together[(together[OF_FIGURE_5] == list(best[OF_FIGURE_5])).all(axis=1)].itertuples()
+    low, high = (parts.percent(100 * (end - 1)) for end in (row.low, row.high))
     return (
-        f"Largest gain distinguished from none: {parts.percent(best.percent)} ({parts.percent(best.percent_low)} to "
-        f"{parts.percent(best.percent_high)}) at {best.total_threads:.0f} threads in all with "
-        f"{parts.payload_words(int(best.payload_bytes), points)}; distinguished from none at {len(different)} "
-        f"of {len(counted)} points."
+        f"Largest gain distinguished from none: {parts.percent(best.percent)} ({low} to {high}, all points together) "
+        f"at {best.total_threads:.0f} threads in all with {parts.payload_words(int(best.payload_bytes), points)}; "
+        f"distinguished from none at {len(different)} of {len(counted)} points."
     )
 
 

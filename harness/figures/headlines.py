@@ -20,7 +20,7 @@ from harness.claims.gain import logarithms, valid_pairs
 from harness.claims.judgement import PAIR, Evidence, of_the_paper, of_the_trick, written
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
-from harness.claims.throughput import Point, fastest, logs_of
+from harness.claims.throughput import Point, candidates, fastest, logs_of
 from harness.definitions.inference import intervals, no_interval
 from harness.definitions.matrix import which_dialogs
 from harness.definitions.units import counted
@@ -121,7 +121,8 @@ def highest_rate(run: Run) -> str:
         none = "The cell is not" if len(run.cells) == 1 else f"None of {len(run.cells)} cells is"
         return f"{none} valid, so there is no peak."
     logs, point = best
-    rate = _number(geometric_mean(logs, "versions"), "messages/s")
+    among = candidates(run.cells[run.cells.valid])
+    rate = _number(geometric_mean(logs, "versions", among=among), "messages/s", among=among)
     return (
         f"Highest rate: {rate.text} messages/s ({rate.sure}) with {count(point.initiators)} × "
         f"{_threads(point.threads)}, {payload_words(point.payload_bytes, run.cells)}, "
@@ -192,7 +193,8 @@ def _peak(choices: Sequence[Evidence], initiators: int, dialog_ratio: int) -> Nu
     if best is None:
         return Number()
     logs, point, cells = best
-    return _number(geometric_mean(logs, "versions"), "messages/s", _where(point.threads, point.payload_bytes, cells))
+    among, where = candidates(cells), _where(point.threads, point.payload_bytes, cells)
+    return _number(geometric_mean(logs, "versions", among=among), "messages/s", where, among=among)
 
 
 def _cells(evidence: Evidence, initiators: int, dialog_ratio: int | None = None) -> pd.DataFrame:
@@ -227,6 +229,7 @@ def _largest_gain(initiators: int, evidence: Evidence) -> Number:
     """Return the largest gain of a point, if any gained; where there are intervals, one distinguished from none."""
     pairs = valid_pairs(evidence, initiators)
     points = intervals(pairs, ["threads", "payload_bytes"], ["server_version"], "log_factor")
+    among = len(points)
     if points.low.notna().any():
         points = points[points.differs & (points.ratio > 1)]
         if points.empty:
@@ -235,16 +238,16 @@ def _largest_gain(initiators: int, evidence: Evidence) -> Number:
     if best.ratio <= 1:
         return Number("none", sure=no_interval(int(best.blocks)))
     chosen = pairs[(pairs.threads == best.threads) & (pairs.payload_bytes == best.payload_bytes)]
-    return _gain(chosen, _where(int(best.threads), int(best.payload_bytes), chosen))
+    return _gain(chosen, _where(int(best.threads), int(best.payload_bytes), chosen), among=among)
 
 
 def _mean_gain(initiators: int, evidence: Evidence) -> Number:
     return _gain(valid_pairs(evidence, initiators))
 
 
-def _gain(pairs: pd.DataFrame, where: str = "") -> Number:
+def _gain(pairs: pd.DataFrame, where: str = "", *, among: int = 1) -> Number:
     logs = pairs.set_index([*PAIR, "block"]).log_factor
-    return _number(geometric_mean(logs, "pairs of cells").scaled(100, -100), "%", where)
+    return _number(geometric_mean(logs, "pairs of cells", among=among).scaled(100, -100), "%", where, among=among)
 
 
 def _gain_sentence(completed: pd.DataFrame, evidence: Evidence) -> str:
@@ -294,7 +297,8 @@ def _pairs(rows: pd.DataFrame | pd.Series, of_all: str = "") -> str:
     return f"{number:,}{of_all} pair{'s' * (number > 1)} of cells"
 
 
-def _number(measured: Measurement, unit: str, where: str = "") -> Number:
+def _number(measured: Measurement, unit: str, where: str = "", *, among: int = 1) -> Number:
+    """Write a number; `among` so many it is the best, for which its interval holds together."""
     text, low, high = written(measured, unit)
     if unit == "%" and low is None and abs(measured.value) < 10:
         text = percent(measured.value)  # two digits of a gain near none say nothing
@@ -302,7 +306,8 @@ def _number(measured: Measurement, unit: str, where: str = "") -> Number:
         text = f"{'+' if measured.value > 0 and text.strip('0.') else ''}{text} %"
     if low is None:
         return Number(text, where, no_interval(measured.blocks))
-    return Number(text, where, f"{INTERVAL}: {low} to {high}")
+    together = f", all {among} together" if among > 1 else ""
+    return Number(text, where, f"{INTERVAL}{together}: {low} to {high}")
 
 
 def _where(threads: int, payload_bytes: int, rows: pd.DataFrame) -> str:

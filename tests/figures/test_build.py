@@ -407,7 +407,8 @@ def test_a_gain_of_several_blocks_has_intervals_a_noise_band_and_colours(tmp_pat
     assert len(error_bars(sheet)) == 1
     assert "noise: 95 % of single pairs without a gain" in words(sheet)
     assert re.search(
-        r"Largest gain distinguished from none: \+\d+ % \(\+\d+ % to \+\d+ %\) at 1[25]0 threads", sheet.subtitle
+        r"Largest gain distinguished from none: \+\d+ % \(\+\d+ % to \+\d+ %, all points together\) at 1[25]0 threads",
+        sheet.subtitle,
     )
     assert "geometric means of versions 2005 and 2008 over 4 blocks; bars: 95 % intervals" in sheet.subtitle
     assert len(square_colours(framed_one(run, "gain-map"))) > 3
