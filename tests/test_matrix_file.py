@@ -86,11 +86,11 @@ def test_quick_spans_every_axis_with_24_cells_of_the_paper_and_can_test_the_tric
     assert {15, 30, 50, 100, 150} <= of_100_bytes
 
 
-def test_trick_takes_at_most_20_minutes_on_sql_server_and_has_repeats_for_a_verdict(tmp_path: Path) -> None:
+def test_trick_takes_at_most_24_minutes_on_sql_server_and_has_repeats_for_a_verdict(tmp_path: Path) -> None:
     chosen = select_lab({"lab": "sqlserver", "matrix": "trick"}, engine_answers=lambda: False)
     visits = selected_cells.visits_on(chosen.topology, chosen.settings)
     assert chosen.settings.repeats >= 3
-    assert matrix_run.estimate_s(chosen.settings, visits) <= 20 * 60
+    assert matrix_run.estimate_s(chosen.settings, visits) <= 24 * 60
     assert {visit.cell.payload_bytes for visit in visits} == {100, 4096}
     assert {visit.cell.dialog_ratio for visit in visits} == {1, 150}
     totals = [visit.cell.total_threads for visit in visits]
