@@ -19,6 +19,8 @@ ATTEMPT = {
     "stopped_at_ns": 3 * S,
     "drained_at_ns": 7 * S,
     "rate_per_s": 0.0,
+    "due_calls": 0,
+    "missed_calls": 0,
 }
 
 
@@ -75,6 +77,14 @@ def test_the_latency_of_an_open_loop_is_that_of_the_calls_due_in_the_window() ->
     found = measured(attempt=ATTEMPT | {"rate_per_s": 2.0}, calls=calls * 10)
     assert found.columns()["latency_us_p50"] == (7 + 2_000_000) / 2
     assert (found.calls, found.latencies.longest_us) == (20, 2_000_000)
+
+
+def test_a_call_of_an_open_loop_that_was_never_made_waited_until_the_clients_stopped() -> None:
+    attempt = ATTEMPT | {"rate_per_s": 20.0, "due_calls": 40, "missed_calls": 10, "stopped_at_ns": 4 * S}
+    found = measured(attempt=attempt, calls=[(1 * S + n * S // 20, 7 * US) for n in range(30)])
+    assert (found.calls, found.columns()["latency_us_p50"]) == (30, 7)
+    assert found.latencies.longest_us == 1_500_000  # due 0.5 s before the end of the window
+    assert found.latencies.quantile_us(0.75) == pytest.approx(7 + 0.25 * (1_050_000 - 7))
 
 
 def test_a_message_is_processed_when_it_is_stored_and_the_end_of_its_dialog_is_no_message() -> None:

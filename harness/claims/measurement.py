@@ -94,7 +94,9 @@ def quotient_of_sums(dividends: pd.Series, divisors: pd.Series, basis: str) -> M
 
 
 def place(by_block: pd.Series, basis: str) -> Measurement:
-    """Take the mean over blocks of numbers that each block has one of."""
+    """Take the mean over blocks of numbers that each block has one of; the same in all of them is a count."""
+    if by_block.nunique() == 1:
+        return Measurement(float(by_block.iloc[0]), basis)
     return _mean_of_blocks(by_block, basis, None)
 
 

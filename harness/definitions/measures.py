@@ -6,7 +6,9 @@
   also the EndDialog of each dialog that carried one message. Where a workload's messages are counted, processed are
   those that were sent and wait in no queue (`harness.run.counting`).
 * Latencies of calls are those of the calls that returned in the window. In an open loop they are those of the calls
-  that were due in it, whenever they returned: a stall at its end would leave out those that waited longest.
+  that were due in it, whenever they returned: a stall at its end would leave out those that waited longest. Calls that
+  were due and never made are the last of these, evenly spaced; each counts as one that waited until the clients
+  stopped.
 * End-to-end latencies are those of the messages sent in the window, whenever they were processed.
 * Percentiles are exact to the microsecond: linear interpolation between the two nearest ranks of all values (numpy's
   default, SQL's PERCENTILE_CONT), never an average of percentiles. A percentile q is None where fewer than 10 / (1 - q)
@@ -108,7 +110,7 @@ class Measures:
     """Adds up the records of an attempt, kind by kind and in batches of any size."""
 
     def __init__(self, attempt: Mapping[str, Any], *, in_batch: bool = False) -> None:
-        """`attempt` has the moments and the rate of a row of the record `cells`."""
+        """`attempt` has the moments, the rate and the missed calls of a row of the record `cells`."""
         self.window = Span(attempt["measured_from_ns"], attempt["measured_to_ns"])
         self.receiving = Span(attempt["stopped_at_ns"], attempt["drained_at_ns"]) if in_batch else self.window
         self.received = 0
@@ -117,6 +119,10 @@ class Measures:
         self.receives: int | None = None  # None where none were recorded, as where messages are counted
         self.latencies, self.end_to_end = Distribution(), Distribution()
         self._is_open_loop = attempt["rate_per_s"] > 0
+        if self._is_open_loop and attempt["missed_calls"]:
+            spacing_ns = (self.window.end_ns - self.window.begin_ns) // attempt["due_calls"]
+            due_before_end_ns = spacing_ns * np.arange(1, attempt["missed_calls"] + 1)
+            self.latencies.add(attempt["stopped_at_ns"] - self.window.end_ns + due_before_end_ns)
 
     def add(self, kind: str, columns: Columns) -> None:
         """Add records of a kind, with its columns of COLUMNS_READ."""

@@ -69,7 +69,8 @@ def _judge_rates(gate: Gate, table: pd.DataFrame, groups: Sequence[Group], thres
     if whole.verdict.difference is Difference.SLOWER:
         gate.slowdowns.append(f"all {cells} together ({ratio_words(rate)})")
     elif rate.low is None:
-        gate.unknown.append(f"the rates of {cells} have no interval: it needs {BLOCKS_MIN} blocks that count in both")
+        needed = f"{BLOCKS_MIN} blocks that count in both"
+        gate.unknown.append(f"the rates of {cells} have no interval, which needs {needed}")
     elif rate.low < 1 - threshold:
         gate.unknown.append(f"all {cells} together ({ratio_words(rate)}): {_more_blocks(rate, threshold)}")
     gate.slowdowns += [

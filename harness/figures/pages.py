@@ -174,9 +174,9 @@ def kind(name: object) -> str:
     return QUEUE if text.startswith("queue ") else OTHER
 
 
-def latch_sentences(latch_share: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:
+def latch_sentences(latch_share: pd.DataFrame, index_waits: pd.DataFrame, *, is_model: bool) -> list[str]:
     """Say how many tasks waited and for whose pages, by role and dialog ratio, over all cells; then whether the
-    instances' own totals put the same object first."""
+    instances' own totals put the same object first, which those of a model cannot but do."""
     table = waiting(latch_share)
     sentences = []
     for role, role_words in ROLES.items():
@@ -197,7 +197,7 @@ def latch_sentences(latch_share: pd.DataFrame, index_waits: pd.DataFrame) -> lis
                 f"{role_words}, {dialogs}: {parts.short(times / samples)} tasks wait at a time, {', '.join(percents)} "
                 f"(PAGELATCH_EX {exclusive:.0f} %)."
             )
-    return [*sentences, *_by_totals(table, index_waits)]
+    return sentences if is_model else [*sentences, *_by_totals(table, index_waits)]
 
 
 def _by_totals(samples: pd.DataFrame, index_waits: pd.DataFrame) -> list[str]:

@@ -207,7 +207,7 @@ def findings(run: Run) -> list[Finding]:
         ),
         Finding(
             "Page latches",
-            _said(lambda: pages.latch_sentences(merged.latch_share, merged.index_waits)),
+            _said(lambda: pages.latch_sentences(merged.latch_share, merged.index_waits, is_model=run.is_model)),
             f"above 15 threads in all, page latch contention on {LATCHED_TABLE}, which the 150 trick removes",
         ),
         Finding(

@@ -64,23 +64,23 @@ def answer(run: Run) -> str:
 def loads(run: Run) -> list[Load]:
     """Return every load of the run, those with the fewest threads first."""
     gain = of_the_trick(run.gain)
-    points = run.cells[[*LOAD, "total_threads"]].drop_duplicates(LOAD).sort_values(["total_threads", *LOAD])
+    by_load = run.cells.sort_values(["total_threads", *LOAD]).groupby(LOAD, sort=False)
     logs = logarithms(gain[gain.valid]) if len(gain) else gain.reindex(columns=[*LOAD, "log_factor"])
-    known = intervals(logs, LOAD, ["server_version"], "log_factor", 1 - ALPHA / len(points)) if len(logs) else logs
+    level = 1 - ALPHA / by_load.ngroups
+    known = intervals(logs, LOAD, ["server_version"], "log_factor", level) if len(logs) else logs
     found = []
-    for point in points.itertuples():
-        place = {axis: getattr(point, axis) for axis in LOAD}
-        words = f"{clients(point.initiators, point.threads)}, {payload_words(int(point.payload_bytes), run.cells)}"
-        intervals_there = [
-            Interval(row.ratio, row.low, row.high, row.blocks, row.p_value)
-            for row in known[(known[LOAD] == list(place.values())).all(axis=1)].itertuples()
-        ]
-        if intervals_there and pd.notna(intervals_there[0].low):
-            found.append(Load(words, int(point.total_threads), intervals_there[0]))
-            continue
-        reasons = [f"{_percent(each.ratio)}, {no_interval(each.blocks)}" for each in intervals_there]
-        reasons += _why_unknown(run.cells[(run.cells[LOAD] == list(place.values())).all(axis=1)])
-        found.append(Load(words, int(point.total_threads), unknown="; ".join(reasons)))
+    for (initiators, threads, payload), cells in by_load:
+        words = f"{clients(initiators, threads)}, {payload_words(int(payload), run.cells)}"
+        total_threads = int(cells.total_threads.iloc[0])
+        reasons = []
+        for row in known[(known[LOAD] == [initiators, threads, payload]).all(axis=1)].itertuples():
+            if pd.notna(row.low):
+                interval = Interval(row.ratio, row.low, row.high, row.blocks, row.p_value)
+                found.append(Load(words, total_threads, interval))
+                break
+            reasons.append(f"{_percent(row.ratio)}, {no_interval(row.blocks)}")
+        else:
+            found.append(Load(words, total_threads, unknown="; ".join([*reasons, *_why_unknown(cells)])))
     return found
 
 
@@ -143,7 +143,7 @@ def evidence(run: Run) -> list[str]:
     tellings: tuple[tuple[str, Callable[[], list[str]]], ...] = (
         ("Loads", lambda: [f"{'; '.join(map(str, loads(run)))}."]),
         ("Pages", lambda: pages.spread_sentences(merged.page_spread)),
-        ("Page latches", lambda: pages.latch_sentences(merged.latch_share, merged.index_waits)),
+        ("Page latches", lambda: pages.latch_sentences(merged.latch_share, merged.index_waits, is_model=run.is_model)),
         ("Waits", lambda: instance_activity.wait_sentences(merged.waits, merged.cells)),
     )
     sentences = []

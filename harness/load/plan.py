@@ -69,7 +69,7 @@ PROCESSOR_PERCENT_MAX = 90.0
 # means that something else delayed the threads.
 TIME_IN_CALLS_MIN = 0.8
 # Time in which threads were ready to run and had no processor is in their latencies, and missing in their rate.
-RUN_DELAY_PERCENT_MAX = 5.0
+RUN_DELAY_PERCENT_MAX = 10.0
 # The hub sends heartbeats: Locust counts a worker as missing after three seconds.
 HUB_LAG_MS_MAX = 1000.0
 

@@ -475,17 +475,17 @@ def _measured(
     """Return the numbers of the cell; `reached` gets its punctuality."""
     open_loop, report, changes = attempt.times.open_loop, reached.report, reached.window.changes
     assert report is not None
-    measures = Measures({**asdict(reached.moments), "rate_per_s": open_loop.rate_per_s if open_loop else 0.0})
+    if open_loop:
+        reached.punctuality = punctuality(
+            open_loop, calls, report.barriers_at_ns, attempt.visit.block, reached.moments.window
+        )
+    measures = Measures({**asdict(reached.moments), **reached.punctuality.columns()})
     for of_worker in calls.values():
         latencies_ns = of_worker.returned - of_worker.intended
         measures.add("calls", {"intended_at_ns": of_worker.intended, "latency_ns": latencies_ns})
     for kind, columns in processed.items():
         measures.add(kind, {name: np.asarray(columns[name], np.int64) for name in COLUMNS_READ[kind]})
     window_s, cell = measures.window.length_s, attempt.visit.cell
-    if open_loop:
-        reached.punctuality = punctuality(
-            open_loop, calls, report.barriers_at_ns, attempt.visit.block, reached.moments.window
-        )
     shortfall = reached.punctuality.complaint(measures.calls, window_s, cell.initiators)
     state, state_reason = judge(
         Evidence(

@@ -162,7 +162,7 @@ class Sweep(Generic[Swept]):
     def _is_in_doubt(self, item: Swept) -> bool:
         """Whether the cell may be measured again: not where that failed, which leaves what was measured before."""
         entries = [entry for entry in self._journal.entries if (entry.cell, entry.block) == (item.id, item.block)]
-        return entries[-1:] != [] and entries[-1].state in IN_DOUBT and len(entries) < MEASURED_MAX
+        return bool(entries) and entries[-1].state in IN_DOUBT and len(entries) < MEASURED_MAX
 
     def _run_batch(self, batch: Sequence[Swept], on_result: Callable[[Attempted], None]) -> None:
         by_name = {(item.id, item.block): item for item in batch}

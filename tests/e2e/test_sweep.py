@@ -96,7 +96,8 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     for name, killed, entry in zip((first, second), saboteur.killed.values(), failed, strict=True):
         assert f"{name} (process {killed}) was killed by signal 9 (SIGKILL)" in entry.reason
     assert len({entry.cell for entry in failed}) == 2
-    assert sorted(entry.outcome for entry in entries(results)) == ["completed"] * 2 + ["failed"] * 2
+    completed = [entry for entry in entries(results) if entry.outcome == "completed"]
+    assert {entry.cell for entry in completed} == {entry.cell for entry in failed}  # one in doubt is measured again
     assert set(psutil.Process().children()) <= saboteur.spared
 
 

@@ -83,7 +83,8 @@ def test_open_loops_are_judged_by_latencies_and_calls_that_were_never_made(cells
 def test_runs_without_repeats_cannot_tell(cells: pd.DataFrame) -> None:
     once = cells[cells.block == 1]
     assert (
-        judged(once, once).unknown[0] == "the rates of 14 cells have no interval: it needs 3 blocks that count in both"
+        judged(once, once).unknown[0]
+        == "the rates of 14 cells have no interval, which needs 3 blocks that count in both"
     )
 
 

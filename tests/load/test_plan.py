@@ -19,7 +19,7 @@ def test_a_healthy_worker_has_no_complaints():
     [
         ({"processor_percent": 97.0}, "worker 2 used 97 % of a processor: it is the bottleneck"),
         ({"time_in_calls": 0.5}, "worker 2: its threads were in calls only 50% of the time"),
-        ({"run_delay_percent": 7.4}, "worker 2: its threads waited 7 % of the time for a processor"),
+        ({"run_delay_percent": 12.4}, "worker 2: its threads waited 12 % of the time for a processor"),
         ({"hub_lag_ms_max": 2500.0}, "worker 2: its event loop was 2500 ms late"),
     ],
 )

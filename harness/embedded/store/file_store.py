@@ -133,6 +133,8 @@ class FileStore(Store):
             file.sync()
             file.adopt(self._disk)
             old.close()
+        else:
+            file.cut()
         return file, mark
 
     def load(self) -> Iterator[tuple[str, Key, Value]]:

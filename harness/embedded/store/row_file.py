@@ -166,7 +166,7 @@ class RowFile:
         self.end, self.number, self.checksum = at, number, checksum
 
     def cut(self) -> None:
-        """Remove what a failed `append` has left, also from the device: bytes of two such might make a whole commit."""
+        """Remove what a torn `append` has left, also from the device: bytes of two might make a whole commit."""
         self._file.truncate(self.end)
         self._file.sync()
 

@@ -4,6 +4,7 @@ the rest is whole."""
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import msgpack
 
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.store import file_store
@@ -159,3 +160,22 @@ def test_damage_that_later_commits_follow_is_named_with_a_mark_of_long_ago():
         disk.restore({DATA: bytes(damaged), MARK: old_mark})
         with pytest.raises(DamagedStore, match="later ones follow"):
             checked(disk)
+
+
+def test_two_torn_commits_in_the_same_place_never_make_a_whole_one():
+    machine = stored(1, 6)
+    machine.restart(with_power=True)  # its rows are written anew, and no commit is behind them
+    begin = len(machine.disk.contents()[DATA])
+
+    def left_by_a_commit(value):
+        file, _ = checked(machine.disk)
+        file.append([("t", msgpack.encode(key), msgpack.encode([value, bytes(280 * 1024)])) for key in (1, 2)])
+        return machine.disk.contents()[DATA]
+
+    first = left_by_a_commit(1)
+    half = begin + (len(first) - begin) // 2  # where the first of two frames of equal length ends
+    machine.disk.restore({DATA: first[:begin] + bytes(512) + first[begin + 512 :]})  # its second frame is whole
+    machine.restart(with_power=True)  # looks whether the rows are as they were
+    rest = machine.disk.contents()[DATA][half:]
+    machine.disk.restore({DATA: left_by_a_commit(2)[:half] + rest})
+    machine.restart(with_power=True)
