@@ -141,9 +141,15 @@ def payload_matters(evidence: Evidence) -> Measurement:
     return geometric_mean(pairs, "pairs of cells")
 
 
+def _by_size(cells: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Say which cells have larger, and which smaller payloads."""
+    is_large = cells.payload_bytes >= LARGE_PAYLOAD_BYTES
+    return is_large, ~is_large
+
+
 def peak_of_small_payloads(evidence: Evidence) -> Measurement:
     cells = with_trick(evidence, 3)
-    small, large = cells[cells.payload_bytes < LARGE_PAYLOAD_BYTES], cells[cells.payload_bytes >= LARGE_PAYLOAD_BYTES]
+    large, small = (cells[side] for side in _by_size(cells))
     if small.empty or large.empty:
         raise NotMeasured("there are no valid cells of both smaller and larger payloads with 3 initiators")
     (first, _), (second, _) = fastest(evidence, small), fastest(evidence, large)
@@ -153,24 +159,43 @@ def peak_of_small_payloads(evidence: Evidence) -> Measurement:
 
 
 def plateau(evidence: Evidence) -> Measurement:
-    """Measure the fewest threads that reach nine tenths of their line's highest rate; the median of the lines."""
     cells = with_trick(evidence, 3)
-    chosen = cells[(cells.payload_bytes >= LARGE_PAYLOAD_BYTES) & (cells.processed_per_s > 0)]
+    onsets = _onsets(cells[_by_size(cells)[0]])
+    return place(onsets, f"the threads {_LEVELS_OFF}, median of the lines")
+
+
+def plateau_before_small(evidence: Evidence) -> Measurement:
+    cells = with_trick(evidence, 3)
+    large, small = (_onsets(cells[side]) for side in _by_size(cells))
+    both = pd.DataFrame({"large": large, "small": small}).dropna()
+    if both.empty:
+        raise NotMeasured("no block has lines of both smaller and larger payloads")
+    words = f"the threads {_LEVELS_OFF}: {both.small.mean():.0f} of smaller payloads, {both.large.mean():.0f} of larger"
+    return place(both.small / both.large, words)
+
+
+_LEVELS_OFF = f"from which on a line stays above {100 * PLATEAU:.0f} % of its highest rate"
+
+
+def _onsets(cells: pd.DataFrame) -> pd.Series:
+    """Return by block the threads in all from which on a line is level, the median of its lines; a line that falls is
+    level at its last point only."""
     stated = PLATEAU_OF_LARGE_PAYLOADS.value
     onsets = pd.DataFrame(
         [
-            (block, int(line.total_threads[line.processed_per_s >= PLATEAU * line.processed_per_s.max()].min()))
-            for (block, *_), line in chosen.groupby(["block", "server_version", "payload_bytes"])
-            if line.total_threads.min() < stated < line.total_threads.max() and (line.total_threads == stated).any()
+            (block, min(threads[threads > below.max()], default=threads.max()) if len(below) else threads.min())
+            for (block, *_), line in cells[cells.processed_per_s > 0].groupby(
+                ["block", "server_version", "payload_bytes"]
+            )
+            if (threads := line.total_threads).min() < stated < threads.max() and (threads == stated).any()
+            for below in [threads[line.processed_per_s < PLATEAU * line.processed_per_s.max()]]
         ],
         columns=["block", "threads"],
     )
     if onsets.empty:
-        raise NotMeasured(f"no line of a larger payload has valid cells below, at and above {stated:.0f} threads")
-    return place(
-        onsets.groupby("block").threads.median(),
-        f"the threads that reach {100 * PLATEAU:.0f} % of a line's highest rate, median of the lines",
-    )
+        raise NotMeasured(f"no line of these payloads has valid cells below, at and above {stated:.0f} threads")
+    medians: pd.Series = onsets.groupby("block").threads.median()
+    return medians
 
 
 def versions_alike(evidence: Evidence) -> Measurement:
@@ -205,5 +230,6 @@ MEASURES: Mapping[str, Callable[[Evidence], Measurement]] = {
     "payload_matters": payload_matters,
     "peak_of_small_payloads": peak_of_small_payloads,
     "plateau_of_large_payloads": plateau,
+    "plateau_before_small_payloads": plateau_before_small,
     "versions_alike": versions_alike,
 }

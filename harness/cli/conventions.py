@@ -144,7 +144,9 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
     ),
     "quick": click.option("--quick", is_flag=True, hidden=True, expose_value=False, callback=_no_quick),
     "resume": _option("--resume", "DIR", "Continue the run in this folder, with the same settings.", type=PATH),
-    "hardware": _option("--hardware", "NAME", "Parameters of the model: paper (default), this-machine or a TOML file."),
+    "hardware": _option(
+        "--hardware", "NAME", "Parameters of the model: paper (default), paper-clients, this-machine or a file."
+    ),
     "master": _option(
         "--master",
         "URL",

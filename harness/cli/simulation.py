@@ -120,14 +120,16 @@ def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | Non
     help="Write a copy of the hardware file with the fitted values there.",
 )
 @click.option(
-    "--sensitivity", is_flag=True, help="Instead move each parameter by 20 % and show how much every claim changes."
+    "--sensitivity",
+    is_flag=True,
+    help="Instead move all parameters by up to 20 %, at random and at once, and show how much every claim changes.",
 )
 @click.option(
     "--parameter",
     "names",
     metavar="NAME",
     multiple=True,
-    help="With --sensitivity: move this one only; repeatable.",
+    help="With --sensitivity: move only this one; repeatable.",
 )
 @click.option(
     "--csv", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write the table there as well."
@@ -179,7 +181,7 @@ def calibrate(  # noqa: PLR0917
         say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
         with calibration.Bench(model, seed=seed) as bench, reporting.on_console() as reporter:
             if sensitivity:
-                table, rows = _sensitivity(bench, model, moved, reporter)
+                table, rows = _sensitivity(bench, model, moved, seed, reporter)
             else:
                 table = rows = _fit(bench.measure, model, numbers, text, write, reporter)
         print_rows(table)
@@ -223,9 +225,12 @@ def _fit(  # noqa: PLR0917
     rows = [["number", "part", numbers.source, "the model", "unit"]]
     for number, value in zip(numbers.all, fitted_numbers, strict=True):
         part = "fitted" if number in numbers.fitted else "predicted"
-        known_text = "" if number.known is None else f"{number.known:,.4g}"
-        rows.append([number.name, part, known_text, f"{value:,.4g}", number.unit])
+        rows.append([number.name, part, _four_digits(number.known), _four_digits(value), number.unit])
     return rows
+
+
+def _four_digits(value: float | None) -> str:
+    return "" if value is None else f"{float(f'{value:.4g}'):,g}"
 
 
 def _free_values(model: Parameters) -> str:
@@ -233,20 +238,24 @@ def _free_values(model: Parameters) -> str:
 
 
 def _sensitivity(
-    bench: Bench, model: Parameters, names: Sequence[str], reporter: Reporter
+    bench: Bench, model: Parameters, names: Sequence[str], seed: int, reporter: Reporter
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Return how far each claim moves, to be shown, and every number of every step."""
+    """Return how far each claim moves, to be shown, and every number of every sample."""
     from harness.simulation import sensitivity
 
-    labels = sensitivity.labels(names)
+    models = 1 + sensitivity.SAMPLES
 
     def on_measured(measured_count: int) -> None:
-        reporter.cell_done(measured_count, labels[measured_count - 1], "completed", "")
-        if measured_count == len(labels):
-            reporter.note("all steps are measured and are now reduced")
+        name = f"sample {measured_count - 1}" if measured_count > 1 else "the parameters as they are"
+        reporter.cell_done(measured_count, name, "completed", "")
+        if measured_count == models:
+            reporter.note("all samples are measured and are now reduced")
 
-    reporter.begin(len(labels), 0, unit="step")
+    reporter.begin(models, 0, unit="sample")
     judge = partial(sensitivity.judged, bench, on_measured=on_measured)
-    base, moved = sensitivity.sensitivity(judge, model, names)
-    rows_shown = [["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)]
-    return rows_shown, [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]
+    base, samples = sensitivity.sensitivity(judge, model, names, seed=seed)
+    rows_shown = [
+        ["claim", "as they are", "middle 90 % of the samples", "follows", "verdict differs"],
+        *sensitivity.ranges(base, samples),
+    ]
+    return rows_shown, [[*sensitivity.COLUMNS, *names], *sensitivity.rows(base, samples)]

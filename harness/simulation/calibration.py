@@ -205,6 +205,9 @@ _HELD_OUT = (
     rate("peak of one initiator", PEAK_THROUGHPUT[1].value, cell_of(1, 50, TRICK_DIALOG_RATIO)),
     rate("peak of two initiators", PEAK_THROUGHPUT[2].value, cell_of(2, 50, TRICK_DIALOG_RATIO)),
     _gain("gain at 3×5 threads", None, 3, 5),
+    # These two tell `paper` and `paper-clients` apart.
+    rate("100 bytes at 3×10 threads", None, cell_of(3, 10, TRICK_DIALOG_RATIO)),
+    _gain("gain at 1×15 threads", None, 1, 15),
     rate("8 KB at 3×15 threads", None, cell_of(3, 15, TRICK_DIALOG_RATIO, 8192)),
     rate("8 KB at 3×50 threads", None, cell_of(3, 50, TRICK_DIALOG_RATIO, 8192)),
 )
@@ -330,7 +333,7 @@ def _log_ratio(number: ReferenceNumber, value: float) -> float:
 
 # Counts are fixed when a world is built; the other costs are charged before a cell begins.
 _NOT_MOVED = {
-    *("count", "are_shared", "dispatchers", "flushes_in_flight", "writes_in_flight"),
+    *("count", "processors", "are_shared", "dispatchers", "flushes_in_flight", "writes_in_flight"),
     *("begin_dialog_us", "create_target_us", "end_conversation_us", "launch_us"),
 }
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
+from harness.embedded.runtime.platform import WaitStatistics
+from harness.embedded.runtime.tasks import SECOND, Delay, Scheduler, Waiting
 from harness.embedded.sqltypes import INT, MAX, UNIQUEIDENTIFIER, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.requests import ClientSession
 from harness.files import records
@@ -76,9 +77,12 @@ class _Run:
     def __init__(self, plan: CellPlan, costs: ClientParameters, cores: Cores | None) -> None:
         self.client = plan.client
         self.stopping = False
-        self.cores = cores
+        self._cores = cores
+        self._processors = costs.processors
+        self._cores_by_initiator: dict[int, Cores] = {}
         self.call_ns = round(costs.call_us * 1000)
-        self.round_trip_ns = round(costs.round_trip_us * 1000) + (self.call_ns if cores is None else 0)
+        has_enough = cores is None and not costs.processors
+        self.round_trip_ns = round(costs.round_trip_us * 1000) + (self.call_ns if has_enough else 0)
         self.think_time_ns = round(costs.think_time_us * 1000)
         open_loop = plan.open_loop
         # By initiator, from the cell's start; empty in the closed loop.
@@ -88,6 +92,13 @@ class _Run:
             else {}
         )
         self.started_at_ns = 0  # UTC
+
+    def cores(self, initiator: int, scheduler: Scheduler) -> Cores | None:
+        """Return the processors that an initiator's clients use; None where they always have enough."""
+        if self._cores is not None or not self._processors:
+            return self._cores
+        own = Cores(scheduler, WaitStatistics(), self._processors)
+        return self._cores_by_initiator.setdefault(initiator, own)
 
 
 class ClientThread:
@@ -114,7 +125,7 @@ class ClientThread:
         """Send until the run is stopping or too many calls in a row have failed."""
         run, session, body, arguments = self._run, self.session, self._body, self._arguments
         procedure, place = run.client.procedure, run.client.parameters.index("body")
-        clock, cores = session.engine.clock, run.cores
+        clock, cores = session.engine.clock, run.cores(self.initiator, session.engine.scheduler)
         offset_ns = clock.utc_ns() - clock.now_ns
         intendeds, starts, latencies = self.log.intended, self.log.starts, self.log.latencies
         turns = run.turns.get(self.initiator)

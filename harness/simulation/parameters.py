@@ -6,7 +6,7 @@ A hardware file is TOML with a table for each section and a line for each parame
     flush_latency_us = { value = 4500, low = 500, high = 12000, free = true, source = "..." }
 
 `low` and `high` are the bounds of what is plausible for the hardware; `free` marks the few parameters that calibration
-may fit. `paper` and `this-machine` come with the package. All values are inputs of a model, never measurements of SQL
+may fit. The files in `hardware` come with the package. All values are inputs of a model, never measurements of SQL
 Server.
 """
 
@@ -53,7 +53,8 @@ class ClientParameters(_Frozen):
 
     round_trip_us: float  # network, driver and protocol on both sides, beside the procedure itself
     think_time_us: float
-    call_us: float  # processor time of a call in the client; 0: its computer always has enough
+    call_us: float  # processor time of a call in the client
+    processors: int  # of each initiator's client computer; 0: it always has enough
 
 
 class ProcessorParameters(_Frozen):

@@ -1,15 +1,18 @@
-"""Measure how far the paper's claims move when each parameter of the model moves by a fifth, down and up.
+"""Measure how far the paper's claims move when all parameters of the model move by up to a fifth, down or up, at once.
 
-At each step the cells of most claims are run. Then all are reduced together, and each step is judged like any run.
-Claims about versions and the techniques are not measured. The claim about the number of cells is left out: it would
-tell how many were chosen here.
+The samples are a Latin hypercube: each parameter takes each part of its range once, in an order of its own. So the
+numbers of the samples are an interval for what is unknown of all parameters together, which moving one at a time gives
+no more than in parts. For each sample the cells of most claims are run. Then all are reduced together, and each sample
+is judged like any run. Claims about versions and the techniques are not measured. The claim about the number of cells
+is left out: it would tell how many were chosen here.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -29,8 +32,10 @@ from harness.run import run_folder
 from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
 
-STEPS = (0.8, 1.2)
-COLUMNS = ("lab", "parameter", "factor", "value", "claim", "number", "unit", "verdict")
+SPREAD = 0.2  # of a parameter, below and above
+SAMPLES = 24
+_SHARE_SHOWN = 0.9  # of the samples, the middle ones
+COLUMNS = ("lab", "sample", "claim", "number", "unit", "verdict")  # and a factor of each parameter
 _OF_THE_CHOICE = "matrix_complete"  # the claim that only counts the cells
 _THREADS = (1, 5, 10, 15, 50)
 _PAYLOADS_BYTES = (PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1])
@@ -50,27 +55,31 @@ CELLS = tuple(cell for cell in all_cells() if _is_asked(cell))
 
 
 @dataclass(frozen=True)
-class Moved:
-    """The judgements of all claims with one parameter at another value."""
+class Sample:
+    """The judgements of all claims with each parameter at a multiple of its value."""
 
-    parameter: str
-    factor: float
-    value: float  # limited by the bounds, and whole if it is a count
+    factors: Mapping[str, float]  # within a parameter's bounds, and of a count such that it is whole
     judgements: Sequence[Judgement]
 
 
-def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> tuple[Sequence[Judgement], list[Moved]]:
-    """Judge at the parameters as they are, and with each lower and higher."""
-    steps = [
-        (name, factor, parameters.nearest(name, parameters.value(name) * factor)) for name in names for factor in STEPS
+def sensitivity(
+    judge: Judge, parameters: Parameters, names: Sequence[str], *, seed: int
+) -> tuple[Sequence[Judgement], list[Sample]]:
+    """Judge at the parameters as they are, and at SAMPLES others."""
+    from scipy.stats import qmc  # noqa: PLC0415  it takes half a second, and only this needs it
+
+    values = [
+        {
+            name: parameters.nearest(name, parameters.value(name) * (1 + SPREAD) ** (2 * place - 1))
+            for name, place in zip(names, places, strict=True)
+        }
+        for places in qmc.LatinHypercube(len(names), seed=seed).random(SAMPLES)
     ]
-    base, *moved = judge([parameters, *(parameters.with_values({name: value}) for name, _, value in steps)])
-    return base, [Moved(*step, judgements) for step, judgements in zip(steps, moved, strict=True)]
-
-
-def labels(names: Sequence[str]) -> list[str]:
-    """Return what each model of `sensitivity` is, in their order: `as they are`, `send_us × 0.8` ..."""
-    return ["as they are", *(f"{name} × {factor:g}" for name in names for factor in STEPS)]
+    base, *moved = judge([parameters, *map(parameters.with_values, values)])
+    return base, [
+        Sample({name: value / parameters.value(name) for name, value in sample.items()}, judgements)
+        for sample, judgements in zip(values, moved, strict=True)
+    ]
 
 
 def judged(
@@ -121,42 +130,48 @@ def of_step(run: Tables, block: int) -> Tables:
     return Tables(**mine)
 
 
-def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
-    """One row for each claim whose number moves: its number now, least and most with the parameter that caused it, and
-    the steps at which its verdict differs."""
+def ranges(base: Sequence[Judgement], samples: Sequence[Sample]) -> list[list[str]]:
+    """One row for each claim whose number moves: its number now, its range over the middle samples, the parameter that
+    it follows most with the rank correlation (Spearman), and how often its verdict differs."""
     rows = []
     for place, as_is in enumerate(base):
-        steps = [(step, measured) for step in moved if (measured := step.judgements[place].measured) is not None]
-        if as_is.measured is None or {measured.value for _, measured in steps} <= {as_is.measured.value}:
+        judgements = [sample.judgements[place] for sample in samples]
+        numbers = pd.Series([one.measured.value if one.measured else np.nan for one in judgements])
+        if as_is.measured is None or numbers.nunique() <= 1:
             continue
-        ends = [
-            f"{amount(measured.value, as_is.claim.unit)} ({_named(step)})"
-            for step, measured in (end(steps, key=lambda step_: step_[1].value) for end in (min, max))
-        ]
-        turns = [_named(step) for step in moved if step.judgements[place].verdict != as_is.verdict]
-        number = f"{amount(as_is.measured.value, as_is.claim.unit)}, {as_is.verdict}"
-        rows.append([as_is.claim.statement, number, *ends, ", ".join(turns)])
+        low, high = numbers.quantile([(1 - _SHARE_SHOWN) / 2, (1 + _SHARE_SHOWN) / 2])
+        unit = as_is.claim.unit
+        factor = f" (×÷{math.sqrt(high / low):.2f})" if unit == "messages/s" else ""
+        follows = pd.DataFrame([sample.factors for sample in samples]).corrwith(numbers, method="spearman").dropna()
+        most = follows.abs().idxmax()
+        differs = sum(one.verdict != as_is.verdict for one in judgements)
+        rows.append(
+            [
+                as_is.claim.statement,
+                f"{amount(as_is.measured.value, unit)}, {as_is.verdict}",
+                f"{amount(low, unit)} to {amount(high, unit)}{factor}",
+                f"{most} ({follows[most]:+.2f})",
+                f"{differs} of {len(samples)}" if differs else "",
+            ]
+        )
     return rows
 
 
-def rows(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
-    """One row for each claim and step, with the columns `COLUMNS`; the first step is the unchanged parameters."""
-    steps = [(("", "", ""), base)]
-    steps += [((step.parameter, f"{step.factor:g}", f"{step.value:g}"), step.judgements) for step in moved]
-    lab = SIMULATED.name  # for a table that left its folder
+def rows(base: Sequence[Judgement], samples: Sequence[Sample]) -> list[list[str]]:
+    """One row for each claim and sample, with the columns `COLUMNS` and a factor of each parameter; sample 0 has the
+    parameters as they are."""
+    names = list(samples[0].factors)
+    numbered = enumerate([Sample(dict.fromkeys(names, 1.0), base), *samples])
     return [
         [
-            lab,
-            *step,
+            SIMULATED.name,  # for a table that left its folder
+            str(number),
             judgement.claim.key,
             f"{judgement.measured.value:.6g}" if judgement.measured else "",
             judgement.claim.unit,
             judgement.verdict,
+            *(f"{sample.factors[name]:.4g}" for name in names),
         ]
-        for step, judgements in steps
-        for judgement in judgements
+        for number, sample in numbered
+        for judgement in sample.judgements
     ]
-
-
-def _named(step: Moved) -> str:
-    return f"{step.parameter} × {step.factor:g}"

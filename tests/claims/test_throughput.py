@@ -64,13 +64,25 @@ def test_growth_compares_peaks():
     assert value("linear_third_initiator", cells=table) == pytest.approx(1.5)
 
 
-def test_a_line_levels_off_where_it_first_reaches_nine_tenths_of_its_highest_rate():
+def test_a_line_levels_off_where_it_stays_above_nine_tenths_of_its_highest_rate():
     rates = {1: 1000.0, 5: 4000.0, 10: 7000.0, 15: 9200.0, 20: 9500.0, 50: 10000.0}
     rows = [(3, threads, 150, payload, "2005", rate) for payload in (4096, 8192) for threads, rate in rates.items()]
     assert value("plateau_of_large_payloads", cells=cells(*rows)) == 45
     still_growing = [(*row[:5], 100.0 * row[1]) for row in rows]
     assert value("plateau_of_large_payloads", cells=cells(*still_growing)) == 150
+    falling = [(*row[:5], row[5] if row[1] <= 15 else 4000.0) for row in rows]
+    assert value("plateau_of_large_payloads", cells=cells(*falling)) == 150
     assert "3×15" not in missing("plateau_of_large_payloads", cells=cells(*[row for row in rows if row[1] != 15]))
+
+
+def test_smaller_payloads_level_off_later_or_not():
+    rates = {1: 1000.0, 15: 9200.0, 20: 9500.0, 50: 10000.0}
+    large = [(3, threads, 150, 8192, "2005", rate) for threads, rate in rates.items()]
+    growing = [(3, threads, 150, 100, "2005", 200.0 * threads) for threads in rates]
+    assert value("plateau_before_small_payloads", cells=cells(*large, *growing)) == pytest.approx(150 / 45)
+    alike = [(*row[:3], 1024, *row[4:]) for row in large]
+    assert value("plateau_before_small_payloads", cells=cells(*large, *alike)) == 1
+    assert "payloads" in missing("plateau_before_small_payloads", cells=cells(*large))
 
 
 def test_versions_are_compared_cell_by_cell():

@@ -215,6 +215,16 @@ def test_writes_overlap_and_end_in_their_order():
     assert log.duration_ns(100) > ends[0]  # the ninth waits for the first
 
 
+def test_a_deleted_row_is_logged_as_its_insert_was():
+    bench = Bench()
+    sizes_bytes: list[int] = []
+    store = MemoryStore(bench.scheduler, flush_ns=lambda size_bytes: sizes_bytes.append(size_bytes) or 1)
+    for value in ((bytes(1000),), None, None):
+        store.submit([("t", 1, value)])
+        bench.run(0.001)
+    assert sizes_bytes == [1060, 1060, 60]
+
+
 @pytest.mark.parametrize("in_flight", [1, 2, 8])
 def test_commits_share_what_may_be_in_flight(in_flight):
     """Commits that come all the time, not in step: each flush takes a latency, so many flushes at once."""

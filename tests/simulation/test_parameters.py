@@ -17,7 +17,7 @@ FOLDER = Path(parameters.__file__).parent / "hardware"
 PAPER = (FOLDER / "paper.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["paper", "this-machine"])
+@pytest.mark.parametrize("name", ["paper", "paper-clients", "this-machine"])
 def test_every_value_in_the_package_has_a_source(name):
     hardware = parameters.read(name)
     assert hardware.name == name
@@ -27,7 +27,7 @@ def test_every_value_in_the_package_has_a_source(name):
 
 
 def test_the_names_are_those_of_the_files():
-    assert parameters.names() == ["paper", "this-machine"]
+    assert parameters.names() == ["paper", "paper-clients", "this-machine"]
 
 
 def test_no_two_sections_share_a_name():

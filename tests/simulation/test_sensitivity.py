@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -34,43 +35,38 @@ def judgements(model: Parameters) -> Sequence[Judgement]:
     )
 
 
-def test_each_parameter_is_moved_by_a_fifth_within_its_bounds() -> None:
+def test_each_parameter_takes_each_part_of_its_range_once() -> None:
     model = PAPER.with_values({"send_us": 351, "record_overhead_bytes": 61, "flush_latency_us": 11_000})
     names = ["send_us", "flush_latency_us", "record_overhead_bytes"]
-    base, moved = sensitivity.sensitivity(judge, model, names)
+    base, samples = sensitivity.sensitivity(judge, model, names, seed=1)
     assert base == judgements(model)
-    assert [(step.parameter, step.factor, round(step.value, 1)) for step in moved] == [
-        *[("send_us", 0.8, 280.8), ("send_us", 1.2, 421.2)],
-        *[("flush_latency_us", 0.8, 8800.0), ("flush_latency_us", 1.2, 12_000.0)],
-        *[("record_overhead_bytes", 0.8, 49.0), ("record_overhead_bytes", 1.2, 73.0)],
-    ]
-    assert [step.judgements for step in moved[:2]] == [
-        judgements(model.with_values({"send_us": value})) for value in (0.8 * 351, 1.2 * 351)
-    ]
+    assert len(samples) == sensitivity.SAMPLES
+    places = sorted(
+        (1 + math.log(sample.factors["send_us"], 1 + sensitivity.SPREAD)) / 2 * sensitivity.SAMPLES
+        for sample in samples
+    )
+    assert [math.floor(place) for place in places] == list(range(sensitivity.SAMPLES))
+    assert max(sample.factors["flush_latency_us"] for sample in samples) == 12_000 / 11_000, "its bound"
+    assert all((61 * sample.factors["record_overhead_bytes"]) % 1 < 1e-9 for sample in samples), "a whole number"
+    assert samples == sensitivity.sensitivity(judge, model, names, seed=1)[1]
+    assert samples[0].judgements == judgements(model.with_values({"send_us": 351 * samples[0].factors["send_us"]}))
 
 
-def test_a_claim_that_moves_tells_how_far_and_where_its_verdict_turns() -> None:
-    base, moved = sensitivity.sensitivity(judge, PAPER, ["hold_us", "send_us"])
-    unit = FAST.unit
-    assert unit == "messages/s"
-    assert sensitivity.ranges(base, moved) == [
-        [
-            FAST.statement,
-            "2,849 messages/s, holds",
-            "2,374 messages/s (send_us × 1.2)",
-            "3,561 messages/s (send_us × 0.8)",
-            "send_us × 1.2",
-        ],
-    ]
+def test_a_claim_that_moves_tells_how_far_what_it_follows_and_how_often_its_verdict_differs() -> None:
+    base, samples = sensitivity.sensitivity(judge, PAPER, ["hold_us", "send_us"], seed=1)
+    [[statement, number, between, follows, differs]] = sensitivity.ranges(base, samples)
+    assert (statement, number, follows) == (FAST.statement, "2,849 messages/s, holds", "send_us (-1.00)")
+    assert between.startswith("2,4") and between.endswith(" messages/s (×÷1.17)")
+    assert differs == f"{sum(351 * sample.factors['send_us'] >= 400 for sample in samples)} of 24"
 
 
-def test_the_table_has_every_claim_of_every_step() -> None:
-    rows = sensitivity.rows(*sensitivity.sensitivity(judge, PAPER, ["send_us"]))
-    assert len(rows) == 3 * 3
-    assert {len(row) for row in rows} == {len(sensitivity.COLUMNS)}
-    assert rows[0] == ["simulated", "", "", "", FAST.key, "2849", "messages/s", "holds"]
-    assert rows[6] == ["simulated", "send_us", "1.2", "421.2", FAST.key, "2374.17", "messages/s", "fails"]
-    assert rows[8][4:] == [ABSENT.key, "", ABSENT.unit, "not measured"]
+def test_the_table_has_every_claim_of_every_sample() -> None:
+    base, samples = sensitivity.sensitivity(judge, PAPER, ["send_us"], seed=1)
+    rows = sensitivity.rows(base, samples)
+    assert len(rows) == 3 * (1 + sensitivity.SAMPLES)
+    assert {len(row) for row in rows} == {len(sensitivity.COLUMNS) + 1}
+    assert rows[0] == ["simulated", "0", FAST.key, "2849", "messages/s", "holds", "1"]
+    assert rows[5][:6] == ["simulated", "1", ABSENT.key, "", ABSENT.unit, "not measured"]
 
 
 def test_a_step_is_a_run_of_its_own_in_which_unsettled_cells_count() -> None:

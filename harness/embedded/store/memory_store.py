@@ -17,8 +17,9 @@ class MemoryStore(Store):
 
     `rows` survives the engine: give it to the next store, and recovery finds what was flushed. `flush_ns` returns how
     long the log device takes for a flush of so many bytes that begins now. `record_overhead_bytes` is what a row adds
-    to the log beside its values: header, lengths, transaction id. `is_full` lets flushes fail. A store that is not
-    `is_recoverable` takes the time to write but keeps no rows.
+    to the log beside its values: header, lengths, transaction id. A deleted row is logged whole, as SQL
+    Server does so that it can be rolled back. `is_full` lets flushes fail. A store that is not `is_recoverable` takes
+    the time to write but keeps no rows.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class MemoryStore(Store):
         super().__init__(scheduler, owner_of, flushes_in_flight=flushes_in_flight)
         self.record_overhead_bytes = record_overhead_bytes
         self.rows: dict[tuple[str, Key], Value] = dict(rows or {})
+        self._sizes_bytes = {place: _size_bytes(row) for place, row in self.rows.items()}  # also of rows not kept
         self.is_full = False
         self._flush_ns = flush_ns
         self._is_recoverable = is_recoverable
@@ -62,11 +64,12 @@ class MemoryStore(Store):
     def _measure(self, flush: Flush) -> int:
         """Count what the flush adds to the log, in bytes: for each owner in the flush, and in all as the result."""
         sizes: defaultdict[str, int] = defaultdict(int)
-        for (table, _), row in flush.rows.items():
-            size = self.record_overhead_bytes
-            for value in row or ():
-                size += len(value) if type(value) in _SIZED else 8
-            sizes[table] += size
+        for place, row in flush.rows.items():
+            if row is None:
+                size_bytes = self._sizes_bytes.pop(place, 0)
+            else:
+                size_bytes = self._sizes_bytes[place] = _size_bytes(row)
+            sizes[place[0]] += self.record_overhead_bytes + size_bytes
         self._count(flush, sizes)
         return sum(sizes.values())
 
@@ -76,3 +79,11 @@ class MemoryStore(Store):
         for place, row in flush.rows.items():
             if row is None:
                 del rows[place]
+
+
+def _size_bytes(row: Value) -> int:
+    """Return the length of a row's values."""
+    size_bytes = 0
+    for value in row:
+        size_bytes += len(value) if type(value) in _SIZED else 8
+    return size_bytes
