@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.definitions.load_model import Arrivals
     from harness.doctor import Finding
     from harness.experiments.sweep_plan import Plan
+    from harness.files.certificate import Certificate
     from harness.lab import Lab
     from harness.lab.opening import Selection
     from harness.output.reporting import Reporter
@@ -117,6 +118,29 @@ def run_matrix(
         if outcome is None:
             raise Declined("a sweep of more than an hour was declined: nothing was started")
         return _reduced(outcome, reduce, reporter)
+
+
+def run_twins(
+    *,
+    runs: int = 6,
+    resume: Path | str | None = None,
+    settings_file: Path | str | None = None,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> Certificate | None:
+    """Make twin runs of a matrix, and return how much they differ; None where a run of hours is declined.
+
+    `resume` is the folder of twins that go on. The certificate is also kept, for `compare` and `plan_matrix`.
+    """
+    from harness.experiments import twin_runs
+
+    return twin_runs.run(
+        _plain(settings),
+        reporter_for(progress),
+        runs=runs,
+        settings_file=_path(settings_file),
+        resume=_path(resume),
+    )
 
 
 def run_cell(

@@ -31,7 +31,7 @@ from harness.output.terminal import show_traceback, to_standard_error
 _MODULES = {
     **dict.fromkeys(("matrix", "run", "ui", "plan"), "sweeps"),
     **dict.fromkeys(("simulate", "calibrate"), "simulation"),
-    **dict.fromkeys(("techniques", "rates"), "sweeps"),
+    **dict.fromkeys(("techniques", "rates", "aa"), "sweeps"),
     "workload": "workloads",
     **dict.fromkeys(("lab", "doctor"), "labs"),
     "monitors": "monitors",
@@ -69,7 +69,7 @@ class Commands(click.Group):
 def harness() -> None:
     """Measure how many Service Broker messages a second client threads send through one or more
     initiators to a target, over the 528 cells of "Service Broker: Performance and Scalability
-    Techniques" (Microsoft, 2009), and shows the gain of using only every 150th dialog.
+    Techniques" (Microsoft, 2009), and show the gain of using only every 150th dialog.
 
     Begin with `harness matrix --matrix quick`.
     """

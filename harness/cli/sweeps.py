@@ -227,6 +227,43 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
             say(planned.noise)
 
 
+@click.command(epilog=EXIT_CODES, short_help="Twin runs: how much do two runs of the same thing differ here?")
+@settings_options(
+    *(*LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "rate", "arrivals"),
+    *(*CLIENT_OPTIONS, "measure", "settle", "drain", "seed", "results", "settings"),
+)
+@click.option("--runs", metavar="N", type=int, default=6, show_default=True, help="How many twins.")
+@click.option("--resume", metavar="DIR", type=PATH, help="Make the runs that this folder of twins lacks.")
+@click.option("--yes", is_flag=True, help="Do not ask before a run of more than an hour.")
+def aa(runs: int, resume: Path | None, yes: bool, settings_file: Path | None, **options: Any) -> None:
+    """Measure the same thing again and again (an A/A test), and say how much runs differ, blocks of a run, and
+    measurements of a block.
+
+    What it finds is a certificate for this lab on this machine. `harness compare` takes it into its intervals, so that
+    a difference of two runs is not taken for one of the code, and `harness plan` takes its noise. Make it anew when the
+    machine or the lab has changed. Without --matrix each run has four cells in three blocks.
+
+    \b
+    Examples:
+      harness aa --lab embedded                         about 5 minutes
+      harness aa --lab-file lab.toml --runs 10
+      harness aa --lab embedded --matrix quick --repeats 3
+      harness aa --resume results/20260101-120000-embedded-twins
+    """
+    from harness.output import reporting
+
+    with one_line_errors():
+        with reporting.on_console(ask=not yes) as reporter:
+            certificate = harness.run_twins(
+                runs=runs, resume=resume, settings_file=settings_file, progress=reporter, **options
+            )
+        if certificate is None:
+            return
+        print_rows(certificate.rows)
+        say(certificate.sentence)
+        say("Next: harness compare A B takes this into its intervals")
+
+
 _repeated_steps = click.option(
     "--repeats", metavar="N", help="Run every step so often, in blocks: each is one pass over them (default 1)."
 )

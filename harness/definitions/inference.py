@@ -8,7 +8,8 @@ shown as a ratio: 1 is no difference.
 * Two cells that are neighbours in each block, as the two of a gain: one log ratio per block, `interval_of_ratio`.
 * Two runs: block 3 of one is no neighbour of block 3 of the other, so the blocks are independent samples with
   variances of their own, `interval_between` (Welch). What differs between two runs as wholes, such as the machine's
-  neighbours on that day, is not in their blocks and so not in the interval: swap the order, or compare several runs.
+  neighbours on that day, is not in their blocks: twin runs measure it (`harness aa`), and the interval has
+  it as `between`.
 * Several cells at once: `block_means` first, then one of these.
 * Several intervals side by side: `intervals` and `verdicts`, which keep the share of false ones below 5 % (Benjamini
   and Hochberg 1995).
@@ -32,6 +33,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from harness.definitions.variances import Between
 
 if TYPE_CHECKING:
     from pandas.core.groupby import DataFrameGroupBy
@@ -139,16 +142,21 @@ def interval_of_mean(values: Logs, confidence: float = CONFIDENCE) -> IntervalOf
     return IntervalOfMean(mean, float(low), float(high), len(finite))
 
 
-def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE) -> Interval:
+def interval_between(
+    logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE, between: Between | None = None
+) -> Interval:
     """Return b divided by a with the interval of Welch's t test, from the logarithms of the blocks of two runs.
 
-    The interval's blocks are those of the run that has fewer. Raises ValueError if a run has none, or if one is not
-    finite.
+    A variance `between` the runs is a third one beside theirs, with Satterthwaite's degrees of freedom. The interval's
+    blocks are those of the run that has fewer. Raises ValueError if a run has none, or if one is not finite.
     """
     a, b = _finite(logs_a), _finite(logs_b)
     mean, blocks = float(b.mean() - a.mean()), min(len(a), len(b))
     if blocks < BLOCKS_MIN:
         return Interval(math.exp(mean), None, None, blocks, None)
+    if between is not None and between.variance > 0:
+        parts = [Between(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (a, b)]
+        return _of_variances(mean, [between, *parts], confidence, blocks)
     if max(np.ptp(a), np.ptp(b)) < _EQUAL:
         return _exact(mean, blocks)
     from scipy import stats
@@ -156,6 +164,16 @@ def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # one side may repeat its number exactly, and the other not
         return _tested(mean, stats.ttest_ind(b, a, equal_var=False), confidence, blocks)
+
+
+def _of_variances(mean: float, parts: Sequence[Between], confidence: float, blocks: int) -> Interval:
+    from scipy import stats
+
+    variance = sum(part.variance for part in parts)
+    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in parts)
+    error = math.sqrt(variance)
+    low, high = (math.exp(end) for end in stats.t.interval(confidence, freedom, mean, error))
+    return Interval(math.exp(mean), low, high, blocks, float(2 * stats.t.sf(abs(mean) / error, freedom)))
 
 
 def _finite(logs: Logs) -> npt.NDArray[np.float64]:

@@ -29,10 +29,16 @@ ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
 
 
 def sweep(
-    options: Mapping[str, Any], reporter: Reporter, *, settings_file: Path | None = None, resume: Path | None = None
+    options: Mapping[str, Any],
+    reporter: Reporter,
+    *,
+    settings_file: Path | None = None,
+    resume: Path | None = None,
+    like: Path | None = None,
 ) -> Outcome | None:
-    """Run the cells that the options select, or those that a run lacks; None where the user declines a long sweep."""
-    lab = lab_choice.choose(options, reporter, verb="matrix", resume=resume, settings_file=settings_file)
+    """Run the cells that the options select, or those that a run lacks, or the same as a run `like` that; None where
+    the user declines a long sweep."""
+    lab = lab_choice.choose(options, reporter, verb="matrix", resume=resume or like, settings_file=settings_file)
     settings = lab.settings
     visits = visits_on(lab.topology, settings)
     plan = counted(settings, visits)

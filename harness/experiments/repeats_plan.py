@@ -14,6 +14,7 @@ from harness.definitions.inference import blocks_for, smallest_visible_differenc
 from harness.definitions.units import counted
 from harness.figures.reduced_run import read
 from harness.files import manifest_file
+from harness.files.certificate import Certificate
 from harness.files.json_file import DamagedFile
 from harness.files.records import ResultsError
 from harness.output.reporting import duration
@@ -46,11 +47,16 @@ def newest(results: Path, lab: str) -> Noise | None:
     return None
 
 
+def certified(certificate: Certificate) -> Noise | None:
+    """Return the noise of twin runs; None where they had no pair."""
+    return None if certificate.pair is None else Noise(certificate.pair, f"measured: {certificate.words}")
+
+
 def unknown(results: Path, lab: str) -> str:
     """Say why nothing is known of the noise, and how to know it."""
     return (
-        f"How much rates vary here is unknown: {results} has no run of the {lab} lab with repeats. "
-        "harness matrix --matrix quick --repeats 4 measures it"
+        f"How much rates vary here is unknown: {results} has no run of the {lab} lab with repeats, and no harness aa "
+        "was run. harness matrix --matrix quick --repeats 4 measures the first, harness aa also what differs by run"
     )
 
 

@@ -9,7 +9,11 @@ from typing import Any
 
 from harness.definitions.matrix import label
 from harness.experiments import matrix_run, repeats_plan, selected_cells
+from harness.experiments.repeats_plan import Noise
+from harness.files import certificate
+from harness.files.settings import RunSettings
 from harness.lab import opening
+from harness.run import run_folder
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,7 @@ def plan(options: Mapping[str, Any], *, settings_file: Path | None = None, noise
     """Plan the sweep that the options select; raises UsageFailure."""
     chosen = opening.select_lab(options, settings_file=settings_file)
     settings = chosen.settings
-    noise = (
-        repeats_plan.of_run(noise_from, settings.lab)
-        if noise_from
-        else repeats_plan.newest(settings.results, settings.lab)
-    )
+    noise = _noise(settings, noise_from)
     settled_s = noise.settled_s if noise else None
 
     def estimate_s(repeats: int) -> float:
@@ -53,3 +53,13 @@ def plan(options: Mapping[str, Any], *, settings_file: Path | None = None, noise
         noise=str(noise or repeats_plan.unknown(settings.results, settings.lab)),
         forecast="" if precision is None else repeats_plan.forecast(precision, settings.repeats, noise),
     )
+
+
+def _noise(settings: RunSettings, noise_from: Path | None) -> Noise | None:
+    """Return that of the run that was named, of the newest run here, or of twin runs on this machine."""
+    if noise_from:
+        return repeats_plan.of_run(noise_from, settings.lab)
+    if newest := repeats_plan.newest(settings.results, settings.lab):
+        return newest
+    twins = certificate.find({"lab": settings.lab, "machine": run_folder.machine()})
+    return repeats_plan.certified(twins) if twins else None

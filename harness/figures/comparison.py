@@ -22,7 +22,8 @@ from harness.figures.gain import of_one_ratio
 from harness.figures.gate import Gate
 from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair
 from harness.figures.reduced_run import Run, footer, listed, origin, read
-from harness.files import journal
+from harness.files import certificate, journal
+from harness.files.certificate import Certificate
 from harness.files.records import NotWritable, ResultsError, State
 from harness.output.reporting import Reporter, SafeConsole
 
@@ -79,10 +80,12 @@ def compare(
     if forbidden and not despite_differences:
         raise ResultsError(f"{'. '.join(forbidden)}: --despite-differences compares the runs all the same")
     sides = pair(runs[0].cells, runs[1].cells)
-    table = by_cell(*sides, threshold)
+    twins = certificate.find(runs[1].manifest) or certificate.find(runs[0].manifest)
+    variances = twins.variances if twins else None
+    table = by_cell(*sides, threshold, variances)
     if table.empty:
         raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
-    all_groups = groups(*sides, threshold)
+    all_groups = groups(*sides, threshold, variances)
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +93,13 @@ def compare(
         cells.to_csv(folder / "ratios.csv", index=False)
     except OSError as error:
         raise NotWritable(f"{folder} cannot be written: {error.strerror}") from None
-    notes = [*version_note(*runs), *forbidden, *remarkable(*runs), *left_out(*runs, table)]
+    notes = [
+        *version_note(*runs),
+        *forbidden,
+        *remarkable(*runs),
+        *left_out(*runs, table),
+        *_twins_note(runs[1], twins),
+    ]
     _print(
         console,
         runs,
@@ -99,8 +108,17 @@ def compare(
         notes if all_groups else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"],
     )
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress or Reporter())
-    judged = gate.judge(*sides, threshold, _failed(runs[1]))
+    judged = gate.judge(*sides, threshold, _failed(runs[1]), variances)
     return Comparison([folder / "ratios.csv", *drawn], judged, cells, _as_table(all_groups))
+
+
+def _twins_note(run: Run, twins: Certificate | None) -> list[str]:
+    """Say which variance the intervals have beside that of the blocks; nothing of models, which repeat exactly."""
+    if run.is_model:
+        return []
+    if twins is None:
+        return ["What differs between runs as wholes is unknown, and in no interval: harness aa measures it"]
+    return [f"The intervals have what differs between runs as wholes: {twins.words}"]
 
 
 def _failed(run: Run) -> frozenset[str]:

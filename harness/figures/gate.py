@@ -23,6 +23,7 @@ import pandas as pd
 
 from harness.definitions.inference import BLOCKS_MIN, Difference, Interval, verdicts
 from harness.definitions.units import counted
+from harness.definitions.variances import Variances
 from harness.figures import ratios
 from harness.figures.ratios import FAMILIES, LATENCIES, RATE, Group, ratio_words
 from harness.files.records import State
@@ -42,18 +43,25 @@ class Gate:
     unknown: list[str] = field(default_factory=list)
 
 
-def judge(a: pd.DataFrame, b: pd.DataFrame, threshold: float, failed: frozenset[str] = frozenset()) -> Gate:
+def judge(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    threshold: float,
+    failed: frozenset[str] = frozenset(),
+    twins: Variances | None = None,
+) -> Gate:
     """Judge two runs by their cells as `ratios.pair` pairs them, a row per cell and block.
 
-    `failed` are the ids of the cells of b that failed in a block and were completed in none.
+    `failed` are the ids of the cells of b that failed in a block and were completed in none; `twins` are how much runs
+    differ here, where that is known.
     """
-    groups = ratios.groups(a, b, threshold)
+    groups = ratios.groups(a, b, threshold, twins)
     gate = Gate()
     is_open_loop = "rate_per_s" in a and a.rate_per_s.notna().any()
     if is_open_loop:
         _judge_missed_calls(gate, a, b)
     else:
-        _judge_rates(gate, ratios.by_cell(a, b, threshold), groups, threshold)
+        _judge_rates(gate, ratios.by_cell(a, b, threshold, twins), groups, threshold)
     if groups:
         _judge_latencies(gate, groups[0], threshold)
     _judge_states(gate, a, b, failed)

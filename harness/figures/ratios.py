@@ -26,6 +26,7 @@ from harness.definitions.inference import (
     verdicts,
 )
 from harness.definitions.measures import QUANTILES
+from harness.definitions.variances import Between, Variances
 from harness.figures.reduced_run import listed
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
@@ -81,8 +82,10 @@ def common(a: pd.DataFrame, b: pd.DataFrame, *, same_version: bool) -> tuple[pd.
     return a.merge(common_cells, on=keys, how="inner"), b.merge(common_cells, on=keys, how="inner")
 
 
-def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> pd.DataFrame:
+def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances | None = None) -> pd.DataFrame:
     """Return one row per common cell, b divided by a, with the verdict on the processed rate.
+
+    `twins` are how much runs differ here, where that is known.
 
     Per quantity: the geometric mean of `a`, of `b`, and their ratio, null where a is zero or unknown. `counts` says
     whether the cell is valid in a block of each run; if it is not, its numbers are those of all blocks, and it has
@@ -95,7 +98,7 @@ def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> pd.DataFrame:
         valid = counted(of_cell[0]), counted(of_cell[1])
         counts = bool(len(valid[0]) and len(valid[1]))
         interval = (
-            interval_between(_logs(valid[0], RATE), _logs(valid[1], RATE))
+            interval_between(_logs(valid[0], RATE), _logs(valid[1], RATE), between=_between(twins, 1))
             if counts
             else Interval(np.nan, None, None, 0, None)
         )
@@ -136,7 +139,7 @@ def _ratio(sides: tuple[pd.DataFrame, pd.DataFrame], quantity: str) -> dict[str,
     return {f"{quantity}_a": round(a, 2), f"{quantity}_b": round(b, 2), f"{quantity}_ratio": round(ratio, 4)}
 
 
-def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> list[Group]:
+def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances | None = None) -> list[Group]:
     """Return the ratios over all cells that count in both runs, then those by number of initiators and dialog ratio.
 
     Empty if there is no such cell.
@@ -146,34 +149,42 @@ def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> list[Group]:
     if not shared:
         return []
     a, b = (run[run.cell_id.isin(shared)] for run in (a, b))
-    all_cells = _group("all", a, b, threshold)
+    all_cells = _group("all", a, b, threshold, twins)
     parts = [
-        _group(f"i{initiators}, ratio {ratio}", of_a, b[b.cell_id.isin(of_a.cell_id)], threshold)
+        _group(f"i{initiators}, ratio {ratio}", of_a, b[b.cell_id.isin(of_a.cell_id)], threshold, twins)
         for (initiators, ratio), of_a in a.groupby(["initiators", "dialog_ratio"])
     ]
     return [all_cells, *parts]
 
 
-def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> Group:
+def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances | None) -> Group:
     """Return the ratios over the cells with BLOCKS_MIN blocks in both runs; over all cells if there is none."""
     blocks = pd.concat([run.groupby("cell_id").block.nunique() for run in (a, b)], axis=1).min(axis=1)
     repeated = blocks.index[blocks >= BLOCKS_MIN]
     if len(repeated):
         a, b = (run[run.cell_id.isin(repeated)] for run in (a, b))
-    ratios = {quantity: ratio for quantity in QUANTITIES if (ratio := _over_cells(a, b, quantity))}
+    ratios = {quantity: ratio for quantity in QUANTITIES if (ratio := _over_cells(a, b, quantity, twins))}
     single = np.exp(_log_means(b) - _log_means(a))
     (verdict,) = verdicts([ratios[RATE]], threshold, families=FAMILIES)
     return Group(name, len(single), ratios, verdict, float(single.min()), float(single.max()))
 
 
-def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str) -> Interval | None:
-    """Return b divided by a over the cells that always have the quantity; None if there is none."""
+def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str, twins: Variances | None) -> Interval | None:
+    """Return b divided by a over the cells that always have the quantity; None if there is none.
+
+    Twins tell of rates processed; all other quantities are taken to differ from run to run by as much.
+    """
     lacking = pd.concat([run.cell_id[~(run[quantity] > 0)] for run in (a, b)])
     sides = [run[~run.cell_id.isin(lacking)] for run in (a, b)]
     if sides[0].empty:
         return None
     logs = [run.assign(log=np.log(run[quantity].astype(float))) for run in sides]
-    return interval_between(*(block_means(run, ["cell_id"], "log").to_numpy() for run in logs))
+    means = [block_means(run, ["cell_id"], "log").to_numpy() for run in logs]
+    return interval_between(means[0], means[1], between=_between(twins, sides[0].cell_id.nunique()))
+
+
+def _between(twins: Variances | None, cells: int) -> Between | None:
+    return twins.between(cells) if twins else None
 
 
 def _log_means(cells: pd.DataFrame) -> pd.Series:

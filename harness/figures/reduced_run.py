@@ -16,7 +16,7 @@ from harness.claims.judgement import Tables, is_saturated, is_valid, of_the_pape
 from harness.definitions import lab_kinds, units
 from harness.definitions.lab_kinds import LabKind
 from harness.definitions.whitepaper import PERMUTATIONS_A_VERSION
-from harness.files import manifest_file
+from harness.files import certificate, manifest_file
 from harness.files.message_bodies import Body
 from harness.files.records import ResultsError
 from harness.files.workload_file import PAPER
@@ -275,11 +275,12 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
         computer[0] = f"clients on {computer[0]}"
     if run.is_model:
         computer[:1] = [f"modelled hardware: {run.hardware or '?'}", *(f"computed on {name}" for name in computer[:1])]
+    twins = certificate.find(manifest)
     lab = "; ".join([run.kind.words.footer, *(_builds(manifest) if run.kind.can.is_measurement else [])])
     return [
         lab[:1].upper() + lab[1:],
         " · ".join(identity),
-        " · ".join(filter(None, [run.load, *computer, run.shared])),
+        " · ".join(filter(None, [run.load, *computer, run.shared, twins.words if twins else ""])),
     ]
 
 

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from harness.definitions import load_model
 from harness.failures import UsageFailure, nearest
-from harness.files import json_file, manifest_file, records
+from harness.files import certificate, json_file, manifest_file, records
 from harness.files.records import NotWritable
 from harness.files.settings import RESUME_MAY_DIFFER, RunSettings
 from harness.lab.drivers import Driver
@@ -77,9 +77,11 @@ def open_run(
 
 
 def finish(folder: Path) -> None:
-    """Write into the manifest that every cell has had its turn."""
+    """Write into the manifest that every cell has had its turn, and how much runs differ here, where that is known."""
     final = read_manifest(folder)
     final["finished_at"] = now()
+    if twins := certificate.find(final):
+        final[certificate.KEY] = twins.model_dump(mode="json")
     write_manifest(folder, final)
 
 

@@ -136,7 +136,7 @@ def ranges(base: Sequence[Judgement], samples: Sequence[Sample]) -> list[list[st
     rows = []
     for place, as_is in enumerate(base):
         judgements = [sample.judgements[place] for sample in samples]
-        numbers = pd.Series([one.measured.value if one.measured else np.nan for one in judgements])
+        numbers = pd.Series([judgement.measured.value if judgement.measured else np.nan for judgement in judgements])
         if as_is.measured is None or numbers.nunique() <= 1:
             continue
         low, high = numbers.quantile([(1 - _SHARE_SHOWN) / 2, (1 + _SHARE_SHOWN) / 2])
@@ -144,7 +144,7 @@ def ranges(base: Sequence[Judgement], samples: Sequence[Sample]) -> list[list[st
         factor = f" (×÷{math.sqrt(high / low):.2f})" if unit == "messages/s" else ""
         follows = pd.DataFrame([sample.factors for sample in samples]).corrwith(numbers, method="spearman").dropna()
         most = follows.abs().idxmax()
-        differs = sum(one.verdict != as_is.verdict for one in judgements)
+        differs = sum(judgement.verdict != as_is.verdict for judgement in judgements)
         rows.append(
             [
                 as_is.claim.statement,

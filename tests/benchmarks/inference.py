@@ -8,7 +8,8 @@ Each trial takes the same sides twice, once as they are and once with a slowdown
   no difference in at most 7 % of trials with equal sides (95 % intervals: 5 % are meant to), and find the slowdown in
   at least 80 % at the number of repeats that `harness plan` names for it.
 * Pairs that `--precision` stops: their intervals must hold the truth in 94 to 96 % of trials.
-* Two runs, a few cells each, as `harness compare --fail-over 5%` judges them: at most 5 % false alarms.
+* Two runs, a few cells each, as `harness compare --fail-over 5%` judges them: at most 5 % false alarms, also where runs
+  differ as wholes, if twin runs (`harness aa`) have measured by how much.
 
 The noise is drawn by a generator, autocorrelated from cell to cell as the embedded lab's (lag-1 0.45), and taken from a
 real run in blocks: `--run`, a run with repeats that was reduced, or a run of the embedded lab that the benchmark makes.
@@ -29,6 +30,8 @@ import numpy as np
 import pandas as pd
 
 from harness.definitions.inference import BLOCKS_MIN, interval_between, interval_of_ratio, smallest_visible_difference
+from harness.definitions.variances import estimate
+from harness.experiments.twin_runs import RUNS
 
 NOISE = 0.12  # standard deviation of a cell's log rate: that of one second on the embedded lab
 LAG_1 = 0.45
@@ -36,6 +39,7 @@ SLOWDOWN = 0.2
 THRESHOLD = 0.05
 EXCLUDED_MAX, FOUND_MIN, FALSE_ALARMS_MAX = 0.07, 0.8, 0.05
 CELLS = 6  # of a run, in the comparison of runs
+BETWEEN = (0.0, 0.03, 0.06)  # standard deviations of runs
 REPEATS_MAX = 100
 PAIRS, BLOCKS_MAX, COVERED = 12, 30, (0.94, 0.96)  # of a run with a precision
 
@@ -110,22 +114,33 @@ def report(what: str, trials: int, pairs: Callable[[int], Iterator[np.ndarray]],
 
 
 def compare_runs(size: Size, random: np.random.Generator) -> None:
-    """Print how often `compare --fail-over 5%` fails equal runs, and slower ones."""
+    """Print how often `compare --fail-over 5%` fails equal runs, and slower ones, where runs differ as wholes: without
+    a certificate of twin runs, and with one."""
     from harness.figures import gate  # noqa: PLC0415  the figures import Matplotlib
 
-    for blocks in (3, 5):
-        alarms = dict.fromkeys((0.0, SLOWDOWN), 0)
+    for blocks, between in itertools.product((3, 5), BETWEEN):
+        alarms = dict.fromkeys(itertools.product((0.0, SLOWDOWN), ("without", "with")), 0)
         for _ in range(size.run_trials):
-            a, b = (drawn_run(random, blocks) for _ in "ab")
-            for slowdown in alarms:
+            a, b, *twins = (drawn_run(random, blocks, between) for _ in range(2 + RUNS))
+            known = {"without": None, "with": estimate(of_twins(twins))}
+            for slowdown, certificate in alarms:
                 slower = b.assign(processed_per_s=b.processed_per_s * (1 - slowdown))
-                alarms[slowdown] += bool(gate.judge(a, slower, THRESHOLD).slowdowns)
-        false, found = (alarms[slowdown] / size.run_trials for slowdown in (0.0, SLOWDOWN))
+                judged = gate.judge(a, slower, THRESHOLD, twins=known[certificate])
+                alarms[slowdown, certificate] += bool(judged.slowdowns)
+        shares = {key: count / size.run_trials for key, count in alarms.items()}
         print(
-            f"compare --fail-over 5%, {CELLS} cells in {blocks} blocks, {size.run_trials} trials: false alarms "
-            f"{verdict_of(false, FALSE_ALARMS_MAX, at_most=True)}; 20 % slower found in {100 * found:.0f} %",
+            f"compare --fail-over 5%, {CELLS} cells in {blocks} blocks, {100 * between:g} % between runs, "
+            f"{size.run_trials} trials: false alarms without a certificate {100 * shares[0.0, 'without']:.1f} %, with "
+            f"one {verdict_of(shares[0.0, 'with'], FALSE_ALARMS_MAX, at_most=True)}; 20 % slower found in "
+            f"{100 * shares[SLOWDOWN, 'without']:.0f} % and {100 * shares[SLOWDOWN, 'with']:.0f} %",
             flush=True,
         )
+
+
+def of_twins(runs: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return what `harness aa` estimates variances from."""
+    rows = pd.concat(run.assign(run=number) for number, run in enumerate(runs))
+    return rows.assign(cell=rows.cell_id, log_rate=np.log(rows.processed_per_s))
 
 
 def stop_at_a_precision(size: Size, random: np.random.Generator) -> None:
@@ -160,13 +175,14 @@ def stop_at_a_precision(size: Size, random: np.random.Generator) -> None:
         )
 
 
-def drawn_run(random: np.random.Generator, blocks: int) -> pd.DataFrame:
-    """Return reduced cells with drawn rates, measured one after another, in random order in each block."""
+def drawn_run(random: np.random.Generator, blocks: int, between: float) -> pd.DataFrame:
+    """Return reduced cells with drawn rates, measured one after another, in random order in each block; `between` is
+    the standard deviation of the run."""
     from harness.figures.ratios import POINT, QUANTITIES  # noqa: PLC0415
 
     sequence = autocorrelated(random, blocks * CELLS, NOISE)
     order = np.concatenate([random.permutation(CELLS) for _ in range(blocks)])
-    rates = 1000 * np.exp(order / 10 + sequence)
+    rates = 1000 * np.exp(order / 10 + sequence + random.normal(0, between))
     return pd.DataFrame(
         dict.fromkeys([*QUANTITIES, *POINT, "total_threads"], 1)
         | {

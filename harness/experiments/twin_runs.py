@@ -1,0 +1,129 @@
+"""Twin runs, an A/A test: how much two runs of the same thing differ, and how often a comparison is wrong about them.
+
+The folder of the twins has a run's folder for each of them. All have the settings of the first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.definitions.inference import Difference, block_means, interval_between, noise_of_pairs, verdict
+from harness.definitions.matrix import Cell
+from harness.definitions.variances import estimate
+from harness.experiments import lab_choice, matrix_run
+from harness.failures import MachineFailure, UsageFailure
+from harness.files import certificate, journal, manifest_file
+from harness.files.certificate import THRESHOLD, Certificate
+from harness.files.records import WITH_THROUGHPUT
+from harness.output.reporting import Reporter
+from harness.run import run_folder
+
+MATRIX = "twins"  # unless another is given
+RUNS, RUNS_MIN = 6, 3
+
+
+class NoTwins(UsageFailure):
+    """The lab, or what was measured, tells nothing of how much runs differ."""
+
+
+def run(
+    options: Mapping[str, Any],
+    reporter: Reporter,
+    *,
+    runs: int,
+    settings_file: Path | None = None,
+    resume: Path | None = None,
+) -> Certificate | None:
+    """Make the runs that the folder lacks, then the certificate; None where the user declines a run of hours."""
+    options = {**options, "matrix": options.get("matrix") or MATRIX}
+    if runs < RUNS_MIN:
+        raise NoTwins(f"--runs {runs}: {RUNS_MIN} runs or more show how much they differ")
+    folder = resume or _new_folder(options, reporter, settings_file)
+    try:
+        for number in range(1, runs + 1):
+            made = _runs_in(folder)
+            reporter.note(f"twin run {number} of {runs}")
+            if number < len(made) or (number == len(made) and manifest_file.read(made[-1])["finished_at"]):
+                continue
+            if number == len(made):
+                outcome = matrix_run.sweep({}, reporter, resume=made[-1])
+            elif made:
+                outcome = matrix_run.sweep({}, reporter, like=made[0])
+            else:
+                first = {**options, "results": folder}
+                outcome = matrix_run.sweep(first, reporter, settings_file=settings_file)
+            if outcome is None:
+                return None
+    except (KeyboardInterrupt, MachineFailure) as error:
+        error.args = (f"{error}; all twins: harness aa --runs {runs} --resume {shlex.quote(str(folder))}",)
+        raise
+    certified = certify(_runs_in(folder))
+    reporter.note(f"certificate: {certificate.write(certified)}")
+    return certified
+
+
+def _new_folder(options: Mapping[str, Any], reporter: Reporter, settings_file: Path | None) -> Path:
+    lab = lab_choice.choose(options, Reporter(), verb="matrix", settings_file=settings_file)
+    if lab.settings.kind.is_model:
+        raise NoTwins("runs of a model repeat exactly, so twins tell nothing: choose --lab embedded or sqlserver")
+    return lab.settings.results / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{lab.settings.lab}-twins"
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob(f"*/{manifest_file.NAME}"))
+
+
+def certify(runs: Sequence[Path]) -> Certificate:
+    """Return what twin runs tell; raises NoTwins where too few of their cells count."""
+    rows = pd.concat([_rates(folder, number) for number, folder in enumerate(runs)], ignore_index=True)
+    blocks, cells = rows.block.nunique(), rows.cell.nunique()
+    # Each needs a cell more than once, and more than one cell.
+    if len(rows) < max(0.5 * rows.run.nunique() * blocks * cells, 1) or min(blocks, cells) < 2:
+        raise NoTwins(f"of {runs[0].parent} too few cells count in two blocks: measure longer, on a quieter machine")
+    pairs = rows.assign(pair=[Cell.parse(cell).pair for cell in rows.cell])
+    logs = pairs.groupby(["run", "block", "pair"]).log_rate.agg(["count", "min", "max", "last", "first"])
+    logs = logs[logs["count"] == 2].assign(log_ratio=logs["last"] - logs["first"]).reset_index()
+    manifest = run_folder.read_manifest(runs[0])
+    comparisons = list(itertools.combinations(sorted(rows.run.unique()), 2))
+    return Certificate(
+        subject=certificate.Subject.of(manifest),
+        at=run_folder.now(),
+        harness_version=manifest["harness_version"],
+        code=manifest["code"],
+        blocks=blocks,
+        cells=cells,
+        variances=estimate(rows),
+        pair=noise_of_pairs(logs, ["run", "pair"], "log_ratio"),
+        comparisons=len(comparisons),
+        false_verdicts=sum(_differ(rows[rows.run == a], rows[rows.run == b]) for a, b in comparisons),
+    )
+
+
+def _rates(folder: Path, number: int) -> pd.DataFrame:
+    """Return the rates that count, of the last attempt at each cell in each block."""
+    last = {
+        (entry.cell, entry.block): entry
+        for entry in sorted(journal.read(folder / journal.NAME), key=lambda entry: entry.cell)
+        if entry.outcome == "completed"
+    }
+    rows = [
+        (number, cell, block, np.log(entry.processed_per_s))
+        for (cell, block), entry in last.items()
+        if entry.state in WITH_THROUGHPUT and entry.processed_per_s > 0
+    ]
+    return pd.DataFrame(rows, columns=["run", "cell", "block", "log_rate"])
+
+
+def _differ(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    """Whether a comparison of two runs by their blocks alone says that one is faster or slower."""
+    shared = set(a.cell) & set(b.cell)
+    logs = [block_means(side[side.cell.isin(shared)], ["cell"], "log_rate").to_numpy() for side in (a, b)]
+    return verdict(interval_between(*logs), THRESHOLD).difference in {Difference.FASTER, Difference.SLOWER}
