@@ -19,6 +19,7 @@ _GROUPS = {
     "warm JVM": (
         "tests/reductions/",
         "tests/benchmarks/test_spark_benchmarks.py",
+        "tests/simulation/test_reference.py",
         "tests/simulation/test_sensitivity.py",
         "tests/simulation/test_spark_job.py",
         "tests/e2e/test_cluster.py",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.definitions import inference
-from harness.definitions.variances import Between
+from harness.definitions.variances import Spread
 
 LOGS = st.lists(st.integers(-2000, 2000).map(lambda thousandth: thousandth / 1000), min_size=3, max_size=12)
 
@@ -52,10 +52,10 @@ def test_numbers_that_repeat_exactly_have_an_interval_without_width(log, p_value
 
 def test_what_differs_between_runs_as_wholes_widens_the_interval_as_satterthwaite_says():
     a, b = np.log([1.0, 1.1, 1.2]), np.log([1.3, 1.2, 1.4])
-    assert inference.interval_between(a, b, between=Between(0.0, 5)) == inference.interval_between(a, b)
-    tiny, welch = inference.interval_between(a, b, between=Between(1e-12, 5)), inference.interval_between(a, b)
+    assert inference.interval_between(a, b, between=Spread(0.0, 5)) == inference.interval_between(a, b)
+    tiny, welch = inference.interval_between(a, b, between=Spread(1e-12, 5)), inference.interval_between(a, b)
     assert (tiny.low, tiny.high, tiny.p_value) == pytest.approx((welch.low, welch.high, welch.p_value))
-    huge = inference.interval_between(a, b, between=Between(100.0, 5))
+    huge = inference.interval_between(a, b, between=Spread(100.0, 5))
     assert math.log(huge.high / huge.ratio) == pytest.approx(2.570582 * 10, rel=1e-3)  # t of 5 degrees, from a table
 
 

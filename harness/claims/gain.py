@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from harness.claims.judgement import GAIN, PAIR, Evidence, is_saturated, of_the_trick
-from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
+from harness.claims.measurement import Measurement, NotMeasured, Points, geometric_mean, points_of
 from harness.definitions.inference import noise_of_pairs, width
 from harness.definitions.matrix import Cell
 from harness.definitions.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
@@ -45,11 +45,12 @@ def largest(evidence: Evidence) -> Measurement:
     larger = pairs[pairs.total_threads > NO_GAIN_UP_TO.value]
     if larger.empty:
         raise NotMeasured(f"no valid pair of cells with more than {NO_GAIN_UP_TO.value:.0f} threads")
-    points = larger.groupby(["threads", "payload_bytes"])
-    best = points.log_factor.mean().idxmax()
+    point = ["threads", "payload_bytes"]
+    by_point = larger.groupby(point)
+    best = by_point.log_factor.mean().idxmax()
     threads, payload_bytes = best
     where = f"the largest gain, with {INITIATORS}×{threads} threads and {payload_bytes:,} bytes: "
-    return _gain(points.get_group(best), where, among=len(points))
+    return _gain(by_point.get_group(best), where, among=points_of(gains(larger), point))
 
 
 def up_to_15(evidence: Evidence) -> Measurement:
@@ -154,7 +155,7 @@ def _of_threads(gain: pd.DataFrame, *, most: bool) -> Measurement:
     return _gain(
         gain[gain.total_threads == total],
         f"the {'largest' if most else 'smallest'} gain, with {INITIATORS}×{total // INITIATORS} of {threads} threads: ",
-        among=gain.total_threads.nunique(),
+        among=points_of(gains(gain), ["threads"]),
     )
 
 
@@ -165,10 +166,15 @@ def _extreme(gain: pd.DataFrame, *, most: bool) -> tuple[int, float]:
     return int(total), float(means.loc[total])
 
 
-def _gain(pairs: pd.DataFrame, basis: str, *, among: int) -> Measurement:
+def _gain(pairs: pd.DataFrame, basis: str, *, among: Points) -> Measurement:
     """Write the geometric mean of factors as a gain in percent; `among` is that of `geometric_mean`."""
-    logs = pairs.set_index([*PAIR, "block"]).log_factor
-    return geometric_mean(logs, "pairs of cells", basis, among=among).scaled(100, -100)
+    return geometric_mean(gains(pairs), "pairs of cells", basis, among=among).scaled(100, -100)
+
+
+def gains(pairs: pd.DataFrame) -> pd.Series:
+    """Return the logarithms of factors by pair and block."""
+    logs: pd.Series = pairs.set_index([*PAIR, "block"]).log_factor
+    return logs
 
 
 def faster(evidence: Evidence, claim: str) -> Measurement:

@@ -8,12 +8,21 @@ repeated more often: their spread is not known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from harness.definitions.inference import ALPHA, block_means, interval_of_mean, interval_of_ratio, repeated
+from harness.definitions.inference import (
+    ALPHA,
+    CONFIDENCE,
+    block_means,
+    interval_of_mean,
+    interval_of_ratio,
+    repeated,
+)
+from harness.definitions.variances import Spread
 
 
 class NotMeasured(Exception):
@@ -51,14 +60,35 @@ class Measurement:
         )
 
 
-def geometric_mean(logs: pd.Series, of: str, basis: str = "", *, among: int = 1) -> Measurement:
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The points of which one is the best or the worst: how many, and how their blocks scatter."""
+
+    number: int
+    spread: Spread | None  # None without repeats
+
+
+def points_of(logs: pd.Series, point: Sequence[str]) -> Points:
+    """Return the points of logarithms whose index has these levels. Their spread is pooled, because that of the best
+    one's few blocks is too small by chance, or so uncertain that intervals of many points together say nothing."""
+    rows = logs.rename("value").reset_index()
+    member = [name for name in logs.index.names if name not in {"block", *point}]
+    means = block_means(repeated(rows, member, point), member, "value", point)
+    of_points = means.groupby(level=list(point))
+    freedom = int((of_points.size() - 1).sum())
+    squares = (of_points.var().fillna(0) * (of_points.size() - 1)).sum()
+    return Points(len(of_points), Spread(float(squares) / freedom, freedom) if freedom else None)
+
+
+def geometric_mean(logs: pd.Series, of: str, basis: str = "", *, among: Points | None = None) -> Measurement:
     """Take the geometric mean of rates or ratios, given as logarithms; `of` names them: `pairs of cells`.
 
-    Where it is the best or the worst `among` so many, the interval is one of intervals that all hold together
+    Where it is the best or the worst `among` points, the interval is one of intervals that all hold together
     (Bonferroni): the largest of many is too large by chance.
     """
     rows, member = _members(logs)
-    interval = interval_of_ratio(block_means(rows, member, "value"), 1 - ALPHA / among)
+    confidence, spread = (1 - ALPHA / among.number, among.spread) if among else (CONFIDENCE, None)
+    interval = interval_of_ratio(block_means(rows, member, "value"), confidence, spread)
     members = np.exp(rows.groupby(member).value.mean())
     return Measurement(
         interval.ratio,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from harness.claims.judgement import Evidence
-from harness.claims.measurement import Measurement, NotMeasured, geometric_mean, place
+from harness.claims.measurement import Measurement, NotMeasured, Points, geometric_mean, place, points_of
 from harness.definitions.matrix import PAPER_VERSIONS, PAYLOADS_BYTES
 from harness.definitions.whitepaper import (
     LARGE_PAYLOAD_BYTES,
@@ -53,9 +53,9 @@ def peak(evidence: Evidence, initiators: int) -> Measurement:
     return geometric_mean(best, "versions", basis, among=candidates(cells))
 
 
-def candidates(cells: pd.DataFrame) -> int:
-    """Count the points of which `fastest` chooses one."""
-    return len(cells[POINT].drop_duplicates())
+def candidates(cells: pd.DataFrame) -> Points:
+    """Return the points of which `fastest` chooses one."""
+    return points_of(logs_of(cells, [*POINT, "server_version"]), POINT)
 
 
 def with_trick(evidence: Evidence, initiators: int) -> pd.DataFrame:
@@ -85,13 +85,13 @@ def fastest(evidence: Evidence, cells: pd.DataFrame) -> tuple[pd.Series, Point]:
 
     Returns the logarithms of its rates by version and block, and the point.
     """
-    points = cells.groupby(POINT).agg(
+    by_point = cells.groupby(POINT).agg(
         rate=("processed_per_s", "mean"), low=("processed_per_s", "min"), versions=("server_version", "nunique")
     )
     completed = evidence.completed.groupby(POINT).server_version.nunique()
-    complete = points[(points.versions == completed.reindex(points.index)) & (points.low > 0)]
+    complete = by_point[(by_point.versions == completed.reindex(by_point.index)) & (by_point.low > 0)]
     if complete.empty:
-        raise NotMeasured(f"none of {len(points)} points is valid in all versions and processed messages")
+        raise NotMeasured(f"none of {len(by_point)} points is valid in all versions and processed messages")
     best = complete.rate.idxmax()
     return logs_of(cells[(cells[POINT] == best).all(axis=1)], ["server_version"]), Point(*map(int, best))
 
@@ -129,7 +129,8 @@ def threads_raise(evidence: Evidence) -> Measurement:
         raise NotMeasured("no pair of valid cells differs only by one step of the threads")
     few, many = min(steps, key=lambda step: float(steps[step].mean()))
     basis = f"the step that raises it least, from {few} to {many} threads, of {len(steps)}: "
-    return geometric_mean(steps[few, many], "pairs of cells", basis, among=len(steps))
+    among = points_of(pd.concat(steps, names=["few", "many"]), ["few", "many"])
+    return geometric_mean(steps[few, many], "pairs of cells", basis, among=among)
 
 
 def payload_matters(evidence: Evidence) -> Measurement:

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.definitions.variances import Between
+from harness.definitions.variances import Spread
 
 if TYPE_CHECKING:
     from pandas.core.groupby import DataFrameGroupBy
@@ -109,15 +109,18 @@ class Verdict:
         return f"{self.difference.value}{f' within {100 * self.threshold:g} %' if same else ''}"
 
 
-def interval_of_ratio(log_ratios: Logs, confidence: float = CONFIDENCE) -> Interval:
+def interval_of_ratio(log_ratios: Logs, confidence: float = CONFIDENCE, spread: Spread | None = None) -> Interval:
     """Return the geometric mean of the ratios of neighbours, one log ratio per block, with its t interval.
 
-    Raises ValueError if there is none, or if one is not finite.
+    A `spread` of blocks takes the place of that of these few. Raises ValueError if there is none, or if one is not
+    finite.
     """
     values = _finite(log_ratios)
     mean = float(values.mean())
     if len(values) < BLOCKS_MIN:
         return Interval(math.exp(mean), None, None, len(values), None)
+    if spread is not None and spread.variance > 0:
+        return _of_spreads(mean, [Spread(spread.variance / len(values), spread.freedom)], confidence, len(values))
     if np.ptp(values) < _EQUAL:
         return _exact(mean, len(values))
     from scipy import stats
@@ -143,7 +146,7 @@ def interval_of_mean(values: Logs, confidence: float = CONFIDENCE) -> IntervalOf
 
 
 def interval_between(
-    logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE, between: Between | None = None
+    logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE, between: Spread | None = None
 ) -> Interval:
     """Return b divided by a with the interval of Welch's t test, from the logarithms of the blocks of two runs.
 
@@ -155,8 +158,8 @@ def interval_between(
     if blocks < BLOCKS_MIN:
         return Interval(math.exp(mean), None, None, blocks, None)
     if between is not None and between.variance > 0:
-        parts = [Between(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (a, b)]
-        return _of_variances(mean, [between, *parts], confidence, blocks)
+        parts = [Spread(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (a, b)]
+        return _of_spreads(mean, [between, *parts], confidence, blocks)
     if max(np.ptp(a), np.ptp(b)) < _EQUAL:
         return _exact(mean, blocks)
     from scipy import stats
@@ -166,7 +169,7 @@ def interval_between(
         return _tested(mean, stats.ttest_ind(b, a, equal_var=False), confidence, blocks)
 
 
-def _of_variances(mean: float, parts: Sequence[Between], confidence: float, blocks: int) -> Interval:
+def _of_spreads(mean: float, parts: Sequence[Spread], confidence: float, blocks: int) -> Interval:
     from scipy import stats
 
     variance = sum(part.variance for part in parts)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """The variance of what differs between two runs as wholes, known with so many degrees of freedom."""
+class Spread:
+    """A variance of logarithms, known with so many degrees of freedom."""
 
     variance: float
     freedom: int
@@ -33,9 +33,9 @@ class Variances:
     rest: float  # of one measurement
     runs: int
 
-    def between(self, cells: int) -> Between:
+    def between(self, cells: int) -> Spread:
         """Return what differs between two runs as wholes, in the mean of so many cells."""
-        return Between(2 * (self.run**2 + self.cell**2 / cells), self.runs - 1)
+        return Spread(2 * (self.run**2 + self.cell**2 / cells), self.runs - 1)
 
 
 def estimate(rows: pd.DataFrame) -> Variances:

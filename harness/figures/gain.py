@@ -15,8 +15,9 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
 from harness.claims.gain import logarithms, noise_of
 from harness.claims.judgement import of_the_paper, of_the_trick
+from harness.claims.measurement import geometric_mean, points_of
 from harness.definitions import units
-from harness.definitions.inference import ALPHA, BLOCKS_MIN, intervals, no_interval, noise_band
+from harness.definitions.inference import BLOCKS_MIN, intervals, no_interval, noise_band
 from harness.definitions.matrix import which_dialogs
 from harness.definitions.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 from harness.figures import parts
@@ -175,10 +176,10 @@ def _largest(gain: pd.DataFrame, points: pd.DataFrame) -> str:
     if different.empty:
         return f"At none of {units.counted(len(counted), 'point')} is a gain distinguished from none."
     best = different.loc[different.ratio.idxmax()]
-    logs = logarithms(gain[gain.valid])
-    together = intervals(logs, OF_FIGURE_5, ["server_version"], "log_factor", 1 - ALPHA / len(counted))
-    [row] = together[(together[OF_FIGURE_5] == list(best[OF_FIGURE_5])).all(axis=1)].itertuples()
-    low, high = (parts.percent(100 * (end - 1)) for end in (row.low, row.high))
+    logs = logarithms(gain[gain.valid]).set_index([*OF_FIGURE_5, "server_version", "block"]).log_factor
+    most = geometric_mean(logs.xs(tuple(best[OF_FIGURE_5]), level=OF_FIGURE_5), "", among=points_of(logs, OF_FIGURE_5))
+    assert most.low is not None and most.high is not None
+    low, high = (parts.percent(100 * (end - 1)) for end in (most.low, most.high))
     return (
         f"Largest gain distinguished from none: {parts.percent(best.percent)} ({low} to {high}, all points together) "
         f"at {best.total_threads:.0f} threads in all with {parts.payload_words(int(best.payload_bytes), points)}; "

@@ -16,9 +16,9 @@ from typing import TypeVar
 import pandas as pd
 
 from harness.claims import judgement
-from harness.claims.gain import logarithms, valid_pairs
+from harness.claims.gain import gains, logarithms, valid_pairs
 from harness.claims.judgement import PAIR, Evidence, of_the_paper, of_the_trick, written
-from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
+from harness.claims.measurement import Measurement, NotMeasured, Points, geometric_mean, points_of
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, candidates, fastest, logs_of
 from harness.definitions.inference import intervals, no_interval
@@ -229,7 +229,7 @@ def _largest_gain(initiators: int, evidence: Evidence) -> Number:
     """Return the largest gain of a point, if any gained; where there are intervals, one distinguished from none."""
     pairs = valid_pairs(evidence, initiators)
     points = intervals(pairs, ["threads", "payload_bytes"], ["server_version"], "log_factor")
-    among = len(points)
+    among = points_of(gains(pairs), ["threads", "payload_bytes"])
     if points.low.notna().any():
         points = points[points.differs & (points.ratio > 1)]
         if points.empty:
@@ -245,9 +245,9 @@ def _mean_gain(initiators: int, evidence: Evidence) -> Number:
     return _gain(valid_pairs(evidence, initiators))
 
 
-def _gain(pairs: pd.DataFrame, where: str = "", *, among: int = 1) -> Number:
-    logs = pairs.set_index([*PAIR, "block"]).log_factor
-    return _number(geometric_mean(logs, "pairs of cells", among=among).scaled(100, -100), "%", where, among=among)
+def _gain(pairs: pd.DataFrame, where: str = "", *, among: Points | None = None) -> Number:
+    measured = geometric_mean(gains(pairs), "pairs of cells", among=among).scaled(100, -100)
+    return _number(measured, "%", where, among=among)
 
 
 def _gain_sentence(completed: pd.DataFrame, evidence: Evidence) -> str:
@@ -297,8 +297,8 @@ def _pairs(rows: pd.DataFrame | pd.Series, of_all: str = "") -> str:
     return f"{number:,}{of_all} pair{'s' * (number > 1)} of cells"
 
 
-def _number(measured: Measurement, unit: str, where: str = "", *, among: int = 1) -> Number:
-    """Write a number; `among` so many it is the best, for which its interval holds together."""
+def _number(measured: Measurement, unit: str, where: str = "", *, among: Points | None = None) -> Number:
+    """Write a number; `among` points it is the best, for which its interval holds together."""
     text, low, high = written(measured, unit)
     if unit == "%" and low is None and abs(measured.value) < 10:
         text = percent(measured.value)  # two digits of a gain near none say nothing
@@ -306,7 +306,7 @@ def _number(measured: Measurement, unit: str, where: str = "", *, among: int = 1
         text = f"{'+' if measured.value > 0 and text.strip('0.') else ''}{text} %"
     if low is None:
         return Number(text, where, no_interval(measured.blocks))
-    together = f", all {among} together" if among > 1 else ""
+    together = f", all {among.number} together" if among and among.number > 1 else ""
     return Number(text, where, f"{INTERVAL}{together}: {low} to {high}")
 
 

@@ -26,7 +26,7 @@ from harness.definitions.inference import (
     verdicts,
 )
 from harness.definitions.measures import QUANTILES
-from harness.definitions.variances import Between, Variances
+from harness.definitions.variances import Spread, Variances
 from harness.figures.reduced_run import listed
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
@@ -183,7 +183,7 @@ def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str, twins: Variance
     return interval_between(means[0], means[1], between=_between(twins, sides[0].cell_id.nunique()))
 
 
-def _between(twins: Variances | None, cells: int) -> Between | None:
+def _between(twins: Variances | None, cells: int) -> Spread | None:
     return twins.between(cells) if twins else None
 
 

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import curve_fit
 
 from harness.claims import Verdict, markdown, provenance
 from harness.claims.provenance import BY_CONSTRUCTION, FITTED_TO_A_RUN, FITTED_TO_THE_PAPER
@@ -48,6 +50,27 @@ def test_readme_names_every_unfitted_number_of_the_paper_that_the_model_misses()
     for row in missed.itertuples():
         for number in (row.published, row.measured):
             assert f"{number:,.0f}" in sentence.partition("\n\n")[0]
+
+
+def test_readme_says_how_far_null_models_are_from_the_embedded_lab():
+    points = pd.read_csv(ROOT / "results" / "reference" / "cross-check" / "ratios.csv")
+    rates = points.groupby(["initiators", "threads", "dialog_ratio"])[["processed_per_s_a", "processed_per_s_b"]].mean()
+    threads = rates.index.get_level_values("threads").to_numpy()
+    fitted = rates.processed_per_s_a.loc[1].xs(150, level="dialog_ratio").loc[[1, 5, 10, 50]]
+
+    def saturating(n, k, most):
+        return np.log(most * n / (n + k))
+
+    (k, _), _ = curve_fit(saturating, fitted.index.to_numpy(float), np.log(fitted.to_numpy()), p0=[5, fitted.max()])
+    between = np.exp(np.interp(np.log(threads), np.log(fitted.index), np.log(fitted)))
+    found = rates.assign(saturating=threads / (threads + k), interpolated=between)
+    shapes = found / found.groupby(level="initiators").transform("max")
+    apart = shapes.sub(shapes.processed_per_s_a, axis=0).abs()
+    median, most = (100 * apart.median()).round(), (100 * apart.max()).round()
+    text = " ".join(README.split())
+    assert f"| all | 66 | {median.processed_per_s_b:.0f} % | {most.processed_per_s_b:.0f} % |" in text
+    assert f"is {median.saturating:.0f} % apart at the median ({most.saturating:.0f} % at most)" in text
+    assert f"the fitted points {median.interpolated:.0f} % ({most.interpolated:.0f} %)" in text
 
 
 def test_every_fitted_number_is_labelled_and_no_claim_has_two_labels():
