@@ -21,6 +21,7 @@ The public names, each with its arguments, units and errors in its own docstring
 - `plan_matrix`: what a sweep would do, how long it takes, which gain its repeats can show
 - `run_matrix`, `run_cell`, `simulate`, `run_rates`, `run_techniques`: measure, or compute in virtual time; each returns
   a `Run`
+- `run_pair`: two workloads or settings in turns, to be compared
 - `run_twins`: the same again and again: how much runs differ here
 - `Run`: the folder of a run: tables for pandas and Spark, figures, claims, comparison
 - `open_lab`, `examine_lab`: instances to try things on; what is wrong with them, and the remedy
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         plan_matrix,
         run_cell,
         run_matrix,
+        run_pair,
         run_rates,
         run_techniques,
         run_twins,
@@ -73,6 +75,7 @@ __all__ = [
     "plan_matrix",
     "run_cell",
     "run_matrix",
+    "run_pair",
     "run_rates",
     "run_techniques",
     "run_twins",

@@ -120,6 +120,28 @@ def run_matrix(
         return _reduced(outcome, reduce, reporter)
 
 
+def run_pair(
+    *names: str,
+    resume: Path | str | None = None,
+    settings_file: Path | str | None = None,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> list[Run]:
+    """Run two workloads, or two files of settings, block by block in turns, and reduce both: `run[0].compare(run[1])`.
+
+    Settings are those of both sides, three `repeats` or more. `resume` is the folder of a pair that goes on. Errors are
+    those of `run_matrix`.
+    """
+    from harness.experiments import paired_runs
+
+    _require_java()
+    reporter, file = reporter_for(progress), _path(settings_file)
+    outcomes = paired_runs.run(_plain(settings), reporter, names=names, settings_file=file, resume=_path(resume))
+    if outcomes is None:
+        raise Declined("a pair of more than an hour was declined: nothing was started")
+    return [_reduced(outcome, True, reporter) for outcome in outcomes]
+
+
 def run_twins(
     *,
     runs: int = 6,

@@ -23,11 +23,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "simulate": harness.simulate,
     "rates": harness.run_rates,
     "techniques": harness.run_techniques,
+    "aa": harness.run_twins,
     "doctor": harness.examine_lab,
     "lab open": harness.open_lab,
 }
 # What is the command line's alone: what it asks and prints, the checklist, and harness simulate --faults.
-OF_THE_TERMINAL = {"quick", "yes", "web", "only_sweep", "list_cells", "first_run", "faults", "seeds"}
+OF_THE_TERMINAL = {"quick", "yes", "web", "pair", "only_sweep", "list_cells", "first_run", "faults", "seeds"}
 
 
 @pytest.fixture(autouse=True)

@@ -33,6 +33,7 @@ COMMANDS = [
     "calibrate",
     "techniques",
     "rates",
+    "aa",
     "workload",
     "lab",
     "doctor",

@@ -5,9 +5,10 @@ and the plan of a sweep."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from harness.cli.conventions import (
     CLIENT_OPTIONS,
     LAB_OPTIONS,
     MATRIX_OPTIONS,
+    console,
     print_rows,
     require_all_completed,
     settings_options,
@@ -51,8 +53,19 @@ WEB_PORT = 8089  # Locust's own
     metavar="[PORT]",
     help=f"Show the sweep on a page at 127.0.0.1, port {WEB_PORT} or the given one.",
 )
-def matrix(
-    resume: Path | None, only_sweep: bool, yes: bool, web: int | None, settings_file: Path | None, **options: Any
+@click.option(
+    "--pair",
+    metavar="A,B",
+    help="Measure two workloads, or two settings files (TOML), block by block in turns, and compare them.",
+)
+def matrix(  # noqa: PLR0917
+    resume: Path | None,
+    only_sweep: bool,
+    yes: bool,
+    web: int | None,
+    pair: str | None,
+    settings_file: Path | None,
+    **options: Any,
 ) -> None:
     """Sweep the cells of a matrix, then reduce and draw.
 
@@ -72,15 +85,20 @@ def matrix(
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
       harness matrix --lab-file lab.toml --workers-per-initiator 4
       harness matrix --lab-file lab.toml --master-bind-host 10.0.0.5     clients elsewhere: harness worker --help
+      harness matrix --pair paper,my-workload --matrix trick --repeats 5     before and after a change
       harness matrix --matrix quick --web               a page shows what is done, and the rates so far
       harness matrix --matrix quick --lab simulated     a model of the paper's hardware, in virtual time
       harness matrix --resume results/20260101-120000-sqlserver
     """
     from harness.output import reporting
 
+    if pair or (resume and (resume / "a").is_dir()):
+        if only_sweep or web:
+            raise Failure(f"--{'web' if web else 'only-sweep'}: not with a pair of runs, leave it out", USAGE)
+        return _pair(pair, resume, settings_file, options, ask=not yes)
     with one_line_errors():
         try:
-            with reporting.on_console(ask=not yes) as console, _on_page(console, web) as reporter:
+            with reporting.on_console(ask=not yes) as shown, _on_page(shown, web) as reporter:
                 measured = harness.run_matrix(
                     resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
                 )
@@ -93,16 +111,43 @@ def matrix(
     require_all_completed(measured)
 
 
+def _pair(
+    names: str | None, resume: Path | None, settings_file: Path | None, options: Mapping[str, Any], *, ask: bool
+) -> None:
+    """Run both sides of a pair and compare them."""
+    from harness.output import reporting
+
+    with one_line_errors():
+        try:
+            with reporting.on_console(ask=ask) as reporter:
+                runs = harness.run_pair(
+                    *re.split(r"\s*,\s*", names or ""),
+                    resume=resume,
+                    settings_file=settings_file,
+                    progress=reporter,
+                    **options,
+                )
+                folder = runs[0].folder.parents[1] / "compared"
+                comparison = runs[0].compare(runs[1], folder, console=console(), progress=reporter)
+        except harness.Declined:
+            sys.exit(OK)
+    for run in runs:
+        say(f"results: {run.folder}")
+    say(f"{comparison.conclusion} Next: look at {folder}")
+    for run in runs:
+        require_all_completed(run)
+
+
 @contextmanager
-def _on_page(console: Reporter, port: int | None) -> Iterator[Reporter]:
+def _on_page(shown: Reporter, port: int | None) -> Iterator[Reporter]:
     """Yield a reporter that shows everything on a page too, if there is a port for one."""
     if port is None:
-        yield console
+        yield shown
         return
     from harness.load.pages import sweep
 
     _require_free_port(port, "--web")
-    with sweep.serving(console, port) as page:
+    with sweep.serving(shown, port) as page:
         try:
             yield page
         except BaseException as error:

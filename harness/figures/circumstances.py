@@ -27,6 +27,11 @@ SERVER_HARDWARE = {"system": ("cpu_count", "physical_memory_kb")}
 SERVER_SOFTWARE = {"server": ("edition", "product_version")}
 
 
+def is_pair(a: Run, b: Run) -> bool:
+    """Whether two runs were made in turns, to be compared."""
+    return a.manifest.get("pair") is not None and a.manifest.get("pair") == b.manifest.get("pair")
+
+
 def forbidding(a: Run, b: Run) -> list[str]:
     """List the differences of lab, hardware and settings, a line each: a ratio would measure them too."""
     notes = []

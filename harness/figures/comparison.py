@@ -17,10 +17,11 @@ from harness.definitions.inference import no_interval
 from harness.definitions.units import counted
 from harness.figures import gate, side_by_side
 from harness.figures.build import Drawing, write
-from harness.figures.circumstances import forbidding, remarkable
+from harness.figures.circumstances import forbidding, is_pair, remarkable
 from harness.figures.gain import of_one_ratio
 from harness.figures.gate import Gate
-from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair
+from harness.figures.parts import percent, short
+from harness.figures.ratios import RATE, Design, Group, by_cell, by_version, common, groups, pair
 from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.files import certificate, journal
 from harness.files.certificate import Certificate
@@ -44,6 +45,19 @@ class Comparison:
     gate: Gate
     cells: pd.DataFrame
     verdicts: pd.DataFrame
+
+    @property
+    def conclusion(self) -> str:
+        """What b is beside a, over all cells that count in both, in a sentence."""
+        if self.verdicts.empty:
+            return "No cell counts in both, so nobody can tell which is faster."
+        whole = self.verdicts.iloc[0]
+        number, than = short(100 * abs(whole.ratio - 1)), "fewer" if whole.ratio < 1 else "more"
+        change = f"b processes {number} % {than} messages than a"
+        if pd.isna(whole.ratio_low):
+            return f"{change} ({no_interval(int(whole.blocks))}): nobody can tell."
+        low, high = (percent(100 * (end - 1)) for end in (whole.ratio_low, whole.ratio_high))
+        return f"{change} (95 %: {low} to {high}, {counted(int(whole.blocks), 'block')}): {whole.verdict}."
 
 
 _CELLS_NAMED = 3
@@ -76,16 +90,16 @@ def compare(
     runs = read(Path(a)), read(Path(b))
     if runs[0].manifest == runs[1].manifest:
         raise ResultsError(f"{a} and {b} are the same run: name two runs")
-    forbidden = forbidding(*runs)
-    if forbidden and not despite_differences:
+    forbidden, in_turns = forbidding(*runs), is_pair(*runs)
+    if forbidden and not (despite_differences or in_turns):
         raise ResultsError(f"{'. '.join(forbidden)}: --despite-differences compares the runs all the same")
     sides = pair(runs[0].cells, runs[1].cells)
     twins = certificate.find(runs[1].manifest) or certificate.find(runs[0].manifest)
-    variances = twins.variances if twins else None
-    table = by_cell(*sides, threshold, variances)
+    design = Design(in_turns, twins.variances if twins else None)
+    table = by_cell(*sides, threshold, design)
     if table.empty:
         raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
-    all_groups = groups(*sides, threshold, variances)
+    all_groups = groups(*sides, threshold, design)
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +112,7 @@ def compare(
         *forbidden,
         *remarkable(*runs),
         *left_out(*runs, table),
-        *_twins_note(runs[1], twins),
+        *_design_note(runs[1], design, twins),
     ]
     _print(
         console,
@@ -108,12 +122,14 @@ def compare(
         notes if all_groups else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"],
     )
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress or Reporter())
-    judged = gate.judge(*sides, threshold, _failed(runs[1]), variances)
+    judged = gate.judge(*sides, threshold, _failed(runs[1]), design)
     return Comparison([folder / "ratios.csv", *drawn], judged, cells, _as_table(all_groups))
 
 
-def _twins_note(run: Run, twins: Certificate | None) -> list[str]:
+def _design_note(run: Run, design: Design, twins: Certificate | None) -> list[str]:
     """Say which variance the intervals have beside that of the blocks; nothing of models, which repeat exactly."""
+    if design.in_turns:
+        return ["The runs were made in turns, so each block of b is compared with that of a"]
     if run.is_model:
         return []
     if twins is None:

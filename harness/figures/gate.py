@@ -23,9 +23,8 @@ import pandas as pd
 
 from harness.definitions.inference import BLOCKS_MIN, Difference, Interval, verdicts
 from harness.definitions.units import counted
-from harness.definitions.variances import Variances
 from harness.figures import ratios
-from harness.figures.ratios import FAMILIES, LATENCIES, RATE, Group, ratio_words
+from harness.figures.ratios import FAMILIES, LATENCIES, RATE, SEPARATELY, Design, Group, ratio_words
 from harness.files.records import State
 
 LATENCY_THRESHOLDS = 4  # of latencies, in thresholds of rates
@@ -48,20 +47,20 @@ def judge(
     b: pd.DataFrame,
     threshold: float,
     failed: frozenset[str] = frozenset(),
-    twins: Variances | None = None,
+    design: Design = SEPARATELY,
 ) -> Gate:
     """Judge two runs by their cells as `ratios.pair` pairs them, a row per cell and block.
 
-    `failed` are the ids of the cells of b that failed in a block and were completed in none; `twins` are how much runs
-    differ here, where that is known.
+    `failed` are the ids of the cells of b that failed in a block and were completed in none; `design` says how the
+    runs were made.
     """
-    groups = ratios.groups(a, b, threshold, twins)
+    groups = ratios.groups(a, b, threshold, design)
     gate = Gate()
     is_open_loop = "rate_per_s" in a and a.rate_per_s.notna().any()
     if is_open_loop:
         _judge_missed_calls(gate, a, b)
     else:
-        _judge_rates(gate, ratios.by_cell(a, b, threshold, twins), groups, threshold)
+        _judge_rates(gate, ratios.by_cell(a, b, threshold, design), groups, threshold)
     if groups:
         _judge_latencies(gate, groups[0], threshold)
     _judge_states(gate, a, b, failed)

@@ -5,8 +5,9 @@ with the embedded lab's 2005 and 2008, they are paired over the other axes: a ce
 over the versions of its run. A version is never paired with a different one.
 
 Block 2 of one run is no neighbour of block 2 of the other: they were hours apart, or on other days. So the blocks of
-the two runs are independent samples, each with its own spread (`inference.interval_between`). Over all cells, a block
-counts once, as the mean of its cells' logarithms. Only cells that count are in it.
+the two runs are independent samples, each with its own spread (`inference.interval_between`), unless the runs were made
+in turns (`harness matrix --pair`). Over all cells, a block counts once, as the mean of its cells' logarithms. Only
+cells that count are in it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from harness.definitions.inference import (
     Verdict,
     block_means,
     interval_between,
+    interval_of_ratio,
     verdicts,
 )
 from harness.definitions.measures import QUANTILES
-from harness.definitions.variances import Spread, Variances
+from harness.definitions.variances import Variances
 from harness.figures.reduced_run import listed
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
@@ -36,6 +38,24 @@ RATE = "processed_per_s"
 FAMILIES = 3
 LATENCIES = tuple(f"{prefix}_us_{name}" for prefix in ("latency", "end_to_end") for name in QUANTILES)
 QUANTITIES = (RATE, "sent_per_s", "until_drained_per_s", *LATENCIES)
+
+
+@dataclass(frozen=True)
+class Design:
+    """How two runs were made, which decides what their intervals have."""
+
+    in_turns: bool = False  # block by block: a block of b follows that of a, and they are compared as neighbours
+    twins: Variances | None = None  # how much runs differ as wholes here, where that is known and they were not
+
+    def interval(self, a: pd.Series, b: pd.Series, cells: int) -> Interval:
+        """Return b divided by a with its interval, from logarithms by block, the means of so many cells."""
+        if self.in_turns and len(log_ratios := (b - a).dropna()):
+            return interval_of_ratio(log_ratios.to_numpy())
+        between = self.twins.between(cells) if self.twins else None
+        return interval_between(a.to_numpy(), b.to_numpy(), between=between)
+
+
+SEPARATELY = Design()
 
 
 @dataclass(frozen=True)
@@ -82,10 +102,10 @@ def common(a: pd.DataFrame, b: pd.DataFrame, *, same_version: bool) -> tuple[pd.
     return a.merge(common_cells, on=keys, how="inner"), b.merge(common_cells, on=keys, how="inner")
 
 
-def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances | None = None) -> pd.DataFrame:
+def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float, design: Design = SEPARATELY) -> pd.DataFrame:
     """Return one row per common cell, b divided by a, with the verdict on the processed rate.
 
-    `twins` are how much runs differ here, where that is known.
+    `design` says how the runs were made.
 
     Per quantity: the geometric mean of `a`, of `b`, and their ratio, null where a is zero or unknown. `counts` says
     whether the cell is valid in a block of each run; if it is not, its numbers are those of all blocks, and it has
@@ -98,7 +118,7 @@ def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances
         valid = counted(of_cell[0]), counted(of_cell[1])
         counts = bool(len(valid[0]) and len(valid[1]))
         interval = (
-            interval_between(_logs(valid[0], RATE), _logs(valid[1], RATE), between=_between(twins, 1))
+            design.interval(_by_block(valid[0]), _by_block(valid[1]), 1)
             if counts
             else Interval(np.nan, None, None, 0, None)
         )
@@ -131,6 +151,10 @@ def _logs(cell: pd.DataFrame, quantity: str) -> npt.NDArray[np.float64]:
     return np.log(cell[quantity].astype(float)).to_numpy()  # type: ignore[no-any-return]  # pandas has no types
 
 
+def _by_block(cell: pd.DataFrame) -> pd.Series:
+    return pd.Series(_logs(cell, RATE), index=cell.block)
+
+
 def _ratio(sides: tuple[pd.DataFrame, pd.DataFrame], quantity: str) -> dict[str, float]:
     """Return the geometric means of both sides and their ratio."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -139,7 +163,7 @@ def _ratio(sides: tuple[pd.DataFrame, pd.DataFrame], quantity: str) -> dict[str,
     return {f"{quantity}_a": round(a, 2), f"{quantity}_b": round(b, 2), f"{quantity}_ratio": round(ratio, 4)}
 
 
-def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances | None = None) -> list[Group]:
+def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float, design: Design = SEPARATELY) -> list[Group]:
     """Return the ratios over all cells that count in both runs, then those by number of initiators and dialog ratio.
 
     Empty if there is no such cell.
@@ -149,27 +173,27 @@ def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances 
     if not shared:
         return []
     a, b = (run[run.cell_id.isin(shared)] for run in (a, b))
-    all_cells = _group("all", a, b, threshold, twins)
+    all_cells = _group("all", a, b, threshold, design)
     parts = [
-        _group(f"i{initiators}, ratio {ratio}", of_a, b[b.cell_id.isin(of_a.cell_id)], threshold, twins)
+        _group(f"i{initiators}, ratio {ratio}", of_a, b[b.cell_id.isin(of_a.cell_id)], threshold, design)
         for (initiators, ratio), of_a in a.groupby(["initiators", "dialog_ratio"])
     ]
     return [all_cells, *parts]
 
 
-def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float, twins: Variances | None) -> Group:
+def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float, design: Design) -> Group:
     """Return the ratios over the cells with BLOCKS_MIN blocks in both runs; over all cells if there is none."""
     blocks = pd.concat([run.groupby("cell_id").block.nunique() for run in (a, b)], axis=1).min(axis=1)
     repeated = blocks.index[blocks >= BLOCKS_MIN]
     if len(repeated):
         a, b = (run[run.cell_id.isin(repeated)] for run in (a, b))
-    ratios = {quantity: ratio for quantity in QUANTITIES if (ratio := _over_cells(a, b, quantity, twins))}
+    ratios = {quantity: ratio for quantity in QUANTITIES if (ratio := _over_cells(a, b, quantity, design))}
     single = np.exp(_log_means(b) - _log_means(a))
     (verdict,) = verdicts([ratios[RATE]], threshold, families=FAMILIES)
     return Group(name, len(single), ratios, verdict, float(single.min()), float(single.max()))
 
 
-def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str, twins: Variances | None) -> Interval | None:
+def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str, design: Design) -> Interval | None:
     """Return b divided by a over the cells that always have the quantity; None if there is none.
 
     Twins tell of rates processed; all other quantities are taken to differ from run to run by as much.
@@ -179,12 +203,8 @@ def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str, twins: Variance
     if sides[0].empty:
         return None
     logs = [run.assign(log=np.log(run[quantity].astype(float))) for run in sides]
-    means = [block_means(run, ["cell_id"], "log").to_numpy() for run in logs]
-    return interval_between(means[0], means[1], between=_between(twins, sides[0].cell_id.nunique()))
-
-
-def _between(twins: Variances | None, cells: int) -> Spread | None:
-    return twins.between(cells) if twins else None
+    means = [block_means(run, ["cell_id"], "log") for run in logs]
+    return design.interval(means[0], means[1], sides[0].cell_id.nunique())
 
 
 def _log_means(cells: pd.DataFrame) -> pd.Series:

@@ -117,6 +117,7 @@ def compare_runs(size: Size, random: np.random.Generator) -> None:
     """Print how often `compare --fail-over 5%` fails equal runs, and slower ones, where runs differ as wholes: without
     a certificate of twin runs, and with one."""
     from harness.figures import gate  # noqa: PLC0415  the figures import Matplotlib
+    from harness.figures.ratios import Design  # noqa: PLC0415
 
     for blocks, between in itertools.product((3, 5), BETWEEN):
         alarms = dict.fromkeys(itertools.product((0.0, SLOWDOWN), ("without", "with")), 0)
@@ -125,7 +126,7 @@ def compare_runs(size: Size, random: np.random.Generator) -> None:
             known = {"without": None, "with": estimate(of_twins(twins))}
             for slowdown, certificate in alarms:
                 slower = b.assign(processed_per_s=b.processed_per_s * (1 - slowdown))
-                judged = gate.judge(a, slower, THRESHOLD, twins=known[certificate])
+                judged = gate.judge(a, slower, THRESHOLD, design=Design(twins=known[certificate]))
                 alarms[slowdown, certificate] += bool(judged.slowdowns)
         shares = {key: count / size.run_trials for key, count in alarms.items()}
         print(
