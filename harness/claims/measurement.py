@@ -16,6 +16,7 @@ import pandas as pd
 
 from harness.definitions.inference import (
     ALPHA,
+    BLOCKS_MIN,
     CONFIDENCE,
     block_means,
     interval_of_mean,
@@ -124,14 +125,14 @@ def quotient_of_sums(dividends: pd.Series, divisors: pd.Series, basis: str) -> M
 
 
 def place(by_block: pd.Series, basis: str) -> Measurement:
-    """Take the mean over blocks of numbers that each block has one of; the same in all of them is a count."""
-    if by_block.nunique() == 1:
-        return Measurement(float(by_block.iloc[0]), basis)
+    """Take the mean over blocks of numbers that each block has one of."""
     return _mean_of_blocks(by_block, basis, None)
 
 
 def _mean_of_blocks(by_block: pd.Series, basis: str, single: tuple[float, float] | None) -> Measurement:
     interval = interval_of_mean(by_block)
+    if interval.blocks >= BLOCKS_MIN and by_block.nunique() == 1:
+        return Measurement(interval.mean, basis, single=single)  # a count, whose interval would have no width
     return Measurement(interval.mean, basis, interval.blocks, interval.low, interval.high, single)
 
 

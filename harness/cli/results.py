@@ -276,6 +276,7 @@ def compare(  # noqa: PLR0917
         for path in comparison.files:
             say(f"written: {path}")
     if fail_over is None:
+        say(comparison.conclusion)
         return
     threshold = f"slower than a by more than {100 * fail_over:g} %"
     if comparison.gate.slowdowns:

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from harness.claims.measurement import place
 from tests.claims.tables import cells, measured, missing, value
 
 
@@ -73,6 +74,14 @@ def test_a_line_levels_off_where_it_stays_above_nine_tenths_of_its_highest_rate(
     falling = [(*row[:5], row[5] if row[1] <= 15 else 4000.0) for row in rows]
     assert value("plateau_of_large_payloads", cells=cells(*falling)) == 150
     assert "3×15" not in missing("plateau_of_large_payloads", cells=cells(*[row for row in rows if row[1] != 15]))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "blocks", "low"), [([45], 1, None), ([45, 45, 45], 0, None), ([45, 45, 60], 3, 28)]
+)
+def test_a_number_that_is_the_same_in_all_blocks_is_a_count_and_that_of_one_block_is_none(numbers, blocks, low):
+    found = place(pd.Series(numbers, pd.Index(range(len(numbers)), name="block")), "threads")
+    assert (found.blocks, found.low if found.low is None else round(found.low)) == (blocks, low)
 
 
 def test_smaller_payloads_level_off_later_or_not():

@@ -7,6 +7,7 @@ file and the broker are to follow SQL Server.
 import itertools
 import re
 import threading
+import time
 import uuid
 from datetime import datetime
 
@@ -17,9 +18,9 @@ from harness.lab import scripts
 from harness.observe import event_sessions
 from tests.conformance.servers import ON_SQLSERVER
 from tests.conformance.test_dialogs import BEGIN, arrived, begin, receive, send
-from tests.conformance.test_queues import ENABLED, MONITOR, STUB, activate, stored, watch
+from tests.conformance.test_queues import ENABLED, MONITOR, READ_ALL, STUB, TASKS, activate, stored, watch
 from tests.conformance.waiting import wait_until
-from tests.parity.recording import note
+from tests.parity.recording import attempt, note
 
 pytestmark = pytest.mark.process
 
@@ -515,6 +516,23 @@ def test_the_error_log_names_a_disabled_queue(services, connect):
     wait_until(lambda: not services.execute(ENABLED).fetchval())
     database = services.execute("SELECT DB_NAME();").fetchval()
     services.execute("EXECUTE sys.sp_readerrorlog 0, 1, ?;", database).fetchall()
+
+
+@sqlserver_alone
+def test_readers_at_a_constant_load_stay_as_many_give_or_take_one(services):
+    """No source says whether readers come and go at a constant load. A cell counts where one reader came or went."""
+    activate(services, READ_ALL, readers=4)
+    handles, numbers, began = [begin(services) for _ in range(8)], [], time.monotonic()
+    while (at_s := time.monotonic() - began) < 60:
+        with attempt() as forget:
+            for handle in handles:
+                send(services, handle, b"x")
+            forget()
+        if at_s >= len(numbers):
+            numbers.append(services.execute(TASKS).fetchval())
+    note("queue readers, second by second", numbers)
+    settled = numbers[25:]  # four readers take twenty seconds to start
+    assert max(settled) - min(settled) <= 1
 
 
 @sqlserver_alone
