@@ -30,8 +30,8 @@ class Subject(BaseModel):
     lab: str
     processor: str
     processors: int
-    memory_gib: int
-    target: str = ""  # processors and memory of the target's; empty before a lab is open
+    memory_gib: str
+    target_processors: str = ""  # empty before a lab is open
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> Subject:
@@ -42,20 +42,17 @@ class Subject(BaseModel):
             for row in manifest.get("instances") or []
             if row.get("name") == "target"
         ]
-        targets = sorted(
-            {f"{facts['cpu_count']} × {int(facts['physical_memory_kb']) >> 20} GiB" for facts in systems if facts}
-        )
         return cls(
             lab=manifest["lab"],
-            processor=machine.get("processor", ""),
-            processors=machine.get("processors", 0),
-            memory_gib=round(machine.get("memory_mib", 0) / 1024),
-            target=", ".join(targets),
+            processor=machine.get("processor") or "",
+            processors=machine.get("processors") or 0,
+            memory_gib=f"{(machine.get('memory_mib') or 0) / 1024:.0f}",
+            target_processors=", ".join(sorted({str(facts["cpu_count"]) for facts in systems if "cpu_count" in facts})),
         )
 
     @property
     def path(self) -> Path:
-        digest = hashlib.sha256(self.model_dump_json(exclude={"target"}).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(self.model_dump_json(exclude={"target_processors"}).encode()).hexdigest()[:8]
         return user_state_path("service-broker-harness") / f"twins-{self.lab}-{digest}.json"
 
 
@@ -129,7 +126,7 @@ def find(manifest: Mapping[str, Any]) -> Certificate | None:
     subject = Subject.of(manifest)
     if subject.path.exists():
         kept = json_file.checked(_ADAPTER, subject.path.read_bytes(), subject.path)
-        if subject.target in {"", kept.subject.target}:
+        if subject.target_processors in {"", kept.subject.target_processors}:
             return kept
     try:
         return Certificate.model_validate(manifest[KEY]) if manifest.get(KEY) else None

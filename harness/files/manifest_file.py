@@ -53,6 +53,7 @@ class _Settings(BaseModel):
 
 
 class _Machine(BaseModel):
+    processor: str | None = None
     processors: int | None = None
     memory_mib: float | None = None
 
