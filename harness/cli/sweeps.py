@@ -290,7 +290,7 @@ def aa(runs: int, resume: Path | None, yes: bool, settings_file: Path | None, **
 
     \b
     Examples:
-      harness aa --lab embedded                         about 5 minutes
+      harness aa --lab embedded                         about 6 minutes
       harness aa --lab-file lab.toml --runs 10
       harness aa --lab embedded --matrix quick --repeats 3
       harness aa --resume results/20260101-120000-embedded-twins
@@ -305,8 +305,7 @@ def aa(runs: int, resume: Path | None, yes: bool, settings_file: Path | None, **
         if certificate is None:
             return
         print_rows(certificate.rows)
-        say(certificate.sentence)
-        say("Next: harness compare A B takes this into its intervals")
+        say(f"{certificate.sentence} Next: harness compare A B takes this into its intervals")
 
 
 _repeated_steps = click.option(
