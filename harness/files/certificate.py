@@ -106,7 +106,8 @@ class Certificate(BaseModel):
         low, high = proportion_confint(self.false_verdicts, self.comparisons, method="beta")
         return (
             f"By their blocks alone, {self.false_verdicts} of {self.comparisons} comparisons of these runs, which "
-            f"measure the same, said faster or slower beyond {100 * THRESHOLD:g} % ({100 * low:.0f} to {100 * high:.0f} %)."
+            f"measure the same, said faster or slower beyond {100 * THRESHOLD:g} % ({100 * low:.0f} to "
+            f"{100 * high:.0f} %)."
         )
 
 
