@@ -360,9 +360,7 @@ def _show_steps(measured: harness.Run) -> None:
 @click.option("--measure", metavar="TIME", help="Length of a step's measured window (default the scenario's).")
 @click.option("--settle", metavar="TIME", help="Longest wait for a steady state before it (default the scenario's).")
 @click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")
-@settings_options("results")
-@click.option("--seed", metavar="NUMBER", help="Seed of every random choice in the simulated lab (default 1).")
-@settings_options("hardware", *CLIENT_OPTIONS)
+@settings_options("results", "seed", "hardware", *CLIENT_OPTIONS)
 @_repeated_steps
 @click.option(
     "--scenario",

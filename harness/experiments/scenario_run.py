@@ -51,7 +51,8 @@ def run(
         raise ScenarioError(
             f"the scenario needs {needed} initiators, but the lab has {initiators_max}: lower [load] initiators"
         )
-    to_run = turns(scenario, version=settings.server_versions[-1], repeats=settings.repeats)
+    version = settings.server_versions[-1]
+    to_run = turns(scenario, version=version, repeats=settings.repeats, seed=settings.seed)
     results = lab.open_results(to_run, resume, scenario=_as_manifest(scenario, resume))
     runs = f"{counted(len(to_run), 'run')} of {counted(len(scenario.techniques), 'technique')}"
     reporter.note(f"{runs}; results in {results}")
@@ -67,7 +68,8 @@ def run(
 
     def evaluate() -> None:
         row = partial(techniques_table.row, scenario)
-        recorded_attempts.evaluate(results, to_run, row, techniques_table.write, reporter)
+        steps = sorted(to_run, key=lambda turn: (turn.block, scenario.techniques.index(turn.technique)))
+        recorded_attempts.evaluate(results, steps, row, techniques_table.write, reporter)
 
     outcome = under_way.run(results, to_run, reporter, executor, evaluate=evaluate)
     if add_to and outcome.completed:
@@ -85,8 +87,6 @@ def _lab(options: Mapping[str, Any], reporter: Reporter, scenario: Scenario, res
         options, reporter, verb="techniques", resume=resume, times=times, workload=scenario.workload
     )
     if not lab.settings.kind.can.virtual_time:
-        if options.get("seed") is not None:
-            raise SettingsError(f"--seed has no effect on servers: leave it out, or choose --lab {SIMULATED.name}")
         return lab
     for technique in scenario.techniques:
         _require_modelled(technique)

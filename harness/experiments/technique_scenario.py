@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -133,18 +134,28 @@ def read(path: Path | None = None) -> Scenario:
     return Scenario(file=file, load=document.load, times=document.times, workload=workload, techniques=techniques)
 
 
-def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:
-    """List each technique once, then all again, so that a drift of the machine is spread over all techniques."""
+def turns(scenario: Scenario, *, version: str, repeats: int, seed: int) -> list[Turn]:
+    """List each technique once in each block, in random order by the seed, so that a drift of the machine is spread.
+
+    Those on the same dialogs follow one another, and the last of them are those after which new ones are needed.
+    """
     load = scenario.load
-    return [
-        Turn(
-            technique=technique,
-            block=block,
-            cell=Cell(version, load.initiators, technique.arrangement.dialog_ratio, load.threads, load.payload_bytes),
-        )
-        for block in range(1, repeats + 1)
-        for technique in scenario.techniques
-    ]
+
+    def turn(technique: Technique, block: int) -> Turn:
+        ratio = technique.arrangement.dialog_ratio
+        cell = Cell(version, load.initiators, ratio, load.threads, load.payload_bytes)
+        return Turn(technique=technique, block=block, cell=cell)
+
+    def place(turn: Turn, *values: object) -> float:
+        return random.Random(f"{seed} {turn.block} {values}").random()
+
+    def order(turn: Turn) -> tuple[int, float, bool, float]:
+        arrangement = turn.arrangement
+        pool = arrangement.pool(turn.cell)
+        return turn.block, place(turn, *pool), arrangement.spends_its_dialogs, place(turn, turn.id)
+
+    every = [turn(technique, block) for block in range(1, repeats + 1) for technique in scenario.techniques]
+    return sorted(every, key=order)
 
 
 # The use of dialogs, with keys still to come, and the workload of a step.

@@ -32,7 +32,7 @@ from tests.run.fakes import IdleClients
 TURNS = {
     turn.technique.key: turn
     for scenario in (read(VARIANTS), read())
-    for turn in turns(scenario, version="2008", repeats=1)
+    for turn in turns(scenario, version="2008", repeats=1, seed=1)
 }
 
 Run = Callable[[str], list[str]]
@@ -167,11 +167,11 @@ def test_a_world_is_freed_when_a_step_needs_other_dialogs(tmp_path: Path) -> Non
     settings = settings_module.create_simulation({}, environment={})
     testbed = VirtualTestbed(settings, parameters.read("paper"), tmp_path, workload=read(path).workload)
     worlds = []
-    for turn in turns(read(path), version="2008", repeats=1):
-        if turn.technique.key in ("dialog_per_message", "reuse", "receive_top_n"):
-            testbed.make_ready(turn, Phases())
-            assert isinstance(testbed._world, SimulatedLab)
-            worlds.append(weakref.ref(testbed._world.world))
+    steps = {turn.id: turn for turn in turns(read(path), version="2008", repeats=1, seed=1)}
+    for key in ("dialog_per_message", "reuse", "receive_top_n"):
+        testbed.make_ready(steps[key], Phases())
+        assert isinstance(testbed._world, SimulatedLab)
+        worlds.append(weakref.ref(testbed._world.world))
     first, second, third = (world() for world in worlds)
     assert first is None, "no dialogs of its own"
     assert second is third is not None

@@ -15,7 +15,7 @@ from harness import cli
 from harness.definitions.lab_kinds import EMBEDDED
 from harness.experiments import lab_choice, scenario_run, techniques_table, virtual_lab
 from harness.experiments.scenario_run import OtherLab
-from harness.experiments.technique_scenario import DEFAULT, ScenarioError, Turn, read
+from harness.experiments.technique_scenario import DEFAULT, ScenarioError, Turn, read, turns
 from harness.failures import UsageFailure
 from harness.files import journal
 from harness.files.records import NotWritable
@@ -34,6 +34,7 @@ from tests.noting import NotingReporter
 from tests.results_fixture import write_manifest
 
 STEPS = [technique.key for technique in read().techniques]
+ORDER = [turn.id for turn in turns(read(), version="2008", repeats=1, seed=1)]  # of a block
 SERVERS = ("[target]", *3 * ["[[initiator]]"])
 
 Trouble = Callable[[str, int], None]
@@ -192,8 +193,8 @@ def test_options_of_servers_are_refused_in_virtual_time(tmp_path: Path) -> None:
 
 
 def test_options_of_the_model_are_refused_on_servers(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="--seed has no effect on servers"):
-        climb(tmp_path, "embedded", seed="7")
+    with pytest.raises(SettingsError, match="--hardware has no effect on servers"):
+        climb(tmp_path, "embedded", hardware="paper")
 
 
 def test_a_misspelt_lab_is_refused_with_the_valid_names(tmp_path: Path) -> None:
@@ -266,8 +267,8 @@ def test_an_interrupted_run_has_table_and_figure_of_its_completed_steps_whicheve
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trouble(turn: str, attempt: int) -> None:
-        failing("reuse", 1, error=CellFailed("a moment's trouble"))(turn, attempt)
-        failing("receive_top_n", 1, error=KeyboardInterrupt())(turn, attempt)
+        failing(ORDER[1], 1, error=CellFailed("a moment's trouble"))(turn, attempt)
+        failing(ORDER[2], 1, error=KeyboardInterrupt())(turn, attempt)
 
     fake(monkeypatch, trouble)
     other = a_run(tmp_path / "other", "simulated", model=paper())
@@ -275,7 +276,7 @@ def test_an_interrupted_run_has_table_and_figure_of_its_completed_steps_whicheve
     with pytest.raises(KeyboardInterrupt):
         climb(tmp_path, "simulated", add_to=other, reporter=reporter)
     [results] = (tmp_path / "runs").iterdir()
-    assert techniques_in(results) == ["dialog_per_message", "reuse"]
+    assert techniques_in(results) == [step for step in STEPS if step in ORDER[:2]]
     assert reporter.notes[-2:] == [
         f"table: {results}/reduced/techniques.parquet",
         f"figure: {results}/figures/techniques.png",
@@ -284,7 +285,7 @@ def test_an_interrupted_run_has_table_and_figure_of_its_completed_steps_whicheve
     begun: list[str] = []
     fake(monkeypatch, lambda turn, attempt: begun.append(turn))
     outcome = climb(tmp_path, "simulated", add_to=other, resume=results)
-    assert (outcome.results, outcome.completed, begun) == (results, len(STEPS), STEPS[2:])
+    assert (outcome.results, outcome.completed, begun) == (results, len(STEPS), ORDER[2:])
     assert techniques_in(results) == techniques_in(other) == STEPS
 
 
@@ -303,7 +304,7 @@ def test_the_first_error_is_reported_if_there_is_no_room_for_a_table_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    fake(monkeypatch, failing("reuse", 1, error=full))
+    fake(monkeypatch, failing(ORDER[1], 1, error=full))
 
     def no_room(results: Path, rows: Any) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device", "reduced")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from harness.definitions.matrix import Cell
 from harness.definitions.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, TRICK_DIALOG_RATIO
-from harness.experiments.technique_scenario import DEFAULT, ScenarioError, Technique, read, turns
+from harness.experiments.technique_scenario import DEFAULT, VARIANTS, ScenarioError, Technique, read, turns
 from harness.files import workload_file
 from harness.files.toml_file import TomlError
 
@@ -107,11 +108,28 @@ def test_each_variant_differs_in_one_setting_from_the_papers_set_up() -> None:
 
 def test_every_technique_runs_once_before_any_runs_twice() -> None:
     scenario = read()
-    ran = turns(scenario, version="2008", repeats=2)
-    assert [turn.id for turn in ran[:2]] == ["dialog_per_message", "reuse"]
+    ran = turns(scenario, version="2008", repeats=2, seed=1)
     assert [turn.block for turn in ran] == [1] * 13 + [2] * 13
     assert len({(turn.id, turn.block) for turn in ran}) == len(ran)
-    assert ran[5].cell == Cell("2008", 3, 150, 50, 100)
+    assert {turn.id: turn.cell for turn in ran}["trick_150"] == Cell("2008", 3, 150, 50, 100)
+    orders = [[turn.id for turn in ran[:13]], [turn.id for turn in ran[13:]]]
+    assert orders[0] != orders[1] != [technique.key for technique in scenario.techniques]
+    assert (
+        ran == turns(scenario, version="2008", repeats=2, seed=1) != turns(scenario, version="2008", repeats=2, seed=2)
+    )
+
+
+def test_steps_on_the_same_dialogs_follow_one_another() -> None:
+    for scenario in (read(), read(VARIANTS)):
+        ran = turns(scenario, version="2008", repeats=1, seed=1)
+        built = [
+            pool
+            for before, turn in itertools.pairwise([None, *ran])
+            for pool in [turn.arrangement.pool(turn.cell)]
+            if before is None or before.arrangement.spends_its_dialogs or before.arrangement.pool(before.cell) != pool
+        ]
+        spent = sum(turn.arrangement.spends_its_dialogs for turn in ran)
+        assert len(built) <= len(set(built)) + spent
 
 
 @pytest.mark.parametrize(
