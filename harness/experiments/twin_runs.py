@@ -6,13 +6,13 @@ The folder of the twins has a run's folder for each of them. All have the settin
 from __future__ import annotations
 
 import itertools
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from harness.definitions.inference import Difference, block_means, interval_between, noise_of_pairs, verdict
@@ -46,6 +46,8 @@ def run(
     options = {**options, "matrix": options.get("matrix") or MATRIX}
     if runs < RUNS_MIN:
         raise NoTwins(f"--runs {runs}: {RUNS_MIN} runs or more show how much they differ")
+    if resume and not _runs_in(resume):
+        raise NoTwins(f"{resume} is no folder of twins: it has no run")
     folder = resume or _new_folder(options, reporter, settings_file)
     try:
         for number in range(1, runs + 1):
@@ -83,11 +85,11 @@ def _runs_in(folder: Path) -> list[Path]:
 
 def certify(runs: Sequence[Path]) -> Certificate:
     """Return what twin runs tell; raises NoTwins where too few of their cells count."""
-    rows = pd.concat([_rates(folder, number) for number, folder in enumerate(runs)], ignore_index=True)
+    rates = [row for number, folder in enumerate(runs) for row in _rates(folder, number)]
+    rows = pd.DataFrame(rates, columns=["run", "cell", "block", "log_rate"])
     blocks, cells = rows.block.nunique(), rows.cell.nunique()
-    # Each needs a cell more than once, and more than one cell.
-    if len(rows) < max(0.5 * rows.run.nunique() * blocks * cells, 1) or min(blocks, cells) < 2:
-        raise NoTwins(f"of {runs[0].parent} too few cells count in two blocks: measure longer, on a quieter machine")
+    if len(rows) < max(len(runs) * blocks * cells / 2, 1) or min(blocks, cells) < 2:
+        raise NoTwins(f"of {runs[0].parent} too few cells count: measure longer, on a quieter machine")
     pairs = rows.assign(pair=[Cell.parse(cell).pair for cell in rows.cell])
     logs = pairs.groupby(["run", "block", "pair"]).log_rate.agg(["count", "min", "max", "last", "first"])
     logs = logs[logs["count"] == 2].assign(log_ratio=logs["last"] - logs["first"]).reset_index()
@@ -107,19 +109,18 @@ def certify(runs: Sequence[Path]) -> Certificate:
     )
 
 
-def _rates(folder: Path, number: int) -> pd.DataFrame:
-    """Return the rates that count, of the last attempt at each cell in each block."""
+def _rates(folder: Path, number: int) -> list[tuple[int, str, int, float]]:
+    """Return the rates that count, of the last attempt at each cell in each block: run, cell, block, logarithm."""
     last = {
         (entry.cell, entry.block): entry
         for entry in sorted(journal.read(folder / journal.NAME), key=lambda entry: entry.cell)
         if entry.outcome == "completed"
     }
-    rows = [
-        (number, cell, block, np.log(entry.processed_per_s))
+    return [
+        (number, cell, block, math.log(entry.processed_per_s))
         for (cell, block), entry in last.items()
         if entry.state in WITH_THROUGHPUT and entry.processed_per_s > 0
     ]
-    return pd.DataFrame(rows, columns=["run", "cell", "block", "log_rate"])
 
 
 def _differ(a: pd.DataFrame, b: pd.DataFrame) -> bool:

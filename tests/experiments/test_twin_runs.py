@@ -72,7 +72,7 @@ def test_comparisons_of_runs_that_differ_as_wholes_are_false(tmp_path: Path) -> 
 
 def test_too_few_cells_that_count_tell_nothing(tmp_path: Path) -> None:
     folders = twins(tmp_path, {"rest": 0.01}, blocks=1)
-    with pytest.raises(NoTwins, match="too few cells count in two blocks"):
+    with pytest.raises(NoTwins, match="too few cells count"):
         twin_runs.certify(folders)
 
 
@@ -122,11 +122,22 @@ def test_a_plan_takes_the_noise_of_twins(tmp_path: Path) -> None:
     assert found.words in plan.noise
 
 
-def test_a_model_has_no_twins() -> None:
+def test_runs_whose_cells_do_not_count_tell_nothing(tmp_path: Path) -> None:
+    folders = twins(tmp_path, {"rest": 0.01})
+    for folder in folders[1:]:
+        lines = (folder / "journal.jsonl").read_text()
+        (folder / "journal.jsonl").write_text(lines.replace('"state": "valid"', '"state": "disturbed"'))
+    with pytest.raises(NoTwins, match="too few cells count"):
+        twin_runs.certify(folders)
+
+
+def test_a_model_has_no_twins(tmp_path: Path) -> None:
     with pytest.raises(NoTwins, match="runs of a model repeat exactly"):
         twin_runs.run({"lab": "simulated"}, Reporter(), runs=3)
     with pytest.raises(NoTwins, match="--runs 2: 3 runs or more"):
         twin_runs.run({"lab": "embedded"}, Reporter(), runs=2)
+    with pytest.raises(NoTwins, match="is no folder of twins: it has no run"):
+        twin_runs.run({}, Reporter(), runs=3, resume=tmp_path)
 
 
 @pytest.mark.process
