@@ -21,6 +21,7 @@ from harness.definitions.inference import (
     block_means,
     interval_of_mean,
     interval_of_ratio,
+    pooled,
     repeated,
 )
 from harness.definitions.variances import Spread
@@ -76,9 +77,7 @@ def points_of(logs: pd.Series, point: Sequence[str]) -> Points:
     member = [name for name in logs.index.names if name not in {"block", *point}]
     means = block_means(repeated(rows, member, point), member, "value", point)
     of_points = means.groupby(level=list(point))
-    freedom = int((of_points.size() - 1).sum())
-    squares = (of_points.var().fillna(0) * (of_points.size() - 1)).sum()
-    return Points(len(of_points), Spread(float(squares) / freedom, freedom) if freedom else None)
+    return Points(len(of_points), pooled(of_points))
 
 
 def geometric_mean(logs: pd.Series, of: str, basis: str = "", *, among: Points | None = None) -> Measurement:

@@ -179,17 +179,15 @@ _LEVELS_OFF = f"from which on a line stays above {100 * PLATEAU:.0f} % of its hi
 
 
 def _onsets(cells: pd.DataFrame) -> pd.Series:
-    """Return by block the threads in all from which on a line is level, the median of its lines; a line that falls is
-    level at its last point only."""
+    """Return by block the threads in all from which on a line is level, the median of its lines."""
     stated = PLATEAU_OF_LARGE_PAYLOADS.value
     onsets = pd.DataFrame(
         [
-            (block, min(threads[threads > below.max()], default=threads.max()) if len(below) else threads.min())
+            (block, _onset(line))
             for (block, *_), line in cells[cells.processed_per_s > 0].groupby(
                 ["block", "server_version", "payload_bytes"]
             )
-            if (threads := line.total_threads).min() < stated < threads.max() and (threads == stated).any()
-            for below in [threads[line.processed_per_s < PLATEAU * line.processed_per_s.max()]]
+            if line.total_threads.min() < stated < line.total_threads.max() and (line.total_threads == stated).any()
         ],
         columns=["block", "threads"],
     )
@@ -197,6 +195,14 @@ def _onsets(cells: pd.DataFrame) -> pd.Series:
         raise NotMeasured(f"no line of these payloads has valid cells below, at and above {stated:.0f} threads")
     medians: pd.Series = onsets.groupby("block").threads.median()
     return medians
+
+
+def _onset(line: pd.DataFrame) -> int:
+    """Return the threads in all from which on a line is level; one that falls is so at its last point only."""
+    threads = line.total_threads
+    is_below = line.processed_per_s < PLATEAU * line.processed_per_s.max()
+    level = threads[threads > threads[is_below].max()] if is_below.any() else threads
+    return int(level.min() if len(level) else threads.max())
 
 
 def versions_alike(evidence: Evidence) -> Measurement:

@@ -37,7 +37,7 @@ import pandas as pd
 from harness.definitions.variances import Spread
 
 if TYPE_CHECKING:
-    from pandas.core.groupby import DataFrameGroupBy
+    from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
     from scipy.stats import TtestResult
 
 CONFIDENCE = 0.95
@@ -336,12 +336,16 @@ def noise_of_pairs(gain: pd.DataFrame, pair: Sequence[str], value: str) -> float
 
     `gain` has one row per pair (its columns `pair`) and block, `value` its log ratio.
     """
-    groups = gain.dropna(subset=[value]).groupby(list(pair))[value]
-    freedom = (groups.size() - 1).clip(lower=0).sum()
-    if not freedom:
+    spread = pooled(gain.dropna(subset=[value]).groupby(list(pair))[value])
+    return math.sqrt(spread.variance) if spread else None
+
+
+def pooled(groups: SeriesGroupBy) -> Spread | None:
+    """Return the variance inside groups of values, of all of them together; None where none has two values."""
+    freedom = groups.size() - 1
+    if not freedom.sum():
         return None
-    squares = (groups.var().fillna(0) * (groups.size() - 1)).sum()
-    return math.sqrt(float(squares) / float(freedom))
+    return Spread(float((groups.var().fillna(0) * freedom).sum() / freedom.sum()), int(freedom.sum()))
 
 
 def noise_band(noise: float) -> tuple[float, float]:

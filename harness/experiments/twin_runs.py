@@ -91,7 +91,7 @@ def certify(runs: Sequence[Path]) -> Certificate:
     if len(rows) < max(len(runs) * blocks * cells / 2, 1) or min(blocks, cells) < 2:
         raise NoTwins(f"of {runs[0].parent} too few cells count: measure longer, on a quieter machine")
     pairs = rows.assign(pair=[Cell.parse(cell).pair for cell in rows.cell])
-    logs = pairs.groupby(["run", "block", "pair"]).log_rate.agg(["count", "min", "max", "last", "first"])
+    logs = pairs.groupby(["run", "block", "pair"]).log_rate.agg(["count", "first", "last"])
     logs = logs[logs["count"] == 2].assign(log_ratio=logs["last"] - logs["first"]).reset_index()
     manifest = run_folder.read_manifest(runs[0])
     comparisons = list(itertools.combinations(sorted(rows.run.unique()), 2))

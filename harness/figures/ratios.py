@@ -45,7 +45,7 @@ class Design:
     """How two runs were made, which decides what their intervals have."""
 
     in_turns: bool = False  # block by block: a block of b follows that of a, and they are compared as neighbours
-    twins: Variances | None = None  # how much runs differ as wholes here, where that is known and they were not
+    twins: Variances | None = None  # how much runs differ as wholes here; None: unknown
 
     def interval(self, a: pd.Series, b: pd.Series, cells: int) -> Interval:
         """Return b divided by a with its interval, from logarithms by block, the means of so many cells."""

@@ -97,8 +97,9 @@ class _Run:
         """Return the processors that an initiator's clients use; None where they always have enough."""
         if self._cores is not None or not self._processors:
             return self._cores
-        own = Cores(scheduler, WaitStatistics(), self._processors)
-        return self._cores_by_initiator.setdefault(initiator, own)
+        if initiator not in self._cores_by_initiator:
+            self._cores_by_initiator[initiator] = Cores(scheduler, WaitStatistics(), self._processors)
+        return self._cores_by_initiator[initiator]
 
 
 class ClientThread:
