@@ -17,7 +17,7 @@ import pandas as pd
 
 from harness.claims.judgement import GAIN, PAIR, Evidence, is_saturated, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, Points, geometric_mean, points_of
-from harness.definitions.inference import noise_of_pairs, width
+from harness.definitions.inference import Correlation, correlation_of_blocks, noise_of_pairs, width
 from harness.definitions.matrix import Cell
 from harness.definitions.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
@@ -126,9 +126,27 @@ def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:
     return gain[GAIN].drop_duplicates().merge(blocks, how="left", on=GAIN).fillna({"blocks": 0})
 
 
+def correlation(gain: pd.DataFrame) -> Correlation | None:
+    """Return how the gains of a block follow those of the block before, where that is more than chance.
+
+    Intervals over blocks hold the truth too seldom then, so that they say no precision. Gains of a pair share its base,
+    so their mean counts.
+    """
+    valid = gain[gain.valid & (gain.factor > 0)]
+    of_pairs = np.log(valid.factor).groupby([valid[name] for name in (*PAIR, "block")]).mean().reset_index()
+    found = correlation_of_blocks(of_pairs, PAIR, "factor")
+    return found if found and found.is_there else None
+
+
 def precision_reached(gain: pd.DataFrame, precision: float) -> str:
     """Say how many gains have an interval narrower than `precision`, a part of the gain, and which never got there."""
     widths = interval_widths(gain)
+    if follows := correlation(gain):
+        return (
+            f"No gain of {len(widths)} is known within {100 * precision:g} %: the gains of a block follow those of the "
+            f"block before (correlation {follows.value:.2f} ± {follows.error:.2f}), so intervals over blocks are too "
+            "narrow. Something drifts on this machine: give a longer --measure, or find out what."
+        )
     short = widths[~(widths.width < precision)].sort_values("width", ascending=False, na_position="first")
     sentence = f"{len(widths) - len(short)} of {len(widths)} gains are known within {100 * precision:g} %"
     if short.empty:

@@ -45,6 +45,7 @@ ALPHA = 1 - CONFIDENCE
 POWER = 0.8
 # The t interval of two blocks is ten times as wide as that of five, and fewer than two show no spread at all.
 BLOCKS_MIN = 3
+_Z = 1.645  # one-sided, at the level of 5 %
 # Logarithms closer than this are equal but for rounding: a model without chance repeats its numbers exactly.
 _EQUAL = 1e-9
 
@@ -338,6 +339,39 @@ def noise_of_pairs(gain: pd.DataFrame, pair: Sequence[str], value: str) -> float
     """
     spread = pooled(gain.dropna(subset=[value]).groupby(list(pair))[value])
     return math.sqrt(spread.variance) if spread else None
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """The correlation of a block's log ratios with those of the block before, and its standard error."""
+
+    value: float
+    error: float
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is more than chance, at the level of 5 %, one-sided."""
+        return self.value > _Z * self.error
+
+
+def correlation_of_blocks(gain: pd.DataFrame, pair: Sequence[str], value: str) -> Correlation | None:
+    """Return the lag-1 correlation inside pairs, of all of them together; None without blocks that follow one another.
+
+    Without correlation, deviations from the mean of n blocks have -1/n, which is taken off, and a variance of
+    (n - 2)²/(n² (n - 1)) in each pair (Moran 1948).
+    """
+    rows = gain.dropna(subset=[value]).sort_values([*pair, "block"])
+    by_pair = rows.groupby(list(pair))
+    deviations = rows[value] - by_pair[value].transform("mean")
+    before = deviations.groupby([rows[name] for name in pair]).shift()
+    follows = by_pair.block.diff() == 1
+    squares, sizes = float((deviations**2).sum()), by_pair.size()
+    if not follows.any() or squares < _EQUAL:
+        return None
+    n = sizes[sizes > 1]
+    products = float((deviations * before)[follows].sum())
+    error = math.sqrt(float(((n - 2) ** 2 / (n**2 * (n - 1))).sum())) / len(n)
+    return Correlation(products / squares + 1 / float(n.mean()), error)
 
 
 def pooled(groups: SeriesGroupBy) -> Spread | None:

@@ -20,7 +20,7 @@ from harness.files.journal import Journal
 from harness.files.settings import RunSettings, Settings
 from harness.output.reporting import Reporter, duration
 from harness.run import under_way
-from harness.run.attempt import WINDOW_GROWTH_MAX
+from harness.run.attempt import SETTLE_OF_FIRST, WINDOW_GROWTH_MAX
 from harness.run.in_process import InProcess
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
 from harness.run.under_way import Outcome
@@ -180,7 +180,7 @@ def estimate_s(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     return (
         len(visits) * cell_s
         + sum(group.dialogs for group in built) / costs.dialogs_per_s
-        + len(built) * costs.group_s
+        + len(built) * (costs.group_s + (SETTLE_OF_FIRST - 1) * costs.settled_part * settings.settle)
         + len(versions) * costs.version_s
     )
 
@@ -189,9 +189,11 @@ def plan_lines(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     """Say what the visits are and how long they take; `settled_s` as for `settling_s`."""
     built = groups(visits)
     dialogs = sum(group.dialogs for group in built)
+    first = "" if settings.kind.can.virtual_time else f", the first of a group {SETTLE_OF_FIRST * settings.settle:g} s"
     yield (
         f"cells: {counted(settings, visits).replace(' cells', '')}, each measured for {settings.measure:g} s, or up to "
         f"{WINDOW_GROWTH_MAX} times as long until its rate is known, after at most {settings.settle:g} s to settle"
+        f"{first}"
     )
     yield f"groups of cells that share instances and dialogs: {len(built)}"
     yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"

@@ -3,7 +3,7 @@
 What counts is what counts in the report: blocks in which both cells count. The spread from block to block is that of
 all pairs together, so that no pair stops because its own blocks lie close together by chance. The decision about a
 block is made from the journal's blocks before it, so that all cells of a pair run in it or none, and a resumed sweep
-decides the same.
+decides the same. As long as gains follow those of the block before, no pair stops: intervals are too narrow then.
 """
 
 # ruff: noqa: PLC0415  pandas and SciPy take a second to import, and only a run with a precision needs them
@@ -86,7 +86,7 @@ class Precision:
         return visit.cell.pair not in self._precise
 
     def _pairs_before(self, block: int, precision: float) -> set[tuple[Any, ...]]:
-        from harness.claims.gain import BLOCKS_OF_PRECISION, interval_widths
+        from harness.claims.gain import BLOCKS_OF_PRECISION, correlation, interval_widths
         from harness.claims.judgement import PAIR
 
         before = [entry for entry in self._journal.entries if entry.block < block]
@@ -94,7 +94,10 @@ class Precision:
         ran = {entry.cell for entry in before if entry.block == block - 1}
         has_ends = block > BLOCKS_OF_PRECISION  # the blocks before have all pairs, and may run at the same time
         stopped = {pair for cell_id, pair in self._pairs.items() if has_ends and cell_id not in ran}
-        widths = interval_widths(_gains(before))
+        gains_before = _gains(before)
+        if correlation(gains_before):
+            return stopped
+        widths = interval_widths(gains_before)
         counts = widths[widths.width < precision].groupby(PAIR).size()
         return stopped | {pair for pair, gains in counts.items() if gains == self._gains[pair]}
 

@@ -54,6 +54,13 @@ def machine_use(before: MachineTotals, after: MachineTotals, *, instances_s: flo
     )
 
 
+def others_percent(seconds: float) -> float:
+    """Return what other processes use of all processors' time, over so many seconds in which this run does nothing."""
+    before = MachineTotals.now()
+    time.sleep(seconds)
+    return machine_use(before, MachineTotals.now(), instances_s=0.0).others_percent
+
+
 def processor_s_of_tree(root: psutil.Process) -> float:
     """Add up the processor time of a process and its descendants, those that have ended included."""
     spent_s = 0.0

@@ -51,6 +51,7 @@ POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
 # The window grows up to so many times its length while the rate processed is not known well enough.
 WINDOW_GROWTH_MAX = 4
+SETTLE_OF_FIRST = 2  # times as long as the others, of the first cell on new dialogs
 SNAPSHOT_TIMEOUT_S = 20.0
 
 
@@ -135,9 +136,16 @@ class Times:
     open_loop: OpenLoop | None = None
 
     @classmethod
-    def of(cls, settings: RunSettings, open_loop: OpenLoop | None, attempt: int) -> Self:
-        """Return the times of an attempt: the second and third settle and measure two and three times as long."""
-        return cls(attempt * settings.settle, attempt * settings.measure, settings.drain, open_loop)
+    def of(
+        cls, settings: RunSettings, open_loop: OpenLoop | None, attempt: int, *, is_first_of_group: bool = False
+    ) -> Self:
+        """Return the times of an attempt: the second and third settle and measure two and three times as long.
+
+        The first cell on new dialogs may settle twice as long too: nothing is in memory yet, and the sixteen queue
+        readers of the paper take 80 s and more to start.
+        """
+        settle_times = max(attempt, SETTLE_OF_FIRST if is_first_of_group else 1)
+        return cls(settle_times * settings.settle, attempt * settings.measure, settings.drain, open_loop)
 
 
 @dataclass
@@ -165,6 +173,7 @@ class Attempt:
     events: EventSessions | None = None  # None: none are recorded
     sending: Sending | None = None  # None: that of the lab's workload
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's dialogs, where they are known
+    others_before_percent: float = 0.0  # of the processors' time: what other processes used before the run
 
     def taking_part(self, lab: Lab) -> list[Instance]:
         return lab.initiators[: self.visit.cell.initiators]
@@ -499,6 +508,7 @@ def _measured(
             health=report.health,
             shortfall=shortfall,
             machine=reached.window.machine,
+            others_before_percent=attempt.others_before_percent,
         )
     )
     return Measured(

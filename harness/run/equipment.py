@@ -18,10 +18,14 @@ from harness.lab.opening import Topology
 from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.observe import Observers
 from harness.observe.error_logs import ErrorLogs
+from harness.observe.machine_use import others_percent
 from harness.observe.snapshots import fingerprint
 from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Clients, Equipment
+from harness.run.validity import OTHERS_PERCENT_MAX
+
+IDLE_S = 1.0  # for which the load of other processes is looked at
 
 
 class Preflight:
@@ -43,6 +47,7 @@ class Preflight:
         self._then = examined
         self._examined: set[str] = set()
         self._noted: set[str] = set()
+        self.others_percent = 0.0  # of the processors' time: what other processes used when a lab was examined last
 
     def note_once(self, text: str) -> None:
         if text not in self._noted:
@@ -63,6 +68,9 @@ class Preflight:
         is_first = not self._examined
         self._examined.add(lab.version)
         findings = doctor.examine(lab, cells=cells, settings=self.settings)
+        self.others_percent = others_percent(IDLE_S)
+        if self.others_percent > OTHERS_PERCENT_MAX:
+            findings.append(_busy(self.others_percent))
         self._write(lab, findings)
         for finding in findings:
             if finding.severity == "warning" or (is_first and finding.check == "licence"):
@@ -86,6 +94,14 @@ class Preflight:
         current.setdefault("placement", {})[lab.version] = lab.placement.record
         current["findings"][lab.version] = [asdict(finding) for finding in findings]
         run_folder.write_manifest(self.results, current)
+
+
+def _busy(percent: float) -> doctor.Finding:
+    text = (
+        f"other processes use {percent:.0f} % of the processors' time: rates are those of what they leave, and compare "
+        f"only with one another; a cell counts unless they use {OTHERS_PERCENT_MAX:.0f} % more"
+    )
+    return doctor.Finding("warning", "lab", "load", text, "end them for rates of the whole machine")
 
 
 def locust_clients(preflight: Preflight) -> LocustClients:

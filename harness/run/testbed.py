@@ -50,6 +50,7 @@ class _Stage:
     queue_sizes: QueueSizes | None = None
     measured: str = ""  # the group whose queues' sizes were recorded last
     block: int = 0  # of the last item
+    is_first_of_group: bool = False  # whether no cell has run on the pool yet
 
     def close(self, results: Path) -> None:
         self.pool, self.has_conversations = None, False
@@ -113,14 +114,16 @@ class LabTestbed:
         stage.has_conversations = True
         if arrangement.spends_its_dialogs if arrangement else parts.lab.workload.queue.retention:
             stage.pool = None
+        is_first, stage.is_first_of_group = stage.is_first_of_group, False
         attempted = Attempt(
             cell.visit,
             attempt,
             run,
-            Times.of(self._settings, self._load_of(cell), attempt),
+            Times.of(self._settings, self._load_of(cell), attempt, is_first_of_group=is_first),
             cell.folder(self._results),
             events=EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None,
             pages=stage.pages,
+            others_before_percent=self._preflight.others_percent,
         )
         if arrangement is None:
             return attempts.run(attempted, parts, phases)
@@ -182,6 +185,7 @@ class LabTestbed:
                 stage.group_ends(self._results)
                 self._build_pool(stage, pool)
                 self._locate(stage, lab, cell)
+            stage.is_first_of_group = True
         with phases.phase("readers"):
             self._rest_readers(stage)
             if is_new_group:

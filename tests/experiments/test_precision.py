@@ -8,6 +8,7 @@ import re
 import statistics
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from scipy import stats
 from harness.definitions.matrix import Cell, Visit, all_cells, sweep_order
 from harness.experiments import precision, repeats_plan
 from harness.experiments.precision import Precision
-from harness.files.journal import Journal
+from harness.files.journal import Entry, Journal
 from harness.files.records import State
 from harness.files.settings import Settings, SettingsError
 from harness.output.reporting import Reporter
@@ -62,15 +63,19 @@ def sweep(testbed: NoisyTestbed, folder: Path, settings: Settings = SETTINGS) ->
 
 
 def log_ratios(journal: Journal, cell: Cell, before: int) -> list[float]:
+    return list(log_ratios_by_block(journal, cell, before).values())
+
+
+def log_ratios_by_block(journal: Journal, cell: Cell, before: int) -> dict[int, float]:
     """The same computed by hand: of each block in which both cells are valid."""
     rates = {(entry.cell, entry.block): entry for entry in journal.entries if entry.block < before}
     base = Cell(cell.server_version, cell.initiators, 1, cell.threads, cell.payload_bytes)
-    pairs = [(rates.get((cell.id, block)), rates.get((base.id, block))) for block in range(1, before)]
-    return [
-        math.log(one.processed_per_s / other.processed_per_s)
-        for one, other in pairs
+    pairs = {block: (rates.get((cell.id, block)), rates.get((base.id, block))) for block in range(1, before)}
+    return {
+        block: math.log(one.processed_per_s / other.processed_per_s)
+        for block, (one, other) in pairs.items()
         if one and other and one.state == other.state == State.VALID
-    ]
+    }
 
 
 def is_precise(journal: Journal, cell: Cell, before: int) -> bool:
@@ -82,6 +87,25 @@ def is_precise(journal: Journal, cell: Cell, before: int) -> bool:
         return False
     noise = math.sqrt(sum((len(logs) - 1) * statistics.variance(logs) for logs in gained if len(logs) > 1) / freedom)
     return 2 * math.sinh(stats.t.ppf(0.975, blocks - 1) * noise / math.sqrt(blocks)) < 0.1
+
+
+def is_correlated(journal: Journal, before: int) -> bool:
+    """Whether deviations from a pair's mean follow those of the block before, by more than chance explains."""
+    products = squares = 0.0
+    sizes = []
+    for pair in {cell.pair for cell in CELLS}:
+        gained = [
+            log_ratios_by_block(journal, cell, before) for cell in CELLS if cell.pair == pair and cell.dialog_ratio > 1
+        ]
+        blocks = sorted({block for gains in gained for block in gains})
+        means = {block: statistics.mean(gains[block] for gains in gained if block in gains) for block in blocks}
+        if len(means) > 1:
+            sizes.append(len(means))
+            around = {block: mean - statistics.mean(means.values()) for block, mean in means.items()}
+            squares += sum(value**2 for value in around.values())
+            products += sum(value * around.get(block - 1, 0.0) for block, value in around.items())
+    error = math.sqrt(sum((n - 2) ** 2 / (n**2 * (n - 1)) for n in sizes)) / max(1, len(sizes))
+    return squares > 1e-9 and products / squares + 1 / statistics.mean(sizes) > 1.645 * error
 
 
 @settings(max_examples=15)
@@ -104,7 +128,7 @@ def test_a_pair_is_repeated_until_all_its_gains_are_precise_also_when_the_sweep_
         assert {(cell.id, block) for cell in cells for block in range(1, last + 1)} <= ran
         gained = [cell for cell in cells if cell.dialog_ratio > 1]
         assert last == REPEATS or all(is_precise(journal, cell, last + 1) for cell in gained)
-        assert last == 1 or not all(is_precise(journal, cell, last) for cell in gained)
+        assert last == 1 or is_correlated(journal, last) or not all(is_precise(journal, each, last) for each in gained)
 
 
 def test_a_sweep_without_noise_ends_after_four_valid_blocks_and_one_with_much_says_what_never_got_there(
@@ -129,6 +153,24 @@ def test_a_pair_of_which_one_gain_is_selected_waits_for_no_other(tmp_path: Path)
         visits, Precision(0.1, visits, journal).is_needed
     )
     assert len(journal.entries) < len(visits)
+
+
+def test_gains_that_follow_those_of_the_block_before_have_no_precision() -> None:
+    entries = [
+        Entry(cell.id, 1, "completed", "", "", 1, processed_per_s=1000.0 * factor, state=State.VALID, block=block)
+        for block in range(1, 9)
+        for cell in CELLS
+        for factor in [1 + 0.01 * (block > 4) if cell.dialog_ratio > 1 else 1.0]
+    ]
+    assert precision.reached(0.1, entries) == (
+        "No gain of 6 is known within 10 %: the gains of a block follow those of the block before (correlation 0.75 ± "
+        "0.16), so intervals over blocks are too narrow. Something drifts on this machine: give a longer --measure, or "
+        "find out what."
+    )
+    alternating = [
+        replace(entry, block=2 * entry.block - 1 if entry.block <= 4 else 2 * entry.block - 8) for entry in entries
+    ]
+    assert precision.reached(0.1, alternating) == "6 of 6 gains are known within 10 %."
 
 
 def test_gains_without_an_interval_are_named_first(tmp_path: Path) -> None:

@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from harness import doctor
+from harness.definitions.lab_kinds import EMBEDDED
+from harness.files.settings import Settings
 from harness.run import equipment
-from harness.run.equipment import LabEquipment
+from harness.run.equipment import LabEquipment, Preflight
+from tests.noting import NotingReporter
 
 
 def test_error_logs_are_kept_while_the_lab_is_still_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -49,3 +53,25 @@ def test_error_logs_are_kept_while_the_lab_is_still_open(monkeypatch: pytest.Mon
         opened.open("2022", 1)
     opened.close()
     assert happened == ["opened", "since", "kept", "closed"]
+
+
+def test_a_load_of_other_processes_is_a_finding_and_cells_are_judged_by_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept: list[doctor.Finding] = []
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: [])
+    monkeypatch.setattr(equipment, "others_percent", lambda seconds: 97.0)
+    monkeypatch.setattr(Preflight, "_write", lambda self, lab, findings: kept.extend(findings))
+    reporter = NotingReporter()
+    preflight = Preflight(Settings(), [], tmp_path, reporter)
+    preflight.examine(SimpleNamespace(version="2022", kind=EMBEDDED))  # type: ignore[arg-type]
+    assert preflight.others_percent == 97.0
+    assert (
+        [str(finding) for finding in kept]
+        == reporter.notes
+        == [
+            "warning: lab, load: other processes use 97 % of the processors' time: rates are those of what they leave, and "
+            "compare only with one another; a cell counts unless they use 10 % more; remedy: end them for rates of the whole "
+            "machine"
+        ]
+    )

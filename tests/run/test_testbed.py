@@ -90,7 +90,8 @@ def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_blocks_are_
     monkeypatch.setattr(testbed, "QueueSizes", FakeQueueSizes)
     monkeypatch.setattr(testbed, "locust_clients", lambda preflight: IdleClients())
     monkeypatch.setattr(dialog_pool, "build", lambda lab, **_: asked.append("build"))
-    monkeypatch.setattr(attempts, "run", lambda attempt, equipment, phases: None)
+    settled_s: list[float] = []
+    monkeypatch.setattr(attempts, "run", lambda attempt, *_: settled_s.append(attempt.times.settle))
     monkeypatch.setattr(queue_readers, "wait_until_at_most", lambda *_, **__: None)
     settings = settings_module.create({"lab": "embedded", "blocks": blocks}, environment={})
     bed = LabTestbed(Topology(CONTAINERS), Preflight(settings, [CELL], tmp_path, NotingReporter()))
@@ -99,3 +100,5 @@ def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_blocks_are_
         bed.run(Visit(CELL, block), 1, 1, Phases())
     bed.close()
     assert asked == expected
+    built = asked.count("build")  # the first cell on new dialogs may settle twice as long
+    assert settled_s == [2 * settings.settle] * built + [settings.settle] * (3 - built)

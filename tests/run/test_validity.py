@@ -58,6 +58,12 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
             State.DISTURBED,
             "other processes used 31 % of the processors' time",
         ),
+        ({"machine": machine(others_percent=55.0), "others_before_percent": 97.0}, State.VALID, ""),
+        (
+            {"machine": machine(others_percent=31.0), "others_before_percent": 20.0},
+            State.DISTURBED,
+            "other processes used 31 % of the processors' time, 20 % before the run",
+        ),
         ({"shortfall": "the clients did not make 5/s"}, State.STARVED, "the clients did not make 5/s"),
         ({"growth_bytes": 64 * 2**20}, State.DISTURBED, "database files grew by 64.0 MiB"),
         (
