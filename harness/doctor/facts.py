@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 ABOUT_FILES = ("files", "log_space")
 TRACE_FLAGS, HOST = "fingerprint_trace_flags", "fingerprint_host"
 QUESTIONS = (
-    *("rights", "edition", "configuration", "tempdb_files", "database", "brokers", "master_keys"),
+    *("rights", "edition", "configuration", "tempdb_files", "database", "owner", "brokers", "master_keys"),
     *("power_plan", "service", "contract", "routes", "arriving_routes"),
     *("endpoint", "endpoint_grants", "endpoint_certificates"),
     *("dialog_certificates", "service_grants", "bindings", *ABOUT_FILES),

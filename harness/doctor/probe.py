@@ -30,8 +30,13 @@ if TYPE_CHECKING:
     import pyodbc
 
 SERVICE = "//MySSB.com/Lab/S_Probe"
-TIMEOUT_S = 15.0  # the first message between two instances waits for a connection and its handshakes
+TIMEOUT_S = 45.0  # the first message between two instances waits for a connection and its handshakes
 GIVE_UP_S = 4.0  # a transmission status that lasts so long is taken to be permanent
+# One about the connection may pass later: the broker waits longer after each attempt, and an endpoint may just start.
+GIVE_UP_CONNECTING_S = 20.0
+_CONNECTING = re.compile(
+    "connection attempt|error occurred while|closed by the remote host|dns|timed out", re.IGNORECASE
+)
 _SLICE_MS = 250
 _ANSWER = "DEFAULT"
 
@@ -164,7 +169,7 @@ def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Cou
         if status != attempt.status:
             attempt.status, last_at = status, time.monotonic()
         attempt.lasted_s = time.monotonic() - began
-        if status and time.monotonic() - last_at > GIVE_UP_S:
+        if status and time.monotonic() - last_at > (GIVE_UP_CONNECTING_S if _CONNECTING.search(status) else GIVE_UP_S):
             return
 
 

@@ -33,16 +33,11 @@ def check_broker(side: Facts) -> Iterator[Finding]:
 
 
 def check_owner(side: Facts) -> Iterator[Finding]:
-    """Check the database's owner, as which activation, EXECUTE AS OWNER and deliveries between databases run."""
-    row = side.row("database")
-    if row is None:
-        return
-    remedy = f"ALTER AUTHORIZATION ON DATABASE::{quoted(row['database_name'])} TO [sa];"
-    if row["owner_name"] is None:
-        yield side.error("owner", f"the server cannot resolve the owner of {row['database_name']}", remedy)
-    elif not row["is_owner_dbo"]:
-        text = f"the user dbo of {row['database_name']} is not its owner {row['owner_name']}, as in a restored database"
-        yield side.error("owner", text, remedy)
+    """Check that the server can act as the database's owner, as for activation, EXECUTE AS OWNER and deliveries."""
+    row = side.row("owner")
+    if row is not None and row["problem"] is not None:
+        text = f"the server cannot act as the owner of {row['database_name']}: {row['problem']}"
+        yield side.error("owner", text, f"ALTER AUTHORIZATION ON DATABASE::{quoted(row['database_name'])} TO [sa];")
 
 
 def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> Iterator[Finding]:

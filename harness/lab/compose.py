@@ -257,6 +257,14 @@ def containers() -> dict[str, Container]:
     return {str(row["Service"]): _container(row) for row in rows if row["Service"] != _VOLUMES}
 
 
+def running_version() -> str:
+    """Return the version of SQL Server whose containers run; "" where none run, or no engine says so."""
+    try:
+        return next((each.version for each in containers().values() if each.is_running), "")
+    except MachineFailure:
+        return ""
+
+
 def inspected(containers: Sequence[Container]) -> list[Inspected]:
     """Ask the engine what each container really has, whatever the file says now."""
     answer = _docker("inspect", *(container.name for container in containers), timeout_s=_TIMEOUT_S)

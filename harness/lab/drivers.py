@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,10 @@ _UNVERIFIED = (
     "FreeTDS verifies no certificate because a connection string asks it to: set trust_server_certificate = true, or "
     "use Microsoft's driver (pip install mssql-python-odbc)"
 )
+# Version 17 knows `yes` and `no` alone, 18 also `optional`, `mandatory` and `strict`:
+# https://learn.microsoft.com/sql/connect/odbc/major-version-differences
+_ENCRYPT = {"optional": "no", "mandatory": "yes", "strict": "strict"}
+_BEFORE_STRICT = re.compile(r"ODBC Driver 1[137] |libmsodbcsql-1[137]\.")
 LOGIN_TIMEOUT_S = 15  # an instance that takes longer to sign in counts as unreachable
 
 
@@ -73,13 +78,17 @@ class Driver:
 
         Instances that the harness starts have self-signed certificates, which are therefore trusted by default. Those
         of a lab file have its values. Integrated authentication is Kerberos on Linux. Raises NoDriver where the driver
-        cannot verify a certificate.
+        cannot verify a certificate, or does not know strict encryption.
         """
         signed_in = {"Trusted_Connection": "yes"} if user is None else {"UID": user, "PWD": password or ""}
         parts = {"DRIVER": self.name, **signed_in, "DATABASE": database, "APP": program}
         if self.kind == "microsoft":
+            if encrypt == "strict" and _BEFORE_STRICT.search(self.name):
+                raise NoDriver(
+                    f"{self.name} does not know encrypt = strict: use version 18 (pip install mssql-python-odbc)"
+                )
             trust = "yes" if trust_server_certificate else "no"
-            parts |= {"SERVER": f"{host},{port}", "TrustServerCertificate": trust, "Encrypt": encrypt}
+            parts |= {"SERVER": f"{host},{port}", "TrustServerCertificate": trust, "Encrypt": _ENCRYPT[encrypt]}
         else:
             parts |= {"SERVER": host, "PORT": str(port), "TDS_Version": "7.4", "ClientCharset": "UTF-8"}
             if encrypt != "optional":

@@ -119,6 +119,8 @@ def select_lab(
         settings.workload,
     )
     versions = settings.server_versions or topology.sweep_versions
+    if topology.kind is CONTAINERS and not settings.server_versions and (running := compose.running_version()):
+        versions, why = (running,), f"{why}; version {running}, whose containers run"
     for version in versions:
         if version not in topology.versions:
             raise SettingsError(

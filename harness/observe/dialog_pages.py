@@ -6,19 +6,19 @@ dedicated administrator connection shows that table. An instance has one such co
 
 from __future__ import annotations
 
-import re
+import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from harness.definitions.units import counted
 from harness.files import records
-from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import Instance
 
-_LOCATION = re.compile(r"\((\d+):(\d+):(\d+)\)")
+_LOCATION = struct.Struct("<IHH")  # page, file, slot
 
 
 class DialogPage(NamedTuple):
@@ -45,13 +45,22 @@ def located(instance: Instance) -> list[DialogPage]:
 
 
 def _dialog_page(row: Mapping[str, Any]) -> DialogPage:
-    match = _LOCATION.search(row["location"])
-    if match is None:
-        raise ScriptError(
-            f"observe/dialog_page_locations.sql: unexpected location {row['location']!r} instead of (file:page:slot)"
-        )
-    file_id, page_id, slot = (int(part) for part in match.groups())
+    page_id, file_id, slot = _LOCATION.unpack(row["location"])
     return DialogPage(int(row["dialog_id"]), file_id, page_id, slot, int(row["handle_rank"]), str(row["handle"]))
+
+
+def estimate(instance: Instance, dialog_ratio: int, threads: int) -> str:
+    """Say on how many pages the used dialogs of an initiator should lie, for a login that may not look.
+
+    Raises LabError or ScriptError.
+    """
+    variables = {"DialogRatio": str(dialog_ratio), "LastDialog": str(dialog_ratio * threads)}
+    with closing(instance.connect()) as connection:
+        (row,) = scripts.rows(connection, "observe/dialog_pages.sql", variables)
+    return (
+        f"{instance.name}: {counted(row['dialogs'], 'used dialog')} should lie on {counted(row['pages'], 'page')} of "
+        f"sys.sysdesend, at most {row['dialogs_per_page_max']} on one page: an estimate from the order of their handles"
+    )
 
 
 def used(spread: Spread, dialog_ratio: int, threads: int) -> Spread:

@@ -215,13 +215,22 @@ class LabTestbed:
 
     def _locate(self, stage: _Stage, lab: Lab, cell: Cell) -> None:
         """Find the pages on which the pool's dialogs lie, and say what they share."""
-        stage.pages = self._spread(lab.initiators[: cell.initiators])
-        if stage.pages and self._can.has_data_files:  # else pages are modelled: where dialogs lie proves nothing
-            group = self._groups[cell.group]
-            for ratio in sorted({each.dialog_ratio for each in group}):
-                threads = max(each.threads for each in group if each.dialog_ratio == ratio)
-                summary = dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads))
-                self._reporter.note(f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {summary}")
+        taking_part = lab.initiators[: cell.initiators]
+        stage.pages = self._spread(taking_part)
+        if not self._can.has_data_files:
+            return  # pages are modelled: where dialogs lie proves nothing
+        group = self._groups[cell.group]
+        for ratio in sorted({each.dialog_ratio for each in group}):
+            threads = max(each.threads for each in group if each.dialog_ratio == ratio)
+            lines = [
+                dialog_pages.estimate(instance, ratio, threads)
+                for instance in taking_part
+                if instance.name not in stage.pages
+            ]
+            if stage.pages:
+                lines.append(dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads)))
+            for line in lines:
+                self._reporter.note(f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {line}")
 
     def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:
         """The pages of the new dialogs, without initiators that do not show them, which is noted once."""

@@ -1,10 +1,9 @@
 /*
 Purpose:   the properties of the lab's database on which a link or a measurement depends.
 Called by: the doctor, on every instance.
-Assumes:   the connection is in the side's database. An owner_name of NULL is a login that the server cannot resolve.
+Assumes:   the connection is in the side's database.
 Variables: none
-Columns:   database_name, service_broker_guid (uniqueidentifier), is_broker_enabled (bit), owner_name,
-           is_owner_dbo (int: 1 if the user dbo is this owner; not after a restore from another server),
+Columns:   database_name, service_broker_guid (uniqueidentifier), is_broker_enabled (bit),
            compatibility_level (tinyint), recovery_model, delayed_durability, page_verify, is_auto_shrink_on (bit),
            is_auto_close_on (bit), is_query_store_on (bit), is_read_only (bit), user_access
 */
@@ -12,8 +11,6 @@ SELECT
     d.name AS database_name,
     d.service_broker_guid,
     d.is_broker_enabled,
-    SUSER_SNAME(d.owner_sid) AS owner_name,
-    CASE WHEN p.sid = d.owner_sid THEN 1 ELSE 0 END AS is_owner_dbo,
     d.compatibility_level,
     d.recovery_model_desc AS recovery_model,
     d.delayed_durability_desc AS delayed_durability,
@@ -24,6 +21,5 @@ SELECT
     d.is_read_only,
     d.user_access_desc AS user_access
 FROM sys.databases AS d
-LEFT JOIN sys.database_principals AS p ON p.name = N'dbo'
 WHERE d.database_id = DB_ID();
 GO

@@ -6,7 +6,8 @@ Assumes:   the dedicated administrator connection, which alone sees sys.sysdesen
            the pseudo-column with the location of a row.
 Variables: none
 Columns:   dialog_id (int), handle (uniqueidentifier), handle_rank (bigint: rank of the handle among all rows in key
-           order, from 0), location (varchar: (file:page:slot))
+           order, from 0), location (binary(8): page, file and slot of the row, each with its lowest byte first; not by
+           sys.fn_PhysLocFormatter, which is wrong under collations of two bytes a character)
 */
 EXECUTE
 (N'
@@ -15,7 +16,7 @@ WITH located AS
     SELECT
         handle,
         ROW_NUMBER() OVER (ORDER BY handle) - 1 AS handle_rank,
-        sys.fn_PhysLocFormatter(%%physloc%%) AS location
+        CAST(%%physloc%% AS binary(8)) AS location
     FROM sys.sysdesend
 )
 SELECT d.id AS dialog_id, l.handle, l.handle_rank, l.location

@@ -1,10 +1,10 @@
 /*
-Purpose:   whether each used dialog has a page of its own: the check of the 150 trick without the dedicated
-           administrator connection.
-Called by: the lab, on an initiator, after dbo.CreateDialogs; the doctor.
+Purpose:   an estimate of how many pages of sys.sysdesend hold the used dialogs: the check of the 150 trick without the
+           dedicated administrator connection.
+Called by: the sweep, on an initiator that refuses that connection, once a pool and dialog ratio.
 Assumes:   sys.sysdesend is stored in the order of handles, with 144 rows on each full page. A page split moves the
            page borders and leaves fewer rows on a page.
-Variables: DialogRatio (dialogs whose id is a multiple of it are used)
+Variables: DialogRatio (dialogs whose id is a multiple of it are used), LastDialog (the highest id in use)
 Columns:   dialogs (int: those used), pages (int: that contain them), dialogs_per_page_max (int: 1 if the trick works)
 */
 WITH endpoints AS
@@ -20,6 +20,7 @@ used_pages AS
     FROM dbo.dialogs AS d
     JOIN endpoints AS e ON e.conversation_handle = d.handle
     WHERE d.id % $(DialogRatio) = 0
+      AND d.id <= $(LastDialog)
     GROUP BY e.page
 )
 SELECT SUM(dialogs) AS dialogs, COUNT(*) AS pages, MAX(dialogs) AS dialogs_per_page_max

@@ -12,6 +12,11 @@ IF DB_ID(N'$(Database)') IS NULL
     CREATE DATABASE [$(Database)];
 GO
 
+-- Activation, EXECUTE AS OWNER and deliveries run as the owner. An account of a domain, as which an administrator often signs in,
+-- is not found where the service may not ask the domain: Msg 15404.
+ALTER AUTHORIZATION ON DATABASE::[$(Database)] TO [sa];
+GO
+
 USE [$(Database)];
 GO
 

@@ -17,8 +17,7 @@ TARGET, FIRST = 0, 1
 
 # question, column, value on the target; what is found; words of text or remedy
 CHANGED = [
-    ("database", "owner_name", None, ("error", "owner"), "ALTER AUTHORIZATION ON DATABASE::[SSBTarget] TO [sa];"),
-    ("database", "is_owner_dbo", 0, ("error", "owner"), "a restored database"),
+    ("owner", "problem", "Msg 15404", ("error", "owner"), "ALTER AUTHORIZATION ON DATABASE::[SSBTarget] TO [sa];"),
     ("database", "is_read_only", True, ("error", "database"), "READ_WRITE"),
     ("database", "user_access", "SINGLE_USER", ("error", "database"), "MULTI_USER"),
     ("database", "delayed_durability", "FORCED", ("warning", "database"), "DELAYED_DURABILITY = DISABLED"),

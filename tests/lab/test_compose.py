@@ -80,6 +80,12 @@ def instances() -> dict[str, Any]:
     return {name: one for name, one in definitions()["services"].items() if name != "volumes"}
 
 
+def test_the_image_decides_on_the_edition_unless_one_is_given():
+    assert "MSSQL_PID" not in definitions()["services"]["target"]["environment"]
+    with_edition = docker_engine.project(compose.ROOT, FILE, GIVEN | {"MSSQL_PID": "Express"})["services"]["target"]
+    assert with_edition["environment"]["MSSQL_PID"] == "Express"
+
+
 def test_only_the_loopback_interface_publishes_ports_and_the_brokers_port_is_not_published():
     for name, service in instances().items():
         published = [port.split(":") for port in service["ports"]]

@@ -24,7 +24,7 @@ from harness.failures import MachineFailure, UsageFailure
 from harness.lab import compose, containers, control_groups, dialog_pool, placement, scripts
 from harness.lab.instances import Lab, connections
 from harness.lab.log_storage import LogStorage
-from harness.lab.opening import Topology
+from harness.lab.opening import Topology, select_lab
 from harness.observe.snapshots import fingerprint
 from tests.lab.test_placement import write_topology
 from tests.processes import command_line
@@ -70,6 +70,15 @@ def docker(start: Callable[..., StandIn]) -> StandIn:
 
 def opened(version: str = "2022", **options: Any) -> Any:
     return labs.open(Topology(CONTAINERS), version=version, **options)
+
+
+def test_without_a_version_the_containers_that_run_decide(docker: StandIn) -> None:
+    assert select_lab({"lab": "sqlserver"}).settings.server_versions == containers.SWEEP_VERSIONS
+    containers.up("2019", 1, lambda text: None)
+    selection = select_lab({"lab": "sqlserver"})
+    assert selection.settings.server_versions == ("2019",)
+    assert selection.first_line.startswith("lab: sqlserver (as selected; version 2019, whose containers run) - ")
+    assert select_lab({"lab": "sqlserver", "server_versions": ("2022",)}).settings.server_versions == ("2022",)
 
 
 def version_of(lab: Lab) -> list[str]:

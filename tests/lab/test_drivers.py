@@ -22,7 +22,7 @@ def string(driver: Driver, password: str = "pass") -> Secret:
 def test_each_driver_gets_the_keywords_it_understands() -> None:
     assert string(MICROSOFT) == (
         "DRIVER=/opt/libmsodbcsql-18.so;UID=sa;PWD=pass;DATABASE=SSBTarget;APP=test;"
-        "SERVER=127.0.0.1,1433;TrustServerCertificate=yes;Encrypt=optional"
+        "SERVER=127.0.0.1,1433;TrustServerCertificate=yes;Encrypt=no"
     )
     assert string(FREETDS) == (
         "DRIVER=FreeTDS;UID=sa;PWD=pass;DATABASE=SSBTarget;APP=test;"
@@ -36,6 +36,10 @@ def test_without_a_user_the_operating_system_vouches_and_encryption_can_be_deman
         "DRIVER=/opt/libmsodbcsql-18.so;Trusted_Connection=yes;DATABASE=d;APP=p;"
         "SERVER=sql1,1433;TrustServerCertificate=no;Encrypt=strict"
     )
+    assert MICROSOFT.connection_string(**server, encrypt="mandatory").endswith(";Encrypt=yes")
+    for name in ("ODBC Driver 17 for SQL Server", "/opt/microsoft/libmsodbcsql-17.10.so.5.1"):
+        with pytest.raises(NoDriver, match=rf"{name} does not know encrypt = strict: use version 18"):
+            Driver("microsoft", name, "file").connection_string(**server, encrypt="strict")
     assert FREETDS.connection_string(**server, encrypt="mandatory").endswith(";Encryption=require")
     with pytest.raises(NoDriver, match=r"FreeTDS verifies no certificate .* set trust_server_certificate = true"):
         FREETDS.connection_string(**server, encrypt="mandatory", trust_server_certificate=False)

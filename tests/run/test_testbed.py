@@ -46,6 +46,27 @@ def test_missing_pages_without_an_administrator_connection_are_noted_once(
     ]
 
 
+def test_without_pages_an_estimate_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(instance: Any) -> list[dialog_pages.DialogPage]:
+        raise LabError("no")
+
+    def rows(connection: Any, path: str, variables: dict[str, str]) -> list[dict[str, int]]:
+        assert (path, variables) == ("observe/dialog_pages.sql", {"DialogRatio": "1", "LastDialog": "3"})
+        return [{"dialogs": 3, "pages": 1, "dialogs_per_page_max": 3}]
+
+    monkeypatch.setattr(dialog_pages, "located", refused)
+    monkeypatch.setattr(dialog_pages.scripts, "rows", rows)
+    reporter = NotingReporter()
+    settings = settings_module.create({"lab": "embedded"}, environment={})
+    bed = LabTestbed(Topology(CONTAINERS), Preflight(settings, [CELL], tmp_path, reporter))
+    instance = SimpleNamespace(name="initiator-1", connect=lambda: SimpleNamespace(close=lambda: None))
+    bed._locate(SimpleNamespace(pages={}), SimpleNamespace(initiators=[instance]), CELL)  # type: ignore[arg-type]
+    assert reporter.notes[1:] == [
+        "dialogs of i1-r1-v2008: initiator-1: 3 used dialogs should lie on 1 page of sys.sysdesend, at most 3 on one page: "
+        "an estimate from the order of their handles"
+    ]
+
+
 @pytest.mark.parametrize(
     "retention, blocks, expected",
     [

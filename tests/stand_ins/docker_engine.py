@@ -144,16 +144,21 @@ def project(folder: Path, file: Path, environment: Mapping[str, str]) -> dict[st
     """A compose file with its values filled in: those of the environment, else those of .env."""
     dotenv = folder / ".env"
     lines = dotenv.read_text().splitlines() if dotenv.exists() else []
-    values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#")) | dict(environment)
 
     def fill(node: Any) -> Any:
         if isinstance(node, dict):
             return {key: fill(value) for key, value in node.items()}
         if isinstance(node, list):
             return [fill(item) for item in node]
-        return interpolated(node, {**values, **environment}) if isinstance(node, str) else node
+        return interpolated(node, values) if isinstance(node, str) else node
 
     filled: dict[str, Any] = fill(yaml.safe_load(file.read_text()))
+    for service in filled["services"].values():
+        # A key without a value has that of the environment, and is left out where that has none.
+        if "environment" in service:
+            named = {name: value or values.get(name) for name, value in service["environment"].items()}
+            service["environment"] = {name: value for name, value in named.items() if value is not None}
     return filled
 
 

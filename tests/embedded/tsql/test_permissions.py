@@ -403,3 +403,38 @@ def test_the_minimal_rights_are_needed_and_enough_to_build_a_lab():
     assert side.value("SELECT USER_NAME();") == "dbo"
     rows = side.rows("SELECT name, principal_id FROM sys.service_broker_endpoints;", sa)
     assert rows[0][0] == "lab_Endpoint_SRPerf_1"
+
+
+# -- EXECUTE AS as a statement ----------------------------------------------------------------------------------------
+
+
+def test_execute_as_holds_until_revert_and_is_nested(side):
+    session = as_login(side, "sa")
+    side.run("EXECUTE AS USER = 'dbo'; EXEC AS USER = N'ann';", session)
+    assert side.value("SELECT USER_NAME();", session) == "ann"
+    assert number(side, "SELECT a FROM dbo.t;", session) == 229
+    assert side.value("REVERT; SELECT USER_NAME();", session) == "dbo"
+    assert number(side, "CREATE DATABASE other;", session) == 262  # dbo of a database is nobody on the server
+    side.run("REVERT; REVERT; CREATE DATABASE other;", session)
+
+
+def test_execute_as_ends_with_its_procedure_string_or_connection(side):
+    session = as_login(side, "sa")
+    side.run("CREATE PROCEDURE dbo.become AS EXECUTE AS USER = 'ann'; SELECT USER_NAME();", session)
+    assert side.value("EXECUTE dbo.become;", session) == "ann"
+    assert side.value("EXECUTE (N'EXECUTE AS USER = ''ann''; SELECT USER_NAME();');", session) == "ann"
+    assert side.value("SELECT USER_NAME();", session) == "dbo"
+    side.run("EXECUTE AS USER = 'ann';", session)
+    session.reset()
+    assert side.value("USE shop; REVERT; SELECT USER_NAME();", session) == "dbo"
+
+
+def test_a_user_may_be_nobody_else_and_nobody_is_a_user_that_does_not_exist(side):
+    ann = as_login(side, "ann")
+    assert number(side, "EXECUTE AS USER = 'dbo';", ann) == 15517
+    assert number(side, "EXECUTE AS USER = 'ann'; REVERT;", ann) is None
+    assert number(side, "EXECUTE AS USER = 'nobody';", as_login(side, "sa")) == 15517
+    caught = "BEGIN TRY EXECUTE AS USER = 'nobody'; END TRY BEGIN CATCH SELECT ERROR_NUMBER(); END CATCH;"
+    assert side.value(caught, as_login(side, "sa")) == 15517
+    side.run("CREATE USER bob FOR LOGIN bob; GRANT IMPERSONATE ON USER::bob TO ann;")
+    assert side.value("EXECUTE AS USER = 'bob'; SELECT USER_NAME();", ann) == "bob"

@@ -38,6 +38,7 @@ class Linked:
             "LocalName": side.name,
             "Encryption": "ON",
             "DialogRatio": "1",
+            "LastDialog": "1000",
             "ActivationProcedure": "dbo.SRPerf_Queue_LabTest",
             "MaxQueueReaders": "16",
             "ReceiveTop": "10000",

@@ -11,7 +11,7 @@ Ownership chains: inside a procedure, SELECT, INSERT, UPDATE, DELETE, EXECUTE an
 are not checked, because dbo owns them all. SEND and the other statements on conversations are checked ("the current
 user must have RECEIVE permission on the queue"); so are DDL and text that a procedure executes.
 
-Differences from SQL Server: CREATE ROLE, schemas with owners of their own, and EXECUTE AS as a statement are not
+Differences from SQL Server: CREATE ROLE, schemas with owners of their own, and EXECUTE AS LOGIN are not
 supported.
 """
 

@@ -96,6 +96,7 @@ class Session:
         self._first_database = database
         self.database: Database = self.instance.database(database)
         self.guard = guard.of_login(self.instance, login)  # None: a sysadmin, who passes every check
+        self.impersonated: list[guard.Guard | None] = []  # to which REVERT returns from EXECUTE AS, the last first
         self.options = DEFAULTS
         self.tx: Transaction | None = None
         self.tran_count = 0
@@ -126,6 +127,7 @@ class Session:
         self.instance.application_locks.release_all(self.spid)
         self.options = DEFAULTS
         self.guard = guard.of_login(self.instance, self.login)
+        self.impersonated.clear()
         self.database = self.instance.engine.databases.get(self._first_database.lower(), self.database)
         self.prepared.clear()
         self.open_master_keys.clear()

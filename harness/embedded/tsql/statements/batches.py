@@ -280,8 +280,6 @@ class Execute(Statement):
 def parse_execute(parser: Parser) -> Statement:
     """`EXEC[UTE] [ @status = ] name [ [ @parameter = ] { value [ OUTPUT ] | DEFAULT } [, ...] ]`"""
     tokens, line = parser.tokens, parser.line
-    if tokens.at("AS"):
-        tokens.unsupported("EXECUTE AS")
     status = ""
     if tokens.at_variable() and tokens.word(2) == "=":
         status = tokens.variable()
@@ -426,10 +424,12 @@ def compile_execute_string(node: ExecuteString, scope: Scope) -> Step:
         batch_text = text(frame)
         if batch_text is None:
             return
-        options, database = session.options, session.database
+        options, database, context = session.options, session.database, session.guard
+        impersonated, session.impersonated = session.impersonated, []
         try:
             yield from run_batch(session, compiled_batch(session, batch_text), frame.sink, depth=frame.depth + 1)
         finally:
             session.options, session.database = options, database
+            session.guard, session.impersonated = context, impersonated
 
     return waiting(run)

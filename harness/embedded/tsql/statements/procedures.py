@@ -219,6 +219,7 @@ def call(  # noqa: PLR0917
     for name, default in defaults:
         variables[name] = default(frame)
     options, tran_count, context = session.options, session.tran_count, session.guard
+    impersonated, session.impersonated = session.impersonated, []
     if program.runs_as:
         session.guard = guards.of_user(session.instance, database, program.runs_as)
     body = program.body
@@ -226,7 +227,7 @@ def call(  # noqa: PLR0917
         yield from body.run(frame)
     finally:
         session.options = options
-        session.guard = context
+        session.guard, session.impersonated = context, impersonated
         if frame.tables:
             frame.release()
     if session.tran_count != tran_count and not options.implicit_transactions and session.try_depth == 0:
