@@ -17,9 +17,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "results" / "reference"
 DIGESTS = json.loads((KEPT / "digests.json").read_text(encoding="utf-8"))
-# What runs on the way of a message through the embedded lab, and the axes of the matrix.
+# What is on the way of a message through the embedded lab, and the axes of the matrix.
 OF_EMBEDDED = [
-    *("sql/common/*.sql", "sql/target/*.sql", "sql/initiator/*.sql", "sql/workloads/paper/*.sql"),
+    *(
+        "sql/target/message_*.sql",
+        "sql/target/receive_*.sql",
+        "sql/initiator/*dialogs.sql",
+        "sql/workloads/paper/*.sql",
+    ),
     *("harness/embedded/broker/*.py", "harness/embedded/store/*.py", "harness/definitions/matrix.py"),
 ]
 

@@ -59,7 +59,7 @@ def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> It
 
 def _check_activation(side: Facts, row: Row, queue: str, max_queue_readers: str) -> Iterator[Finding]:
     if not row["activation_procedure"]:
-        yield side.error("activation", f"{queue} has no activation procedure", "run sql/target/queue.sql")
+        yield side.error("activation", f"{queue} has no activation procedure", "run sql/target/activation.sql")
         return
     if row["procedure_id"] is None:
         text = f"the activation procedure {row['activation_procedure']} of {queue} does not exist"

@@ -251,7 +251,7 @@ class Receiving(_Part):
 
     @property
     def script_variables(self) -> dict[str, str]:
-        """The variables of the workload's scripts and of target/queue.sql."""
+        """The variables of the workload's scripts and of target/activation.sql."""
         return {
             "ReceiveTop": str(self.receive_top),
             "ReceiveTimeoutMs": str(self.receive_timeout_ms),

@@ -43,8 +43,9 @@ _MATCHING = {  # of the target, unless messages are counted
     "clustered": ("target/message_drop.sql", "target/receive_count.sql"),
     "heap": ("target/message_drop_heap.sql", "target/receive_count_heap.sql"),
 }
-_TARGET = ("target/message_errors.sql",)
-_TARGET_QUEUE = ("target/queue.sql", "target/service.sql")  # after the workload's scripts
+_TARGET = ("target/message_errors.sql", "target/queue.sql")
+_ACTIVATION = "target/activation.sql"
+_TARGET_SERVICE = (_ACTIVATION, "target/service.sql")  # after the workload's scripts
 _INITIATOR = (
     "initiator/queue.sql",
     "initiator/service.sql",
@@ -168,7 +169,7 @@ def remove_conversations(lab: Lab) -> None:
 
     def new_broker(instance: Instance, connection: pyodbc.Connection) -> None:
         variables = lab.variables | instance.variables
-        queue = "target/queue.sql" if instance is lab.target else "initiator/queue.sql"
+        queue = _ACTIVATION if instance is lab.target else "initiator/queue.sql"
         for path in ("reset/broker.sql", queue):
             if path not in _left_alone(instance):
                 scripts.run(connection, path, variables)
@@ -185,7 +186,7 @@ def set_up_scripts(workload: Workload, *, is_target: bool) -> list[str]:
     both = (*_DATABASE, *workload.both_scripts, *_CONTRACT)
     if is_target:
         matching = () if workload.is_counted else _MATCHING[workload.target.tables]
-        return [*both, *matching, *_TARGET, *workload.target_scripts, *_TARGET_QUEUE]
+        return [*both, *matching, *_TARGET, *workload.target_scripts, *_TARGET_SERVICE]
     groups = [_GROUPS] if workload.dialogs.per_group > 1 else []
     return [*both, *_INITIATOR, *groups, *workload.initiator_scripts]
 
@@ -196,7 +197,7 @@ def _left_alone(instance: Instance) -> set[str]:
     if instance.is_existing:
         paths |= {"common/database.sql", "common/files.sql", "common/priority.sql", "reset/broker.sql"}
     if "QUEUE" in instance.kept:
-        paths |= {"target/queue.sql", "initiator/queue.sql", "common/retention.sql"}
+        paths |= {"target/queue.sql", _ACTIVATION, "initiator/queue.sql", "common/retention.sql"}
     if "SERVICE" in instance.kept:
         paths |= {"link/revoke_send_public.sql", "link/grant_send_public.sql"}
     return paths
@@ -392,4 +393,4 @@ def _install(lab: Lab, target: pyodbc.Connection, receiving: Receiving) -> None:
     variables = lab.variables | lab.target.variables
     for path in lab.workload.target_scripts:
         scripts.run(target, path, variables | lab.workload.script_variables)
-    scripts.run(target, "target/queue.sql", variables)
+    scripts.run(target, _ACTIVATION, variables)

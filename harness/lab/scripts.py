@@ -73,12 +73,17 @@ def single(path: Path | str, variables: Mapping[str, str]) -> str:
 
 def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> None:
     """Run a file on a connection with autocommit. Reads all results, drops them, and raises errors in any of them."""
-    for batch in load(path, variables):
+    batches = load(path, variables)
+    for batch in batches:
         for _ in range(batch.count):
             failure = _failure(connection, path, batch)
             # Outside `except`, where an error of the second run would have the first as its context
             if failure is not None:
-                if located := _located(connection, batch, failure):
+                located = _located(connection, batch, failure)
+                if any(_SKIPS in each.text for each in batches):  # else nothing would run on this connection any more
+                    with contextlib.suppress(ScriptError):
+                        execute(connection, "SET NOEXEC OFF;")
+                if located:
                     line, text = located
                     raise ScriptRefused(f"{path}, line {line}: {text}") from failure.__cause__
                 raise failure
@@ -237,6 +242,7 @@ END CATCH;
 IF @@TRANCOUNT > 0
     ROLLBACK TRANSACTION;
 """
+_SKIPS = "SET NOEXEC ON"  # skips what already exists
 _ROLL_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;"
 
 # SQLSTATE of syntax errors and missing rights (42000), missing objects (42S02) and columns (42S22). A broken

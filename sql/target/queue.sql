@@ -1,12 +1,9 @@
 /*
-Purpose:   the target's queue with its activation.
-Called by: the lab once, on the target, after the workload's scripts. A second run sets the procedure and the number
-           of readers, and turns on a queue that five rollbacks have disabled.
-Assumes:   the activation procedure exists.
-Variables: Database (name of the target's database),
-           ActivationProcedure (dbo.SRPerf_Queue_LabTest in the paper),
-           MaxQueueReaders (readers at once; 16 in the paper: two per core of its servers),
-           Queue (this side's queue, with its schema)
+Purpose:   the target's queue, without activation.
+Called by: the lab once, on the target, before the workload's procedures, which receive from it.
+Assumes:   nothing of SQL Server's manual says whether a procedure can be created before the queue from which it receives,
+           as it can before a table; so this file comes first, and target/activation.sql after the procedures.
+Variables: Database (name of the target's database), Queue (this side's queue, with its schema)
 */
 USE [$(Database)];
 GO
@@ -21,15 +18,4 @@ CREATE QUEUE $(Queue)
 GO
 
 SET NOEXEC OFF;
-GO
-
--- In a string, because parsers expect names and numbers and find variables before sqlcmd has replaced them.
-EXECUTE (N'ALTER QUEUE $(Queue)
-    WITH STATUS = ON,
-    ACTIVATION (
-        STATUS = ON,
-        PROCEDURE_NAME = $(ActivationProcedure),
-        MAX_QUEUE_READERS = $(MaxQueueReaders),
-        EXECUTE AS OWNER
-    );');
 GO

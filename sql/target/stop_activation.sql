@@ -1,7 +1,7 @@
 /*
 Purpose:   lets messages gather in the target's queue: the paper's batch processing, in which "messages queue up during the
            trading day and are processed in batch at night after the target's queue reader is activated".
-Called by: harness techniques, before the clients of a step start that processes in batch. queue.sql turns activation on
+Called by: harness techniques, before the clients of a step start that processes in batch. activation.sql turns activation on
            again after they have stopped.
 Assumes:   no reader runs: "Altering the activation status from ON to OFF stops the broker from activating instances of the
            stored procedure, but does not stop instances of the stored procedure that are currently running." And

@@ -33,7 +33,7 @@ CHANGED = [
     ("edition", "scheduler_count", 8, ("warning", "tempdb"), "1 data file for 8 processors"),
     ("service", "max_readers", 0, ("error", "activation"), "MAX_QUEUE_READERS = 16"),
     ("service", "execute_as_principal_id", None, ("error", "activation"), "EXECUTE AS OWNER"),
-    ("service", "activation_procedure", None, ("error", "activation"), "target/queue.sql"),
+    ("service", "activation_procedure", None, ("error", "activation"), "target/activation.sql"),
     ("contract", "is_sent_by_initiator", False, ("error", "contract"), "does not let the initiator send"),
     ("contract", "message_type_name", "//Other", ("error", "contract"), "has no message type"),
     ("endpoint", "ip_address", "10.0.0.1", ("warning", "endpoint"), "instead of (127.0.0.1)"),

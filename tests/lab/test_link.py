@@ -54,6 +54,14 @@ def send_one(lab: Lab, number: int = 0) -> None:
         assert dialog_pool.processed(target) == 1
 
 
+def test_a_depth_that_metadata_get_wrong_holds_nothing_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    linked_with(lab, Security())
+    monkeypatch.setattr(dialog_pool, "_STANDSTILL_S", 0.5)
+    depth = dialog_pool.queue_depth
+    monkeypatch.setattr(dialog_pool, "queue_depth", lambda *args, **options: 1 + depth(*args, **options))
+    send_one(lab)
+
+
 def test_the_options_of_a_workload_hold_until_another_is_linked(lab: Lab) -> None:
     priorities = "SELECT MAX(priority) FROM sys.conversation_priorities;"
     retains = f"SELECT CAST(is_retention_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'{lab.target.queue}');"

@@ -97,6 +97,16 @@ def test_sql_that_is_refused_names_its_line_in_the_file(tmp_path: Path, text: st
     assert raised.value.__cause__ is not None  # says whether the instance refused it
 
 
+def test_a_script_that_failed_lets_the_connection_execute_again(tmp_path: Path) -> None:
+    path = tmp_path / "own.sql"
+    path.write_text("SET NOEXEC ON;\nGO\nCREATE nothing;\nGO\nSET NOEXEC OFF;\n")
+    lab = simulated_lab.open(parameters.read("paper"), version="2022", initiators=1, seed=1)
+    with lab.target.connect("master") as connection:
+        with pytest.raises(ScriptError):
+            scripts.run(connection, path, {})
+        assert scripts.scalar(connection, "SELECT 1;") == 1
+
+
 def test_a_batch_that_failed_leaves_nothing_of_its_second_run(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     path.write_text("INSERT INTO dbo.t (a) VALUES (1);\nINSERT INTO dbo.t (b) VALUES (1);\n")

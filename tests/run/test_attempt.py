@@ -181,7 +181,8 @@ def test_stuck_messages_fail_the_cell_with_the_brokers_reason(bench: Bench) -> N
 
 
 def test_messages_left_in_the_targets_queue_fail_the_cell_with_the_targets_reason(bench: Bench) -> None:
-    bench.target.queued, bench.target.queue_enabled = 7, False
+    bench.target.queued = bench.target.unprocessed = 7
+    bench.target.queue_enabled = False
     bench.target.errors = [(5, 9002, "The transaction log for database 'SSBTarget' is full.")]
     assert failed(bench, drain=0.2) == (
         "not drained: 30 of 30 messages processed, 7 in the target's queue; its queue is disabled, after five "

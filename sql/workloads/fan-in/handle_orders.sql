@@ -2,7 +2,7 @@
 Purpose:   dbo.HandleOrders, the activation procedure: receives up to ReceiveTop orders of one conversation, works on
            them for WorkMs each, and stores them, all in one transaction. The conversation group stays locked
            meanwhile, so nobody else works on a later order of the same conversation.
-Called by: Service Broker, up to MaxQueueReaders at once (target/queue.sql).
+Called by: Service Broker, up to MaxQueueReaders at once (target/activation.sql).
 Assumes:   the tables of target/. An error ends the procedure and returns the orders to the queue; five such rollbacks
            in a row disable the queue.
 Variables: Database (name of the target's database),

@@ -1,7 +1,7 @@
 /*
 Purpose:   dbo.SRPerf_Queue_LabTest_Unordered: paper/receive_procedure.sql, but that it stores messages without ORDER BY,
            as the paper's own listing does: no sort of rows of 2,000 bytes, and no memory granted for it.
-Called by: Service Broker, up to MAX_QUEUE_READERS at once (target/queue.sql), in a step of harness techniques.
+Called by: Service Broker, up to MAX_QUEUE_READERS at once (target/activation.sql), in a step of harness techniques.
 Assumes:   as paper/receive_procedure.sql. RECEIVE returns messages of a conversation in their order, into a table variable
            without a key, which is read as it was filled: nothing documents the latter. "INSERT queries that use SELECT
            with ORDER BY to populate rows guarantees how identity values are computed" (Microsoft, "Ordering guarantees

@@ -3,7 +3,7 @@ Purpose:   dbo.SRPerf_Queue_LabTest, the paper's activation procedure: receives 
            conversation group at a time, writes the first 2000 bytes of each to dbo.messageDrop and the count to
            dbo.receiveCount, all in one transaction, and ends after three seconds without a message. Both are the
            paper's; harness techniques runs the procedure with others too.
-Called by: Service Broker, up to MAX_QUEUE_READERS at once (target/queue.sql).
+Called by: Service Broker, up to MAX_QUEUE_READERS at once (target/activation.sql).
 Assumes:   the tables of target/. Errors are handled inside the transaction, hence XACT_ABORT OFF: with ON every
            error would doom it.
            "Never do a rollback", says the paper: five in a row disable the queue. An error that leaves the transaction

@@ -1,7 +1,7 @@
 /*
 Purpose:   dbo.Answer, the activation procedure: receives up to ReceiveTop requests of one conversation, stores them, and
            answers each with its own body, all in one transaction.
-Called by: Service Broker, up to MaxQueueReaders at once (target/queue.sql).
+Called by: Service Broker, up to MaxQueueReaders at once (target/activation.sql).
 Assumes:   the tables of target/. An error ends the procedure and returns the requests to the queue; five such rollbacks
            in a row disable the queue.
 Variables: Database (name of the target's database),

@@ -229,7 +229,7 @@ def test_retained_messages_count_in_no_depth_and_end_with_their_conversations():
         assert linked.observe(observed, "queue_depth")[0]["messages"] == 3
         assert linked.observe(observed, "queue_depth_retention")[0]["messages"] == 0
     assert linked.observe(linked.target, "target_progress_retention")[0]["queue_depth"] == 0
-    linked.target.script("target/queue.sql", **linked.variables(linked.target))
+    linked.target.script("target/activation.sql", **linked.variables(linked.target))
     linked.target.run("ALTER QUEUE dbo.MySSBLabTestQueue WITH ACTIVATION (STATUS = OFF);")
     linked.world.run_for(10)  # readers end
     side.call("dbo.WarmUpDialogs")
@@ -260,14 +260,14 @@ def test_variants_of_the_papers_set_up_send_gather_and_store_in_order():
         for path in paths:
             one.script(path, **linked.variables(one))
     unordered = {"ActivationProcedure": "dbo.SRPerf_Queue_LabTest_Unordered"}
-    target.script("target/queue.sql", **linked.variables(target) | unordered)
+    target.script("target/activation.sql", **linked.variables(target) | unordered)
     target.script("target/stop_activation.sql", **linked.variables(target))
     handle = side.value("SELECT TOP (1) handle FROM dbo.dialogs;")
     for sequence in range(9):
         side.call("dbo.SendMessageAsCaller", handle, body(1, 1, sequence))
     linked.world.run_for(10)
     assert linked.observe(target, "target_progress") == [{"processed": 0, "queue_depth": 9, "readers": 0}]
-    target.script("target/queue.sql", **linked.variables(target) | unordered)
+    target.script("target/activation.sql", **linked.variables(target) | unordered)
     linked.world.run_for(1)
     assert linked.observe(target, "target_progress") == [{"processed": 9, "queue_depth": 0, "readers": 1}]
     assert [row["sequence"] for row in linked.observe(target, "deliveries")] == list(range(9))
