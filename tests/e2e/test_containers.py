@@ -35,7 +35,9 @@ def test_containers_start_run_a_cell_keep_running_and_are_removed(tmp_path: Path
         before = {process.pid for process in docker.containers()}
         times = ("--measure", "500ms", "--settle", "300ms")
         said = harness("run", CELL, *times, "--results", str(tmp_path))
-        assert said.startswith("lab: sqlserver (the default where a Docker engine answers)")
+        assert said.startswith(
+            "lab: sqlserver (the default where a Docker engine answers; version 2022, whose containers run)"
+        )
         assert "each processed once and in order" in said
         [manifest] = tmp_path.glob("*-sqlserver/manifest.json")
         recorded = json.loads(manifest.read_text())

@@ -168,6 +168,9 @@ STATEMENTS = """
     EXECUTE sp_executesql N'PRINT 1'
     EXEC ('PRINT 2')
     EXECUTE ('PRINT 3')
+    EXEC AS USER = 'dbo'
+    EXECUTE AS USER = 'u'
+    REVERT
     FETCH c0
     FETCH NEXT FROM c0 INTO @i
     GET CONVERSATION GROUP @g FROM dbo.q
@@ -228,11 +231,12 @@ ALONE_IN_A_BATCH = tuple(
     f"{verb} {kind}" for verb in ("CREATE", "ALTER", "CREATE OR ALTER") for kind in ("PROC", "TRIGGER")
 )
 ONLY_IN_A_LOOP = ("BREAK", "CONTINUE")
-# Nothing to configure or to wait for, and options of databases that change nothing here.
+# Nothing to configure, to wait for or to go back to, and options of databases that change nothing here.
 WITHOUT_EFFECT = (
     "CHECKPOINT",
     "RECONFIGURE",
     "RETURN",
+    "REVERT",
     "WAITFOR DELAY",
     "DBCC TRACEOFF",
     "DECLARE",
@@ -262,7 +266,7 @@ def outcome(text: str) -> Any:
 def _state(side: Side) -> Iterator[Any]:
     session = side.session
     yield session.options, session.tran_count, session.savepoints, session.database.name, session.trace_flags
-    yield session.bulk is not None
+    yield session.bulk is not None, len(session.impersonated)
     yield [(name, cursor.is_open, cursor.position) for name, cursor in session.cursors.items()]
     queues = side.engine.databases["db"].catalog.queues
     yield [(queue.name, queue.depth) for queue in queues.values()]
