@@ -91,7 +91,9 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "Length of a cell's measured window: 500ms, 2m ... (default 30s, embedded and simulated 1s).",
     ),
     "settle": _option(
-        "--settle", "TIME", "Longest wait for a steady state before it (default 90s, embedded 2.5s, simulated 1s)."
+        "--settle",
+        "TIME",
+        "Longest wait for a steady state before it (default 90s, embedded 2.5s, simulated 1s); first cells twice.",
     ),
     "drain": _option("--drain", "TIME", "Longest wait until all messages are processed (default 2m, embedded 1m)."),
     "rate": _option(

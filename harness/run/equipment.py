@@ -47,7 +47,7 @@ class Preflight:
         self._then = examined
         self._examined: set[str] = set()
         self._noted: set[str] = set()
-        self.others_percent = 0.0  # of the processors' time: what other processes used when a lab was examined last
+        self.others_percent = 0.0  # of the processors' time: what other processes used before the first cell
 
     def note_once(self, text: str) -> None:
         if text not in self._noted:
@@ -68,9 +68,10 @@ class Preflight:
         is_first = not self._examined
         self._examined.add(lab.version)
         findings = doctor.examine(lab, cells=cells, settings=self.settings)
-        self.others_percent = others_percent(IDLE_S)
-        if self.others_percent > OTHERS_PERCENT_MAX:
-            findings.append(_busy(self.others_percent))
+        if is_first:
+            self.others_percent = others_percent(IDLE_S)
+            if self.others_percent > OTHERS_PERCENT_MAX:
+                findings.append(_busy(self.others_percent))
         self._write(lab, findings)
         for finding in findings:
             if finding.severity == "warning" or (is_first and finding.check == "licence"):

@@ -184,7 +184,8 @@ class LabTestbed:
             with phases.phase("dialogs"):
                 stage.group_ends(self._results)
                 self._build_pool(stage, pool)
-                self._locate(stage, lab, cell)
+                if pool.dialogs:
+                    self._locate(stage, lab, cell)
             stage.is_first_of_group = True
         with phases.phase("readers"):
             self._rest_readers(stage)
@@ -222,11 +223,13 @@ class LabTestbed:
         group = self._groups[cell.group]
         for ratio in sorted({each.dialog_ratio for each in group}):
             threads = max(each.threads for each in group if each.dialog_ratio == ratio)
-            lines = [
-                dialog_pages.estimate(instance, ratio, threads)
-                for instance in taking_part
-                if instance.name not in stage.pages
-            ]
+            lines = []
+            with contextlib.suppress(LabError, ScriptError):  # an estimate is no reason to fail a cell
+                lines += [
+                    dialog_pages.estimate(instance, ratio, threads)
+                    for instance in taking_part
+                    if instance.name not in stage.pages
+                ]
             if stage.pages:
                 lines.append(dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads)))
             for line in lines:

@@ -423,7 +423,11 @@ def test_execute_as_ends_with_its_procedure_string_or_connection(side):
     side.run("CREATE PROCEDURE dbo.become AS EXECUTE AS USER = 'ann'; SELECT USER_NAME();", session)
     assert side.value("EXECUTE dbo.become;", session) == "ann"
     assert side.value("EXECUTE (N'EXECUTE AS USER = ''ann''; SELECT USER_NAME();');", session) == "ann"
+    assert side.value("EXECUTE sp_executesql N'EXECUTE AS USER = ''ann''; SELECT USER_NAME();';", session) == "ann"
+    side.run("CREATE TRIGGER dbo.tr ON dbo.t AFTER UPDATE AS EXECUTE AS USER = 'ann';", session)
+    side.run("UPDATE dbo.t SET a = 1; REVERT;", session)
     assert side.value("SELECT USER_NAME();", session) == "dbo"
+    assert not session.impersonated
     side.run("EXECUTE AS USER = 'ann';", session)
     session.reset()
     assert side.value("USE shop; REVERT; SELECT USER_NAME();", session) == "dbo"

@@ -178,10 +178,12 @@ def _run_prepared(  # noqa: PLR0917
             if not declared.output:
                 raise SqlServerError(8178, declared.written)
             frame.variables[declared.name] = None
-    options, database = session.options, session.database
+    options, database, context = session.options, session.database, session.guard
+    impersonated, session.impersonated = session.impersonated, []
     try:
         yield from prepared.step.run(frame)
     finally:
+        session.guard, session.impersonated = context, impersonated
         session.options = options
         session.database = database
         if frame.tables:

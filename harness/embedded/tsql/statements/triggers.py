@@ -262,6 +262,7 @@ def _run(  # noqa: PLR0917
     inner = Frame(session, database, frame.sink, trigger.name, frame.depth + 1)
     inner.variables, inner.declared = program.variables.copy(), program.tables
     options, context = session.options, session.guard
+    impersonated, session.impersonated = session.impersonated, []
     # "SET XACT_ABORT is ON by default in triggers."
     session.options = replace(options, xact_abort=True)
     if program.runs_as:
@@ -277,5 +278,5 @@ def _run(  # noqa: PLR0917
     finally:
         session.firing.pop()
         session.options = options
-        session.guard = context
+        session.guard, session.impersonated = context, impersonated
         inner.release()
