@@ -11,6 +11,7 @@ from harness.definitions import lab_kinds
 from harness.definitions.matrix import Cell, Visit
 from harness.experiments.run_lab import ExecutorOf, RunLab, Times
 from harness.failures import nearest
+from harness.files import settings as settings_module
 from harness.files import workload_file
 from harness.files.settings import Settings, SettingsError
 from harness.files.workload_file import Workload
@@ -71,13 +72,13 @@ def choose(
     Raises SettingsError, UsageFailure, and ResumeRefused where settings differ from those of the run to resume.
     """
     times = lab_kinds.times(verb) if times is None else times
-    if _is_of_virtual_time(options, resume):
+    if _is_of_virtual_time(options, settings_file, resume):
         # Servers need nothing of the model, which takes a second to import.
         from harness.experiments import virtual_lab  # noqa: PLC0415
 
-        if settings_file is not None:
-            raise SettingsError(f"--settings does not go with the {lab_kinds.SIMULATED.name} lab: leave it out")
-        return virtual_lab.choose(options, reporter, verb=verb, resume=resume, times=times, workload=workload)
+        return virtual_lab.choose(
+            options, reporter, verb=verb, resume=resume, settings_file=settings_file, times=times, workload=workload
+        )
     if workload is not None:
         options = {**options, "workload": workload.given_as}
     stored = run_folder.stored_settings(resume, Settings, verb) if resume else None
@@ -90,13 +91,14 @@ def choose(
     return OnServers(selection.settings, selection.topology)
 
 
-def _is_of_virtual_time(options: Mapping[str, Any], resume: Path | None) -> bool:
-    """Return whether options, or the run to resume, name a lab of virtual time.
+def _is_of_virtual_time(options: Mapping[str, Any], settings_file: Path | None, resume: Path | None) -> bool:
+    """Return whether options, a settings file, or the run to resume, name a lab of virtual time.
 
     Raises SettingsError for an unknown lab, and ResumeRefused for one of the other kind than the run's.
     """
     stored: str | None = run_folder.read_manifest(resume)["lab"] if resume else None
-    if (lab := options.get("lab") or stored) is None:
+    in_file = settings_module.lab_in(settings_file) if settings_file else None
+    if (lab := options.get("lab") or in_file or stored) is None:
         return False
     if lab not in lab_kinds.NAMES:
         raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, lab_kinds.NAMES)}")

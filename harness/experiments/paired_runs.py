@@ -67,7 +67,8 @@ def run(
             raise SettingsError("--precision is that of gains, and --pair compares two runs: leave one out")
         folder = folder or lab.settings.results / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-pair"
         visits = visits_on(lab.topology, lab.settings)
-        length_s += matrix_run.estimate_s(lab.settings, visits)
+        if not lab.settings.kind.can.virtual_time:
+            length_s += matrix_run.estimate_s(lab.settings, visits)
         sides.append(_Side(name, lab.changed(results=folder / name), visits, started))
     assert folder is not None
     if length_s > matrix_run.ASK_FROM_S and not reporter.confirm(f"a pair, about {duration(length_s)}: begin?"):

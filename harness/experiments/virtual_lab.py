@@ -79,6 +79,7 @@ def choose(
     *,
     verb: str,
     resume: Path | None,
+    settings_file: Path | None,
     times: Times,
     workload: Workload | None,
 ) -> InVirtualTime:
@@ -89,7 +90,7 @@ def choose(
         matrix = given.get("matrix")
         return stored or {**times.get(SIMULATED.name, {}), **(matrix.settings(SIMULATED.name) if matrix else {})}
 
-    settings = settings_module.create_simulation(options, defaults=defaults)
+    settings = settings_module.create_simulation(options, file=settings_file, defaults=defaults)
     if resume and stored:
         run_folder.require_same(resume, stored, settings)
     reporter.note(

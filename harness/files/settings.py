@@ -290,11 +290,17 @@ def create(
 def create_simulation(
     options: Mapping[str, Any],
     *,
+    file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     defaults: Defaults = lambda given: {},
 ) -> SimulationSettings:
     """Settings of a run in virtual time, whatever HARNESS_LAB says about other runs."""
-    return _create(SimulationSettings, {**options, "lab": lab_kinds.SIMULATED.name}, None, environment, defaults)
+    return _create(SimulationSettings, {**options, "lab": lab_kinds.SIMULATED.name}, file, environment, defaults)
+
+
+def lab_in(file: Path) -> str | None:
+    """The lab that a settings file names; raises TomlError."""
+    return toml_file.read(file, "settings file").values.get("lab")
 
 
 def _create(
@@ -309,8 +315,10 @@ def _create(
     if file:
         toml = toml_file.read(file, "settings file")
         for key, value in toml.values.items():
-            if key not in Settings.model_fields:
-                raise toml.error((key,), f"unknown setting{nearest(key, list(Settings.model_fields))}")
+            if key not in kind.model_fields:
+                known = any(key in other.model_fields for other in _KINDS)
+                problem = _NO_EFFECT[kind] if known else f"unknown setting{nearest(key, list(kind.model_fields))}"
+                raise toml.error((key,), problem)
             given[key], names[key] = value, f"{toml.where(key)}: {key}"
     for name, value in _from_environment(kind, os.environ if environment is None else environment).items():
         key = name.removeprefix(PREFIX).lower()

@@ -13,11 +13,13 @@ import pandas as pd
 import pytest
 
 from harness.definitions.matrix import Cell, Visit
-from harness.experiments import paired_runs
+from harness.experiments import lab_choice, paired_runs
+from harness.experiments.virtual_lab import InVirtualTime
 from harness.failures import UsageFailure
 from harness.figures.comparison import compare
 from harness.figures.ratios import Design
 from harness.files import journal
+from harness.files.toml_file import TomlError
 from harness.output.reporting import Reporter, SafeConsole
 from harness.run import run_folder
 from tests.results_fixture import write_reduced
@@ -48,6 +50,17 @@ def test_a_pair_that_cannot_be_compared_is_refused(
     with pytest.raises(UsageFailure, match=complaint):
         paired_runs.run({**EMBEDDED, "results": tmp_path, **options}, Reporter(), names=names)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_settings_may_name_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "model.toml"
+    file.write_text('lab = "simulated"\nhardware = "paper-clients"\n')
+    lab = lab_choice.choose({"repeats": 3}, Reporter(), verb="matrix", settings_file=file)
+    assert isinstance(lab, InVirtualTime)
+    assert (lab.settings.hardware, lab.settings.repeats) == ("paper-clients", 3)
+    file.write_text('lab = "simulated"\ndriver = "freetds"\n')
+    with pytest.raises(TomlError, match=r"line 2: driver: does not go with the simulated lab: leave it out"):
+        lab_choice.choose({}, Reporter(), verb="matrix", settings_file=file)
 
 
 def test_another_folder_is_no_pair(tmp_path: Path) -> None:
