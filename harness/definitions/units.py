@@ -28,6 +28,11 @@ def parse_size(text: object) -> int:
     return int(match[1]) * _BYTES[match[2].lower() if match[2] else None]
 
 
+def size_text(count: int) -> str:
+    """Bytes as 1.5 GB or 300 MB; a GB has 1,024 MB, as in SQL Server."""
+    return f"{count / 1024**3:.1f} GB" if count >= 1024**3 else f"{count / 1024**2:.0f} MB"
+
+
 def counted(number: int, unit: str) -> str:
     """1 row, 2 rows, 12,000 rows"""
     return f"{number:,} {unit}{'' if number == 1 else 's'}"

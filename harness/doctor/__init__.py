@@ -9,7 +9,8 @@ the problem and the remedy. The checks depend on the facts alone and change noth
 - `dialog_security`: master keys, certificates of dialogs and their copies, binding, right to send
 - `instance_settings`: version, edition, options that distort a measurement
 - `commits`: how long a single commit takes, of which the log's disk decides, and how the log is flushed
-- `machine`: disk, log and memory for the largest planned cell, clocks, processors and disks that are shared
+- `space`: disk, log and memory for the largest planned cell
+- `machine`: clocks, processors and disks that are shared
 
 They cover what `ssbdiagnose CONFIGURATION` covers, and identify objects by what they do instead of by name: an
 endpoint's certificate is found in the other side's master by its thumbprint, whatever its name there.
@@ -25,7 +26,7 @@ from collections.abc import Callable, Sequence
 
 from harness.definitions.matrix import Cell
 from harness.definitions.units import counted
-from harness.doctor import commits, dialog_security, instance_settings, machine, probe, services, transport
+from harness.doctor import commits, dialog_security, instance_settings, machine, probe, services, space, transport
 from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, read_files, worst_first
 from harness.files.script_text import ScriptError
 from harness.files.settings import Settings
@@ -58,13 +59,16 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
     for side, clock in zip(sides, clocks, strict=True):
         findings += machine.check_clock(side, clock)
         findings += machine.check_processors(side, lab.placement)
-    for side, need in zip(sides, _needs(lab, cells, settings), strict=True):
+    needs = _needs(lab, cells, settings)
+    if DISK in lab.placement.shared:
+        findings += space.check_shared_disk(sides, needs)
+    for side, need in zip(sides, needs, strict=True):
         findings += instance_settings.check_admin_connection(side)
         findings += commits.check_flushing(side)
         if need is not None:
-            findings += machine.check_space(side, need, has_data_files=lab.kind.can.has_data_files)
+            findings += space.check_space(side, need, has_data_files=lab.kind.can.has_data_files)
             if lab.kind.can.has_data_files:
-                findings += machine.check_memory(side, need)
+                findings += space.check_memory(side, need)
     reporter.phase("a message to the target and back")
     findings += _probed(lab, sides, findings)
     reporter.cell_done(2 + len(lab.instances), "a message to the target and back", "completed", "")
@@ -79,16 +83,12 @@ def file_sizes(
         names = [local_name(instance) for instance in lab.instances]
         sides = in_parallel(read_files, lab.instances, names, opened)
     needs = _needs(lab, cells, settings)
-    return machine.file_sizes(sides, needs, on_one_disk=DISK in lab.placement.shared, tell=tell)
+    return space.file_sizes(sides, needs, on_one_disk=DISK in lab.placement.shared, tell=tell)
 
 
-def _needs(lab: Lab, cells: Sequence[Cell], settings: Settings) -> list[machine.Need | None]:
+def _needs(lab: Lab, cells: Sequence[Cell], settings: Settings) -> list[space.Need | None]:
     """Return what the largest of these cells needs on each instance of the lab."""
-    of_version = [cell for cell in cells if cell.server_version == lab.version]
-    return [
-        machine.largest(of_version, settings, is_target=number == 0, number=number)
-        for number in range(len(lab.instances))
-    ]
+    return space.needs_of([cell for cell in cells if cell.server_version == lab.version], settings, len(lab.instances))
 
 
 def configuration(lab: Lab, sides: Sequence[Facts]) -> list[Finding]:

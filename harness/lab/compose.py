@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import stat
 import subprocess
 import time
@@ -83,6 +84,15 @@ class Engine:
     def is_on(self, machine: Machine) -> bool:
         """Return whether containers run on this machine's kernel, not on another's or a virtual one's."""
         return self.kernel == platform.release() and self.processors == len(machine.online)
+
+    def free_disk_bytes(self) -> int | None:
+        """What is free where the volumes lie; None if that is another machine's disk, or may not be asked."""
+        if not self.is_on(Machine.here()):
+            return None
+        try:
+            return shutil.disk_usage(self.root).free
+        except OSError:
+            return None
 
 
 class EnvFileError(MachineFailure):

@@ -28,7 +28,7 @@ import psutil
 
 from harness.definitions.lab_kinds import CONTAINERS
 from harness.definitions.matrix import INITIATORS_MAX
-from harness.definitions.units import counted
+from harness.definitions.units import counted, size_text
 from harness.failures import MachineFailure, UsageFailure
 from harness.files.script_text import ScriptError
 from harness.lab import compose, drivers, error_remedies, placement, scripts
@@ -47,6 +47,8 @@ BROKER_PORT = 5114
 # Each of the target's queue readers keeps a batch of 10,000 messages, up to 80 MB, in a table variable.
 TEMPDB_SIZES_MB = {"target": 2048}
 TEMPDB_SIZE_MB = 512
+# An image's layers, and beside tempdb an instance's own files: system databases, a log of tempdb, small first files.
+IMAGE_MB, OWN_FILES_MB = 2048, 1024
 
 _SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside the container
 _READY_TIMEOUT_S = 300.0
@@ -180,11 +182,31 @@ def _make_room(version: str, services: Sequence[str], tell: Callable[[str], None
         )
     containers = compose.containers()
     running = {name for name, container in containers.items() if container.is_running}
+    if not running:
+        _require_disk(engine, len(services), tell)
     if containers and (not running or any(container.version != version for container in containers.values())):
         tell(f"removing {', '.join(sorted(containers))}")
         compose.down()
         running = set()
     return _Room(services, engine, cpusets, running)
+
+
+def own_disk_bytes(instances: int) -> int:
+    """What containers of so many instances take before anything is measured, about."""
+    tempdb_mb = sum(TEMPDB_SIZES_MB.values()) + (instances - len(TEMPDB_SIZES_MB)) * TEMPDB_SIZE_MB
+    return (IMAGE_MB + instances * OWN_FILES_MB + tempdb_mb) * 1024**2
+
+
+def _require_disk(engine: Engine, instances: int, tell: Callable[[str], None]) -> None:
+    """Say what the containers themselves need and what is free; raise ComposeError if that is less."""
+    needed, free = own_disk_bytes(instances), engine.free_disk_bytes()
+    text = f"image and containers of {counted(instances, 'instance')} need {size_text(needed)} of disk before any cell"
+    if free is None:
+        return tell(f"{text}; what is free in Docker's {engine.root} is not known here")
+    text += f"; {size_text(free)} is free in {engine.root}"
+    if free < needed:
+        raise ComposeError(f"{text}: free some disk, or ask for fewer initiators")
+    tell(text)
 
 
 def _cpusets(engine: Engine, services: Sequence[str]) -> dict[str, str]:

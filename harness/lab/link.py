@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 # run, and `file_io` records whether one grew. The target stores 2,000 bytes of every message (2.4 GB for 10,000 a
 # second during 120 s) and whatever waits in its queue. An initiator's messages leave at once. Creating a log takes
 # time, because it is written once in full.
-TARGET_DATA_SIZE_MB, INITIATOR_DATA_SIZE_MB = 4096, 1024
-LOG_SIZE_MB = 2048
+DATA_SIZE_MB = LOG_SIZE_MB = 256  # at first: a run enlarges them by what its cells need (`doctor.space`)
 
 _DATABASE = ("common/database.sql", "common/files.sql")
 _CONTRACT = ("common/message_type.sql", "common/contract.sql")  # unless the workload's scripts have created them
@@ -114,6 +113,7 @@ def link(lab: Lab) -> None:
         "Prefix": lab.prefix,
         "Encryption": "ON" if lab.security.dialog else "OFF",
         "EndpointEncryption": "REQUIRED ALGORITHM AES" if lab.security.endpoint_encryption else "DISABLED",
+        "DataSizeMb": str(DATA_SIZE_MB),
         "LogSizeMb": str(LOG_SIZE_MB),
         "ActivationProcedure": target.activation_procedure,
         "Priority": str(lab.workload.dialogs.priority),
@@ -210,7 +210,6 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         "LocalName": local_name(instance),
         "BrokerPort": str(instance.broker_port),
         "ListenerIp": instance.listener_ip,
-        "DataSizeMb": str(TARGET_DATA_SIZE_MB if instance is lab.target else INITIATOR_DATA_SIZE_MB),
         "MasterKeyPassword": _password(),
     }
     if instance is not lab.target:

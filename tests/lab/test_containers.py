@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -22,6 +23,7 @@ from harness.doctor.facts import read
 from harness.doctor.machine import check_placement
 from harness.failures import MachineFailure, UsageFailure
 from harness.lab import compose, containers, control_groups, dialog_pool, placement, scripts
+from harness.lab.compose import ComposeError
 from harness.lab.instances import Lab, connections
 from harness.lab.log_storage import LogStorage
 from harness.lab.opening import Topology, select_lab
@@ -107,7 +109,8 @@ def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, 
         assert docker.volumes()
     assert docker.containers() == []
     assert docker.volumes() == []
-    assert printed[0] == "starting target, initiator1, initiator2"
+    assert printed[0].startswith("image and containers of 3 instances need 8.0 GB of disk before any cell; ")
+    assert printed[1] == "starting target, initiator1, initiator2"
     assert "3 instances are ready after" in printed[-4]
     told = "the processor time of target, initiator-1, initiator-2 is not compared with that of the containers"
     assert printed[-3].startswith(told)
@@ -125,8 +128,16 @@ def test_tempdb_is_laid_out_and_the_administrator_connection_answers(docker):
         assert scripts.scalar(connection, counted) == cores
         wanted = "SELECT value_in_use FROM sys.configurations WHERE name = N'remote admin connections';"
         assert scripts.scalar(connection, wanted) == 1
-        growing = "SELECT COUNT(*) FROM sys.database_files WHERE size < 128 * 1024;"
-        assert scripts.scalar(connection, growing) == 0
+        small = "SELECT COUNT(*) FROM tempdb.sys.database_files WHERE size < 1024;"
+        assert scripts.scalar(connection, small) == 0
+
+
+def test_containers_that_the_disk_cannot_hold_are_not_started(docker, monkeypatch):
+    monkeypatch.setattr(compose.shutil, "disk_usage", lambda path: SimpleNamespace(free=3 * 1024**3))
+    text = "image and containers of 2 instances need 6.5 GB of disk before any cell; 3.0 GB is free in /var/lib/docker"
+    with pytest.raises(ComposeError, match=text), opened():
+        pass
+    assert not docker.volumes()
 
 
 def test_no_command_line_log_or_request_contains_the_password(docker, root, tmp_path):
@@ -245,7 +256,7 @@ def test_the_lab_has_as_many_initiators_as_the_variable_says(docker, monkeypatch
     containers.up("2022", 5, printed.append)
     names = ["target", *(f"initiator{number}" for number in range(1, 6))]
     assert [line.split(" SQL Server 2022: running, healthy, 127.0.0.1,")[0] for line in printed[-7:-1]] == names
-    assert printed[0] == f"starting {', '.join(names)}"
+    assert printed[1] == f"starting {', '.join(names)}"
     assert {f"service-broker-harness_{name}-data" for name in names} <= set(docker.volumes())
     with opened(initiators=5) as there:
         assert there.initiators[4].broker_address == "TCP://initiator5:5114"
