@@ -29,6 +29,8 @@ Rules:
 * A claim that no data could refute is not measured. If nobody was seen waiting, the run says nothing about whose
   pages are waited for.
 * A number that needs a machine for each instance is not measured where instances share processors or a disk.
+* Gain, contention and what more threads bring are not measured on initiators with fewer schedulers than the paper's
+  (`whitepaper.INITIATOR_SCHEDULERS`).
 * Where the paper gives total threads without a number of initiators, its figure 5 has three, and so do the claims.
 * A verdict on a simulated or embedded lab is about that lab, not about SQL Server.
 """
@@ -97,12 +99,20 @@ ABOUT_THE_WHOLE = frozenset(
 )
 
 
-# Instances that take processors or a disk from each other grow less than separate ones, and are in each other's way.
 LINES = 3  # of progress, elsewhere than on a terminal
+# Instances that take processors or a disk from each other grow less than separate ones, and are in each other's way.
 ON_SEPARATE_MACHINES = frozenset(
     {
         *("initiator_processors", "target_processors", "initiator_is_bottleneck"),
         *("linear_1_to_3", "linear_third_initiator"),
+    }
+)
+# Of sends that run at the same time.
+ON_MANY_SCHEDULERS = frozenset(
+    {
+        *("gain_max", "no_gain_up_to_15", "gain_noticeable_from_30", "threads_raise_throughput"),
+        *("initiator_top_wait_without_trick", "initiator_waits_more", "contention_above_15"),
+        *("trick_removes_contention", "contention_on_sysdesend"),
     }
 )
 
@@ -115,6 +125,7 @@ def evaluate(
     load_model: str = CLOSED_LOOP,
     is_whole: bool = True,
     shared: str = "",
+    few_schedulers: str = "",
     by_number: bool = False,
     progress: Reporter | None = None,
 ) -> list[Judgement]:
@@ -123,8 +134,9 @@ def evaluate(
     `hardware` is the name of what a simulated lab modelled. No claim is judged by an open loop: its rate is what the
     user asked for, and says nothing about how fast the lab is. Only cells of the paper's matrix are judged. A run that
     is not the whole of it (`is_whole`) can confirm what is said of the whole, but not refute it. `shared` says what the
-    instances share, if anything: `the instances share a disk`. With `by_number` a number without an interval is judged
-    too, for steps of a model that differ in nothing but a parameter. `progress` counts the claims.
+    instances share, if anything: `the instances share a disk`; `few_schedulers` that an initiator has too few, if so.
+    With `by_number` a number without an interval is judged too, for steps of a model that differ in nothing but a
+    parameter. `progress` counts the claims.
     """
     progress = progress or Reporter()
     origins = {claim.key: provenance(claim.key, lab=lab, hardware=hardware) for claim in CLAIMS}
@@ -140,6 +152,8 @@ def evaluate(
             return Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key])
         if shared and claim.key in ON_SEPARATE_MACHINES:
             return Judgement(claim, Verdict.NOT_MEASURED, shared, origins[claim.key])
+        if few_schedulers and claim.key in ON_MANY_SCHEDULERS:
+            return Judgement(claim, Verdict.NOT_MEASURED, few_schedulers, origins[claim.key])
         judgement = judge(claim, evidences, origins[claim.key], by_number=by_number)
         if not is_whole and claim.key in ABOUT_THE_WHOLE and judgement.verdict is Verdict.FAILS:
             reason = f"the run is a slice of the matrix, which may lack the cells that decide: {judgement.explanation}"

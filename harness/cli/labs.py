@@ -67,7 +67,7 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
     "--initiators",
     type=click.IntRange(1, INITIATORS_MAX),
     metavar="N",
-    help=f"How many initiators, at most {INITIATORS_MAX} (default MSSQL_INITIATORS, or 3).",
+    help=f"How many initiators, at most {INITIATORS_MAX} (default MSSQL_INITIATORS, or 3, or 1 on few processors).",
 )
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server.")
 def up(initiators: int | None, server_version: str | None) -> None:

@@ -5,9 +5,11 @@ and the plan of a sweep."""
 
 from __future__ import annotations
 
+import errno
 import re
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from harness.output.reporting import Reporter
 
 WEB_PORT = 8089  # Locust's own
+FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command before
 
 
 @click.command(epilog=EXIT_CODES)
@@ -414,11 +417,14 @@ def _require_free_port(port: int, option: str) -> None:
 
     if not 1 <= port <= 65535:  # 0 would be any free port, which the address does not name
         raise Failure(f"invalid {option} {port}: choose 1 to 65535", USAGE)
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise Failure(
-                f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with {option}", PREFLIGHT
-            ) from None
+    deadline = time.monotonic() + FREED_WITHIN_S
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                return probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                    text = f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with {option}"
+                    raise Failure(text, PREFLIGHT) from None
+        time.sleep(0.1)

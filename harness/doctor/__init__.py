@@ -59,6 +59,8 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
     for side, clock in zip(sides, clocks, strict=True):
         findings += machine.check_clock(side, clock)
         findings += machine.check_processors(side, lab.placement)
+        if lab.kind.can.is_measurement and side is not sides[0]:
+            findings += machine.check_schedulers(side)
     needs = _needs(lab, cells, settings)
     if DISK in lab.placement.shared:
         findings += space.check_shared_disk(sides, needs)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.definitions import units
+from harness.definitions.whitepaper import INITIATOR_SCHEDULERS
 from harness.doctor.facts import Facts, Finding
 from harness.lab import placement, scripts
 from harness.lab.instances import Lab
@@ -96,6 +97,19 @@ def check_governor(lab: Lab) -> Iterator[Finding]:
     else:
         remedy = f"sudo cpupower frequency-set --governor {placement.FULL_SPEED}"
         yield Finding("warning", "lab", "power", text, remedy)
+
+
+def check_schedulers(side: Facts) -> Iterator[Finding]:
+    """Check that an initiator has as many schedulers as the paper's."""
+    row = side.row("edition")
+    if row is None or row["scheduler_count"] >= INITIATOR_SCHEDULERS:
+        return
+    text = (
+        f"has {units.counted(row['scheduler_count'], 'scheduler')}, and the paper's initiators had "
+        f"{INITIATOR_SCHEDULERS}: claims about gain, contention and threads are not measured"
+    )
+    remedy = "give it more processors: ask for one initiator (MSSQL_INITIATORS=1), or use a server for each instance"
+    yield side.warning("schedulers", text, remedy)
 
 
 def check_processors(side: Facts, where: Placement) -> Iterator[Finding]:

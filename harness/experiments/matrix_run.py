@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.definitions import load_model, units
-from harness.definitions.lab_kinds import CONTAINERS
 from harness.definitions.matrix import Cell, Visit, label
 from harness.definitions.whitepaper import ACTIVATION_PERIOD_S
 from harness.doctor import space
@@ -21,8 +19,7 @@ from harness.experiments.selected_cells import cell_of, visits_on
 from harness.files import journal
 from harness.files.journal import Journal
 from harness.files.settings import RunSettings, Settings
-from harness.lab import compose, containers
-from harness.lab.compose import ComposeError
+from harness.lab import opening
 from harness.output.reporting import Reporter, duration
 from harness.run import under_way
 from harness.run.attempt import SETTLE_OF_FIRST, WINDOW_GROWTH_MAX
@@ -55,7 +52,7 @@ def sweep(
         if settings.precision is not None:
             reporter.note(precision.forecast(settings))
     _note_limits(settings, [visit.cell for visit in visits], reporter)
-    for line in disk_lines(settings, visits):
+    for line in machine_lines(settings, visits):
         reporter.note(line)
     executor = lab.executor_of(visits, reporter)
     results = lab.open_results(visits, resume)
@@ -211,18 +208,11 @@ def plan_lines(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     )
 
 
-def disk_lines(settings: RunSettings, visits: Sequence[Visit]) -> Iterator[str]:
-    """Say how much disk the largest cells and the containers need, and how much is free where that is known."""
+def machine_lines(settings: RunSettings, visits: Sequence[Visit]) -> Iterator[str]:
+    """Say how much disk the largest cells need, and what instances in containers find on this machine."""
     if not isinstance(settings, Settings) or not settings.kind.can.has_data_files:
         return
     cells = [visit.cell for visit in visits]
     instances = 1 + max(cell.initiators for cell in cells)
-    text = f"disk: {space.in_words(space.needs_of(cells, settings, instances))}"
-    if settings.kind is CONTAINERS:
-        text += f", their containers {units.size_text(containers.own_disk_bytes(instances))}"
-        with contextlib.suppress(ComposeError):
-            engine = compose.engine()
-            free = engine.free_disk_bytes()
-            text += f"; {'how much' if free is None else units.size_text(free)} is free in {engine.root}"
-            text += " is not known here" if free is None else ""
-    yield text
+    yield f"disk: {space.in_words(space.needs_of(cells, settings, instances))}"
+    yield from opening.machine_lines(settings.kind, instances)

@@ -15,11 +15,12 @@ from harness import claims
 from harness.claims.judgement import Tables, is_saturated, is_valid, of_the_paper
 from harness.definitions import lab_kinds, units
 from harness.definitions.lab_kinds import LabKind
-from harness.definitions.whitepaper import PERMUTATIONS_A_VERSION
+from harness.definitions.whitepaper import INITIATOR_SCHEDULERS, PERMUTATIONS_A_VERSION
 from harness.files import certificate, manifest_file
 from harness.files.message_bodies import Body
 from harness.files.records import ResultsError
 from harness.files.workload_file import PAPER
+from harness.lab.instances import SIDES
 from harness.output.reporting import Reporter, duration
 
 TABLES = ("cells", "seconds", "gain", "waits")
@@ -159,6 +160,16 @@ class Run(Tables):
         return f"the instances share {listed(words_shown)}" if words_shown else ""
 
     @property
+    def few_schedulers(self) -> str:
+        """That an initiator of SQL Server has fewer schedulers than the paper's; empty if not, or unknown."""
+        facts = [one["fingerprint"] for one in self.manifest.get("instances") or () if one["name"] != SIDES[0][0]]
+        counts = [int((one.get("system") or {}).get("scheduler_count") or INITIATOR_SCHEDULERS) for one in facts]
+        least = min(counts, default=INITIATOR_SCHEDULERS)
+        if not self.kind.can.is_measurement or least >= INITIATOR_SCHEDULERS:
+            return ""
+        return f"an initiator has {units.counted(least, 'scheduler')}, and the paper's had {INITIATOR_SCHEDULERS}"
+
+    @property
     def versions(self) -> list[str]:
         return sorted(self.cells.server_version.unique())
 
@@ -191,6 +202,7 @@ def judge(run: Run, progress: Reporter | None = None) -> list[claims.Judgement]:
         load_model=run.load_model,
         is_whole=run.is_whole,
         shared=run.shared,
+        few_schedulers=run.few_schedulers,
         progress=progress,
     )
 

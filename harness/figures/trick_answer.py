@@ -58,6 +58,8 @@ def answer(run: Run) -> str:
     sentences = _answer(of_the_trick(run.gain), loads(run))
     if run.cannot_gain:
         return f"{run.cannot_gain} {sentences}"
+    if run.few_schedulers:
+        sentences += f" On this machine: {run.few_schedulers}, so fewer sends meet on a page."
     return f"A model, not SQL Server: {sentences[:1].lower()}{sentences[1:]}" if run.is_model else sentences
 
 

@@ -27,8 +27,9 @@ from typing import NamedTuple
 import psutil
 
 from harness.definitions.lab_kinds import CONTAINERS
-from harness.definitions.matrix import INITIATORS_MAX
+from harness.definitions.matrix import INITIATORS, INITIATORS_MAX
 from harness.definitions.units import counted, size_text
+from harness.definitions.whitepaper import INITIATOR_SCHEDULERS
 from harness.failures import MachineFailure, UsageFailure
 from harness.files.script_text import ScriptError
 from harness.lab import compose, drivers, error_remedies, placement, scripts
@@ -50,6 +51,7 @@ TEMPDB_SIZE_MB = 512
 # An image's layers, and beside tempdb an instance's own files: system databases, a log of tempdb, small first files.
 IMAGE_MB, OWN_FILES_MB = 2048, 1024
 
+PAIR = 2  # a target and an initiator
 _SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside the container
 _READY_TIMEOUT_S = 300.0
 _KNOCK_TIMEOUT_S = 3.0  # at a container's address, which a firewall may keep from this host
@@ -197,16 +199,53 @@ def own_disk_bytes(instances: int) -> int:
     return (IMAGE_MB + instances * OWN_FILES_MB + tempdb_mb) * 1024**2
 
 
+def machine_lines(instances: int) -> list[str]:
+    """Say how many processors each container has here, and, if the engine answers, how much disk they need and find."""
+    processors = processors_each(instances)
+    text = f"processors: {processors} for each of {counted(instances, 'instance')}"
+    if processors < INITIATOR_SCHEDULERS:
+        text += f", and the paper's had {INITIATOR_SCHEDULERS}: gain, contention and threads will not be measured"
+    lines = [text]
+    with contextlib.suppress(ComposeError):
+        lines.append(_disk_words(compose.engine(), instances))
+    return lines
+
+
+def _disk_words(engine: Engine, instances: int) -> str:
+    free = engine.free_disk_bytes()
+    needed = size_text(own_disk_bytes(instances))
+    return (
+        f"image and containers of {counted(instances, 'instance')} need {needed} of disk before any cell; "
+        f"{'what' if free is None else size_text(free)} is free in {engine.root}{' is not known' * (free is None)}"
+    )
+
+
 def _require_disk(engine: Engine, instances: int, tell: Callable[[str], None]) -> None:
     """Say what the containers themselves need and what is free; raise ComposeError if that is less."""
-    needed, free = own_disk_bytes(instances), engine.free_disk_bytes()
-    text = f"image and containers of {counted(instances, 'instance')} need {size_text(needed)} of disk before any cell"
-    if free is None:
-        return tell(f"{text}; what is free in Docker's {engine.root} is not known here")
-    text += f"; {size_text(free)} is free in {engine.root}"
-    if free < needed:
-        raise ComposeError(f"{text}: free some disk, or ask for fewer initiators")
-    tell(text)
+    words, free = _disk_words(engine, instances), engine.free_disk_bytes()
+    if free is not None and free < own_disk_bytes(instances):
+        raise ComposeError(f"{words}: free some disk, or ask for fewer initiators")
+    tell(words)
+
+
+def initiators() -> int | None:
+    """Return how many the user gives, or one where each of three would have fewer processors than the paper's."""
+    few = processors_each(len(INITIATORS) + 1) < INITIATOR_SCHEDULERS
+    return compose.initiators() or (1 if few else None)
+
+
+def processors_each(instances: int) -> int:
+    """How many processors of this machine each of so many instances has."""
+    machine = Machine.here()
+    if planned := _planned(machine, instances):
+        return len(planned[0])
+    return len(machine.online) // (1 if instances == PAIR else instances)
+
+
+def _planned(machine: Machine, instances: int) -> list[frozenset[int]]:
+    """Return processors for each instance; none where a target and an initiator are better off with all of them."""
+    planned = machine.plan(instances)
+    return [] if instances == PAIR and planned and len(planned[0]) < INITIATOR_SCHEDULERS else planned
 
 
 def _cpusets(engine: Engine, services: Sequence[str]) -> dict[str, str]:
@@ -218,7 +257,7 @@ def _cpusets(engine: Engine, services: Sequence[str]) -> dict[str, str]:
     variables = {service: compose.cpuset_variable(service) for service in services}
     cpusets = {service: compose.value(variable) for service, variable in variables.items()}
     if not any(cpusets.values()):
-        planned = machine.plan(len(services)) if engine.is_on(machine) else []
+        planned = _planned(machine, len(services)) if engine.is_on(machine) else []
         return dict(zip(services, map(placement.listed, planned), strict=False))
     processors = machine.online if engine.is_on(machine) else frozenset(range(engine.processors))
     for service, variable in variables.items():

@@ -201,8 +201,8 @@ def _unfit(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Itera
     [row] = scripts.rows(connection, "server/existing_database.sql", {"Database": database})
     if not row["is_broker_enabled"]:
         yield f"its broker is off: ALTER DATABASE [{database}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
-    if row["owner_name"] is None:
-        yield f"the server cannot resolve its owner: ALTER AUTHORIZATION ON DATABASE::[{database}] TO [sa];"
+    if problem := scripts.rows(connection, "doctor/owner.sql", {})[0]["problem"]:
+        yield f"the server cannot act as its owner ({problem}): ALTER AUTHORIZATION ON DATABASE::[{database}] TO [sa];"
     if lab.security.dialog:
         if not row["master_keys"]:
             yield (

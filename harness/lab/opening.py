@@ -58,7 +58,7 @@ class Topology:
 
     @property
     def initiators_max(self) -> int:
-        """Those of the lab file or MSSQL_INITIATORS of the containers; else as many as a cell may have."""
+        """Those of the lab file or of the containers (`containers.initiators`); else as many as a cell may have."""
         return self._initiators or INITIATORS_MAX
 
     @property
@@ -71,7 +71,7 @@ class Topology:
         """How many the lab names, if it does."""
         if self.lab_file is not None:
             return len(self.lab_file.initiators)
-        return compose.initiators() if self.kind is CONTAINERS else None
+        return containers.initiators() if self.kind is CONTAINERS else None
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,11 @@ def _lab(options: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tupl
     if engine_answers():
         return CONTAINERS.name, "the default where a Docker engine answers"
     return EMBEDDED.name, "the default where no Docker engine answers and no lab.toml is given"
+
+
+def machine_lines(kind: LabKind, instances: int) -> list[str]:
+    """Say what so many instances find on this machine, if they are to run on it and nothing of it is known yet."""
+    return containers.machine_lines(instances) if kind is CONTAINERS else []
 
 
 def require_startable(kind: LabKind) -> None:

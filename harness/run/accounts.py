@@ -52,7 +52,7 @@ class HeaderAccounts:
         self._target = target
         self._run = run
         self._has_order = has_order
-        self._deliveries: dict[str, list[Any]] = {}
+        self._deliveries: Columns = {}
 
     def account(self, report: LoadReport) -> Accounting:
         self._deliveries = scripts.columns(self._target, "observe/deliveries.sql", {"Run": str(self._run)})

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
@@ -278,6 +279,9 @@ class VirtualCursor:
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return list(self._rows)
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        return list(islice(self._rows, size))
 
     def fetchone(self) -> tuple[Any, ...] | None:
         return next(self._rows, None)

@@ -1,18 +1,16 @@
 /*
-Purpose:   what the lab needs of a database that exists already, and does not change: broker, owner, master key.
+Purpose:   what the lab needs of a database that exists already, and does not change: broker, master key.
 Called by: the harness on a user's own servers, for a database that lab.toml names as existing_database.
 Assumes:   the login may use the database, and VIEW DEFINITION in it.
 Variables: Database (name of the side's database)
-Columns:   is_broker_enabled (bit), owner_name (NULL if the server cannot resolve the owner), master_keys (int),
-           is_master_key_encrypted_by_server (bit), dialog_certificate (name of one with which dialogs of dbo's services
-           are secured by now, or NULL)
+Columns:   is_broker_enabled (bit), master_keys (int), is_master_key_encrypted_by_server (bit),
+           dialog_certificate (name of one with which dialogs of dbo's services are secured by now, or NULL)
 */
 USE [$(Database)];
 GO
 
 SELECT
     d.is_broker_enabled,
-    SUSER_SNAME(d.owner_sid) AS owner_name,
     (
         SELECT COUNT(*)
         FROM sys.symmetric_keys AS k

@@ -171,7 +171,7 @@ def stop_at_a_precision(size: Size, random: np.random.Generator) -> None:
                 if not going:
                     break
         share = float(np.mean(covered)) if covered else np.nan
-        words = f"94 to 96 %: {'kept' if COVERED[0] <= share <= COVERED[1] else 'MISSED'}"
+        words = f"94 to 96 %: {'kept' if not covered or COVERED[0] <= share <= COVERED[1] else 'MISSED'}"
         print(
             f"--precision {100 * wanted:g}%, {PAIRS} pairs, lag-1 {lag_1:g} from block to block, {size.run_trials} "
             f"trials: refused in {100 * refused / size.run_trials:.1f} %; the others' pairs stopped after "

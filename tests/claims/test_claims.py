@@ -295,6 +295,15 @@ def test_what_needs_separate_machines_is_not_measured_where_instances_share_one(
     assert {"initiator_processors", "linear_1_to_3", "initiator_is_bottleneck"} <= changed
 
 
+def test_what_needs_the_papers_schedulers_is_not_measured_on_fewer(paper_run):
+    alone = {judged.claim.key: judged for judged in claims.evaluate(paper_run, lab="sqlserver")}
+    few = "an initiator has 2 schedulers, and the paper's had 8"
+    judged = {one.claim.key: one for one in claims.evaluate(paper_run, lab="sqlserver", few_schedulers=few)}
+    changed = {key for key in alone if alone[key] != judged[key]}
+    assert changed == claims.ON_MANY_SCHEDULERS
+    assert {(judged[key].verdict, judged[key].explanation) for key in changed} == {(claims.Verdict.NOT_MEASURED, few)}
+
+
 def test_verdicts_are_counted(flat_run):
     judgements = claims.evaluate(flat_run, lab="embedded")
     numbers = [sum(judged.verdict == verdict for judged in judgements) for verdict in claims.Verdict]

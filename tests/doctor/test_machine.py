@@ -218,6 +218,13 @@ def test_separate_machines_are_no_warning():
     assert (found.severity, found.text) == ("information", "each instance has a machine of its own")
 
 
+@pytest.mark.parametrize(("schedulers", "expected"), [(4, [("warning", "target", "schedulers")]), (8, [])])
+def test_fewer_schedulers_than_the_papers_are_a_warning(schedulers: int, expected: list[tuple[str, str, str]]) -> None:
+    facts = Facts(TARGET, "Target")
+    facts.answers["edition"] = [{"scheduler_count": schedulers}]
+    assert ills(machine.check_schedulers(facts)) == expected
+
+
 @pytest.mark.parametrize(
     "governors, kind, expected",
     [

@@ -20,7 +20,7 @@ from harness.definitions.matrix import Cell, all_cells
 from harness.figures import build, throughput
 from harness.figures.build import FORMATS, STYLE, draw, drawings, frame, wrap, write
 from harness.figures.gain import NOT_TOLD
-from harness.figures.reduced_run import Missing, clocks, footer, judge, origin, read
+from harness.figures.reduced_run import Missing, Run, clocks, footer, judge, origin, read
 from harness.files.records import NotWritable, ResultsError
 from harness.output.reporting import Reporter
 from tests.figures.conftest import FIGURES, Drawn
@@ -225,6 +225,18 @@ def test_a_run_whose_instances_share_processors_or_a_disk_says_so_below_every_fi
     apart = read(write_reduced(tmp_path / "other", all_cells()[:8], lab="sqlserver", placement=placement))
     assert apart.shared == "the instances share a disk"
     assert read(write_reduced(tmp_path / "old", all_cells()[:8])).shared == ""
+
+
+def test_a_run_whose_initiators_have_few_schedulers_judges_no_gain(tmp_path):
+    def run(name: str, lab: str, schedulers: int) -> Run:
+        facts = [("target", 2), ("initiator-1", 8), ("initiator-2", schedulers)]
+        instances = [{"name": side, "fingerprint": {"system": {"scheduler_count": each}}} for side, each in facts]
+        return read(write_reduced(tmp_path / name, all_cells()[:8], lab=lab, instances=instances))
+
+    few = run("few", "sqlserver", 4)
+    assert few.few_schedulers == "an initiator has 4 schedulers, and the paper's had 8"
+    assert {one.claim.key: one.explanation for one in judge(few)}["gain_max"] == few.few_schedulers
+    assert run("many", "sqlserver", 8).few_schedulers == run("embedded", "embedded", 1).few_schedulers == ""
 
 
 def test_a_run_that_was_not_finished_says_so(tmp_path):

@@ -247,9 +247,11 @@ def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
     assert containers.status() == ["no containers run: start them with harness lab up"]
 
 
-def test_the_lab_has_as_many_initiators_as_the_variable_says(docker, monkeypatch):
+def test_the_lab_has_as_many_initiators_as_the_variable_says(docker, monkeypatch, tmp_path):
     lab = Topology(CONTAINERS)
-    assert (lab.initiators_max, lab.initiators_usual) == (16, 3)
+    with monkeypatch.context() as on_large:
+        machine_of(36, tmp_path, on_large)
+        assert (lab.initiators_max, lab.initiators_usual) == (16, 3)
     monkeypatch.setenv("MSSQL_INITIATORS", "5")
     assert (lab.initiators_max, lab.initiators_usual) == (5, 5)
     printed: list[str] = []
@@ -290,18 +292,35 @@ def test_more_instances_than_the_machine_has_memory_for_are_refused_before_anyth
         containers.up("2022", 3, print)
 
 
+def machine_of(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_topology(folder / "system", cores, {number: str(number) for number in range(cores)}, {0: f"0-{cores - 1}"})
+    monkeypatch.setattr(placement, "SYSTEM", folder / "system")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
+
+
+@pytest.mark.parametrize(
+    ("cores", "three", "pair", "usual"), [(4, 1, 4, 1), (16, 3, 16, 1), (20, 4, 9, 1), (36, 8, 17, 3)]
+)
+def test_small_machines_have_one_initiator_whose_schedulers_are_as_many_as_the_papers(  # noqa: PLR0917
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, three: int, pair: int, usual: int
+) -> None:
+    machine_of(cores, tmp_path, monkeypatch)
+    assert (containers.processors_each(4), containers.processors_each(2)) == (three, pair)
+    assert Topology(CONTAINERS).initiators_usual == usual
+    monkeypatch.setenv("MSSQL_INITIATORS", "5")
+    assert Topology(CONTAINERS).initiators_usual == 5
+
+
 # -- processors --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def large(start, tmp_path, monkeypatch) -> Iterator[list[tuple[int, str]]]:
-    """A machine of eight cores with Docker on it; yields who was pinned to which processors."""
-    write_topology(tmp_path / "system", 8, {number: str(number) for number in range(8)}, {0: "0-7"})
-    monkeypatch.setattr(placement, "SYSTEM", tmp_path / "system")
-    start("processors:8")
-    pinned: list[tuple[int, str]] = []
+    """A machine of twenty cores with Docker on it; yields who was pinned to which processors."""
     before = os.sched_getaffinity(0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    machine_of(20, tmp_path, monkeypatch)
+    start("processors:20")
+    pinned: list[tuple[int, str]] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda who, where: pinned.append((who, placement.listed(where))))
     yield pinned
     monkeypatch.undo()
@@ -311,23 +330,23 @@ def large(start, tmp_path, monkeypatch) -> Iterator[list[tuple[int, str]]]:
 def test_each_container_and_the_clients_have_processors_of_their_own(large):
     printed: list[str] = []
     with opened(tell=printed.append) as lab:
-        assert lab.placement.processors == {"target": "0-2", "initiator-1": "3-5", "clients": "6-7"}
-        assert (os.getpid(), "6-7") in large
-        assert {where for _, where in large} == {"6-7"}
-    assert "processors (8 cores, 1 NUMA node): target 0-2, initiator-1 3-5, clients 6-7" in printed
-    assert (os.getpid(), "0-7") in large
+        assert lab.placement.processors == {"target": "0-8", "initiator-1": "9-17", "clients": "18-19"}
+        assert (os.getpid(), "18-19") in large
+        assert {where for _, where in large} == {"18-19"}
+    assert "processors (20 cores, 1 NUMA node): target 0-8, initiator-1 9-17, clients 18-19" in printed
+    assert (os.getpid(), "0-19") in large
 
 
 def test_containers_keep_the_processors_with_which_they_were_started(large):
     printed: list[str] = []
     containers.up("2022", 1, printed.append)
-    assert "processors (8 cores, 1 NUMA node): target 0-2, initiator-1 3-5, clients 6-7" in printed
+    assert "processors (20 cores, 1 NUMA node): target 0-8, initiator-1 9-17, clients 18-19" in printed
     with opened(initiators=3) as lab:
         assert lab.placement.processors == {
-            "target": "0-2",
-            "initiator-1": "3-5",
-            "initiator-2": "2",
-            "initiator-3": "3",
+            "target": "0-8",
+            "initiator-1": "9-17",
+            "initiator-2": "8-11",
+            "initiator-3": "12-15",
         }
         assert lab.placement.shared["processors"] == "two instances have processors of the same core"
     assert large == []
@@ -336,15 +355,16 @@ def test_containers_keep_the_processors_with_which_they_were_started(large):
 def test_the_user_may_name_the_processors(large, root):
     (root / ".env").write_text("MSSQL_TARGET_CPUSET=0-3\nMSSQL_INITIATOR1_CPUSET=6,7\n")
     with opened() as lab:
-        assert lab.placement.processors == {"target": "0-3", "initiator-1": "6,7", "clients": "4-5"}
+        assert lab.placement.processors == {"target": "0-3", "initiator-1": "6,7", "clients": "4-5,8-19"}
 
 
 @pytest.mark.parametrize(
     "cpuset, text",
     [
         (
-            "4-9",
-            r"MSSQL_TARGET_CPUSET in the environment is 4-9, and Docker's machine has the processors 0-7: leave out 8-9$",
+            "4-29",
+            r"MSSQL_TARGET_CPUSET in the environment is 4-29, and Docker's machine has the processors 0-19: "
+            r"leave out 20-29$",
         ),
         ("four", r"MSSQL_TARGET_CPUSET in the environment: 'four' is no list of processors: write 0-3,8$"),
     ],

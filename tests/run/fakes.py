@@ -39,6 +39,10 @@ class FakeCursor:
     def fetchall(self) -> Rows:
         return self._rows
 
+    def fetchmany(self, size: int) -> Rows:
+        batch, self._rows = self._rows[:size], self._rows[size:]
+        return batch
+
     def nextset(self) -> bool:
         return False
 
