@@ -127,21 +127,20 @@ def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:
 
 
 def correlation(gain: pd.DataFrame) -> Correlation | None:
-    """Return how the gains of a block follow those of the block before, where that is more than chance.
+    """Return how the gains of a block follow those of the block before; None where no block follows another.
 
-    Intervals over blocks hold the truth too seldom then, so that they say no precision. Gains of a pair share its base,
-    so their mean counts.
+    Where they do, intervals over blocks hold the truth too seldom, so that they say no precision. Gains of a pair share
+    its base, so their mean counts.
     """
     valid = gain[gain.valid & (gain.factor > 0)]
     of_pairs = np.log(valid.factor).groupby([valid[name] for name in (*PAIR, "block")]).mean().reset_index()
-    found = correlation_of_blocks(of_pairs, PAIR, "factor")
-    return found if found and found.is_there else None
+    return correlation_of_blocks(of_pairs, PAIR, "factor")
 
 
 def precision_reached(gain: pd.DataFrame, precision: float) -> str:
     """Say how many gains have an interval narrower than `precision`, a part of the gain, and which never got there."""
     widths = interval_widths(gain)
-    if follows := correlation(gain):
+    if (follows := correlation(gain)) and follows.is_there:
         return (
             f"No gain of {len(widths)} is known within {100 * precision:g} %: the gains of a block follow those of the "
             f"block before (correlation {follows.value:.2f} ± {follows.error:.2f}), so intervals over blocks are too "

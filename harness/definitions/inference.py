@@ -45,7 +45,7 @@ ALPHA = 1 - CONFIDENCE
 POWER = 0.8
 # The t interval of two blocks is ten times as wide as that of five, and fewer than two show no spread at all.
 BLOCKS_MIN = 3
-_Z = 1.645  # one-sided, at the level of 5 %
+_THERE_Z, _SUSPECTED_Z = 1.645, 0.842  # one-sided, at the levels of 5 and 20 %
 # Logarithms closer than this are equal but for rounding: a model without chance repeats its numbers exactly.
 _EQUAL = 1e-9
 
@@ -351,7 +351,12 @@ class Correlation:
     @property
     def is_there(self) -> bool:
         """Whether it is more than chance, at the level of 5 %, one-sided."""
-        return self.value > _Z * self.error
+        return self.value > _THERE_Z * self.error
+
+    @property
+    def is_suspected(self) -> bool:
+        """The same at the level of 20 %: after a few blocks a correlation of 0.45 is often not more than chance yet."""
+        return self.value > _SUSPECTED_Z * self.error
 
 
 def correlation_of_blocks(gain: pd.DataFrame, pair: Sequence[str], value: str) -> Correlation | None:

@@ -3,7 +3,8 @@
 What counts is what counts in the report: blocks in which both cells count. The spread from block to block is that of
 all pairs together, so that no pair stops because its own blocks lie close together by chance. The decision about a
 block is made from the journal's blocks before it, so that all cells of a pair run in it or none, and a resumed sweep
-decides the same. As long as gains follow those of the block before, no pair stops: intervals are too narrow then.
+decides the same. As long as gains seem to follow those of the block before, no pair stops: intervals are too narrow
+then.
 """
 
 # ruff: noqa: PLC0415  pandas and SciPy take a second to import, and only a run with a precision needs them
@@ -95,7 +96,7 @@ class Precision:
         has_ends = block > BLOCKS_OF_PRECISION  # the blocks before have all pairs, and may run at the same time
         stopped = {pair for cell_id, pair in self._pairs.items() if has_ends and cell_id not in ran}
         gains_before = _gains(before)
-        if correlation(gains_before):
+        if (follows := correlation(gains_before)) and follows.is_suspected:
             return stopped
         widths = interval_widths(gains_before)
         counts = widths[widths.width < precision].groupby(PAIR).size()

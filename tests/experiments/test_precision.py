@@ -89,8 +89,8 @@ def is_precise(journal: Journal, cell: Cell, before: int) -> bool:
     return 2 * math.sinh(stats.t.ppf(0.975, blocks - 1) * noise / math.sqrt(blocks)) < 0.1
 
 
-def is_correlated(journal: Journal, before: int) -> bool:
-    """Whether deviations from a pair's mean follow those of the block before, by more than chance explains."""
+def seems_correlated(journal: Journal, before: int) -> bool:
+    """Whether deviations from a pair's mean follow those of the block before, at the level of 20 %."""
     products = squares = 0.0
     sizes = []
     for pair in {cell.pair for cell in CELLS}:
@@ -105,7 +105,7 @@ def is_correlated(journal: Journal, before: int) -> bool:
             squares += sum(value**2 for value in around.values())
             products += sum(value * around.get(block - 1, 0.0) for block, value in around.items())
     error = math.sqrt(sum((n - 2) ** 2 / (n**2 * (n - 1)) for n in sizes)) / max(1, len(sizes))
-    return squares > 1e-9 and products / squares + 1 / statistics.mean(sizes) > 1.645 * error
+    return squares > 1e-9 and products / squares + 1 / statistics.mean(sizes) > 0.842 * error
 
 
 @settings(max_examples=15)
@@ -128,7 +128,7 @@ def test_a_pair_is_repeated_until_all_its_gains_are_precise_also_when_the_sweep_
         assert {(cell.id, block) for cell in cells for block in range(1, last + 1)} <= ran
         gained = [cell for cell in cells if cell.dialog_ratio > 1]
         assert last == REPEATS or all(is_precise(journal, cell, last + 1) for cell in gained)
-        assert last == 1 or is_correlated(journal, last) or not all(is_precise(journal, each, last) for each in gained)
+        assert last == 1 or seems_correlated(journal, last) or not all(is_precise(journal, each, last) for each in gained)
 
 
 def test_a_sweep_without_noise_ends_after_four_valid_blocks_and_one_with_much_says_what_never_got_there(
