@@ -22,6 +22,7 @@ MAJOR_VERSIONS = {
 }
 _EXPRESS = 4  # SERVERPROPERTY('EngineEdition')
 _TEMPDB_FILES_MAX = 8  # Microsoft advises to begin with no more, and the paper had eight
+_TEMPDB_LOG_MB = 256  # as in containers (container/tempdb.sql)
 # With more, SQL Server 2008 R2 wrote message 9017 to its error log; later versions do so from 10,000 on.
 _VIRTUAL_LOG_FILES_MAX = 1000
 # Windows' own plans; a machine's maker may have others. Source:
@@ -138,6 +139,15 @@ def _minor_options(side: Facts, alter: str) -> Iterator[Finding]:
     assert row is not None
     if row["page_verify"] not in (None, "CHECKSUM"):
         yield side.information("database", f"page verify is {row['page_verify']}", f"{alter} PAGE_VERIFY CHECKSUM;")
+    if row["is_read_committed_snapshot_on"]:
+        text = "read committed snapshot is on: changed rows are versioned in tempdb"
+        yield side.information("database", text, f"{alter} READ_COMMITTED_SNAPSHOT OFF WITH ROLLBACK IMMEDIATE;")
+    if row["is_encrypted"]:
+        text = "the database is encrypted (TDE), and tempdb with it: each page and log record costs processor time"
+        yield side.warning("database", text, f"{alter} ENCRYPTION OFF;")
+    if row["target_recovery_time_in_seconds"] == 0:
+        text = "checkpoints are automatic, and come in bursts"
+        yield side.information("database", text, f"{alter} TARGET_RECOVERY_TIME = 60 SECONDS;")
     if row["is_query_store_on"]:
         text = "the query store is on (the default since 2022) and adds writes"
         yield side.information("database", text, f"{alter} QUERY_STORE = OFF;")
@@ -193,6 +203,10 @@ def check_instance(side: Facts) -> Iterator[Finding]:
         text = f"tempdb has {data_files} data file{'s' if data_files != 1 else ''} for {processors} processors"
         text += "; the paper has one for each core"
         yield side.warning("tempdb", text, "ALTER DATABASE tempdb ADD FILE (...), all of one size; then restart")
+    if files["log_mb"] < _TEMPDB_LOG_MB:
+        text = f"the log of tempdb has {files['log_mb']} MB: it grows while the target's readers fill table variables"
+        remedy = f"ALTER DATABASE tempdb MODIFY FILE (NAME = templog, SIZE = {_TEMPDB_LOG_MB}MB);"
+        yield side.information("tempdb", text, remedy)
 
 
 def check_admin_connection(side: Facts) -> Iterator[Finding]:

@@ -5,7 +5,8 @@ Assumes:   the connection is in the side's database.
 Variables: none
 Columns:   database_name, service_broker_guid (uniqueidentifier), is_broker_enabled (bit),
            compatibility_level (tinyint), recovery_model, delayed_durability, page_verify, is_auto_shrink_on (bit),
-           is_auto_close_on (bit), is_query_store_on (bit), is_read_only (bit), user_access
+           is_auto_close_on (bit), is_query_store_on (bit), is_read_committed_snapshot_on (bit), is_encrypted (bit),
+           target_recovery_time_in_seconds (int; 0: automatic checkpoints), is_read_only (bit), user_access
 */
 SELECT
     d.name AS database_name,
@@ -18,6 +19,9 @@ SELECT
     d.is_auto_shrink_on,
     d.is_auto_close_on,
     d.is_query_store_on,
+    d.is_read_committed_snapshot_on,
+    d.is_encrypted,
+    d.target_recovery_time_in_seconds,
     d.is_read_only,
     d.user_access_desc AS user_access
 FROM sys.databases AS d

@@ -1,11 +1,12 @@
 /*
-Purpose:   the number of tempdb's data files. The paper has one for each core.
+Purpose:   the number of tempdb's data files, of which the paper has one for each core, and the size of its log.
 Called by: the doctor, on every instance.
 Assumes:   nothing.
 Variables: none
-Columns:   data_files (int)
+Columns:   data_files (int), log_mb (int)
 */
-SELECT COUNT(*) AS data_files
-FROM tempdb.sys.database_files
-WHERE type_desc = N'ROWS';
+SELECT
+    SUM(CASE WHEN type_desc = N'ROWS' THEN 1 ELSE 0 END) AS data_files,
+    SUM(CASE WHEN type_desc = N'LOG' THEN size ELSE 0 END) / 128 AS log_mb
+FROM tempdb.sys.database_files;
 GO

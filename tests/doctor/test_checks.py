@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness import doctor
+from harness.doctor import instance_settings
 from harness.lab.instances import LabError, Security
 from tests.doctor.conftest import found, ills
 
@@ -26,6 +27,9 @@ CHANGED = [
     ("database", "is_auto_close_on", True, ("warning", "database"), "AUTO_CLOSE OFF"),
     ("database", "page_verify", "TORN_PAGE_DETECTION", ("information", "database"), "PAGE_VERIFY CHECKSUM"),
     ("database", "is_query_store_on", True, ("information", "database"), "QUERY_STORE = OFF"),
+    ("database", "is_read_committed_snapshot_on", True, ("information", "database"), "READ_COMMITTED_SNAPSHOT OFF"),
+    ("database", "is_encrypted", True, ("warning", "database"), "ENCRYPTION OFF"),
+    ("database", "target_recovery_time_in_seconds", 0, ("information", "database"), "TARGET_RECOVERY_TIME = 60"),
     ("database", "compatibility_level", 90, ("information", "database"), "the version's own, 100"),
     ("edition", "product_version", "16.0.4135.4", ("error", "version"), "this is SQL Server 2022"),
     ("edition", "edition", "Web Edition (64-bit)", ("warning", "edition"), "Developer"),
@@ -115,6 +119,15 @@ def test_an_expired_route_is_found_and_named(lab, sides):
     next(row for row in sides[FIRST].answers["routes"] if row["route_name"] == "Test_Target")["is_expired"] = 1
     assert found(lab, sides) == [("error", "initiator-1", "route")]
     assert "ALTER ROUTE [Test_Target] WITH LIFETIME" in str(first_ill(lab, sides))
+
+
+def test_a_small_log_of_tempdb_is_told(sides):
+    facts = sides[TARGET]
+    facts.answers["tempdb_files"][0]["log_mb"] = 8
+    small = [one for one in instance_settings.check_instance(facts) if "log of tempdb has 8 MB" in one.text]
+    assert [one.remedy for one in small] == ["ALTER DATABASE tempdb MODIFY FILE (NAME = templog, SIZE = 256MB);"]
+    facts.answers["tempdb_files"][0]["log_mb"] = 256
+    assert not any("log of tempdb" in one.text for one in instance_settings.check_instance(facts))
 
 
 def test_a_certificate_whose_owner_has_no_login_is_found(lab, sides):

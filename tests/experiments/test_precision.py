@@ -128,7 +128,9 @@ def test_a_pair_is_repeated_until_all_its_gains_are_precise_also_when_the_sweep_
         assert {(cell.id, block) for cell in cells for block in range(1, last + 1)} <= ran
         gained = [cell for cell in cells if cell.dialog_ratio > 1]
         assert last == REPEATS or all(is_precise(journal, cell, last + 1) for cell in gained)
-        assert last == 1 or seems_correlated(journal, last) or not all(is_precise(journal, each, last) for each in gained)
+        assert (
+            last == 1 or seems_correlated(journal, last) or not all(is_precise(journal, each, last) for each in gained)
+        )
 
 
 def test_a_sweep_without_noise_ends_after_four_valid_blocks_and_one_with_much_says_what_never_got_there(

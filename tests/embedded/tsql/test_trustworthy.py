@@ -97,7 +97,14 @@ OTHER_VALUES = {
     "QUERY_STORE": "= ON",
     "RECOVERY": "FULL",
 }
-USUAL = {"ENABLE_BROKER", "ERROR_BROKER_CONVERSATIONS", "MULTI_USER", "READ_WRITE", "RECURSIVE_TRIGGERS"}
+USUAL = {
+    "ENABLE_BROKER",
+    "ERROR_BROKER_CONVERSATIONS",
+    "MULTI_USER",
+    "READ_WRITE",
+    "RECURSIVE_TRIGGERS",
+    "TARGET_RECOVERY_TIME",
+}
 
 
 def test_every_option_that_is_set_shows_in_sys_databases_and_survives_a_crash(side):

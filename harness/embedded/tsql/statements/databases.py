@@ -80,12 +80,18 @@ def _recursive_triggers(tokens: Tokens) -> str:
     return tokens.choose("OFF")
 
 
+def _duration(tokens: Tokens) -> str:
+    tokens.expect("=")
+    return f"{tokens.integer()} {tokens.choose('SECONDS', 'MINUTES')}"
+
+
 def _compatibility_level(tokens: Tokens) -> str:
     tokens.expect("=")
     return str(tokens.integer())
 
 
-# What reads the value of each option; READ_WRITE and RECURSIVE_TRIGGERS OFF are how every database is.
+# What reads the value of each option; READ_WRITE and RECURSIVE_TRIGGERS OFF are how every database is,
+# and nothing depends on TARGET_RECOVERY_TIME.
 DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
     **dict.fromkeys((*BROKER_OPTIONS, *USER_ACCESSES, "READ_WRITE"), _without_value),
     **dict.fromkeys(
@@ -101,6 +107,7 @@ DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
     "QUERY_STORE": _query_store,
     "RECURSIVE_TRIGGERS": _recursive_triggers,
     "RECOVERY": _one_of("FULL", "BULK_LOGGED", "SIMPLE"),
+    "TARGET_RECOVERY_TIME": _duration,
 }
 
 
