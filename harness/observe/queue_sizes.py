@@ -1,7 +1,8 @@
-"""The size of each side's queue before and after each group of cells, and the rebuilding of one that has grown.
+"""The size of each side's queue and transmission queue before each cell, and what makes all cells begin alike.
 
 RECEIVE deletes rows, which stay on their pages as ghost records until a task of the server removes them. A queue with
-many of them is slower, and the groups of a run would not be alike.
+many of them is slower, so one that has grown is rebuilt. A checkpoint writes the pages that the cell before changed,
+which would else be written in the window of the next.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from harness.lab.instances import Instance, Lab, in_parallel
 
 NAME = "queue-sizes.csv"  # of a run
 QUERY_TIMEOUT_S = 60
-_COLUMNS = ("group", "moment", "instance", "messages", "pages", "ghost_records")
+_COLUMNS = ("cell", "moment", "instance", "messages", "pages", "ghost_records", "transmission_pages")
 
 SMALL_PAGES = 2048  # 16 MB
 SMALL_GHOST_RECORDS = 10_000
 
-Moment = Literal["before", "after", "rebuilt"]
+Moment = Literal["before", "rebuilt"]
 
 
 class Size(NamedTuple):
@@ -33,6 +34,7 @@ class Size(NamedTuple):
     messages: int | None
     pages: int | None  # of 8 KB
     ghost_records: int | None
+    transmission_pages: int | None  # of 8 KB, of the database's transmission queue
 
     def __str__(self) -> str:
         return f"{counted(self.pages or 0, 'page')} and {counted(self.ghost_records or 0, 'ghost record')}"
@@ -53,15 +55,18 @@ class QueueSizes:
         self._tell = tell
         self._first: dict[str, Size] = {}
 
-    def group_begins(self, group: str, results: Path) -> None:
-        """Record sizes. A queue that has grown since the first group is rebuilt, unless it existed before the lab."""
-        sizes = self._record(group, "before", results, self._instances)
+    def cell_begins(self, cell: str, results: Path) -> None:
+        """Record sizes, and let each database write its changed pages, unless it existed before the lab.
+
+        A queue that has grown since the first cell is rebuilt, unless it existed before.
+        """
+        sizes = self._record(cell, "before", results, self._instances)
         rebuilt = []
         for instance in self._instances:
             size = sizes.get(instance.name)
             if size is None or not size.has_grown(first := self._first.setdefault(instance.name, size)):
                 continue
-            grown = f"before {group} the empty queue of {instance.name} has {size}, at first it had {first}"
+            grown = f"before {cell} the empty queue of {instance.name} has {size}, at first it had {first}"
             if "QUEUE" in instance.kept:
                 self._tell(f"{grown}; it existed before the lab, so it is not rebuilt")
                 continue
@@ -70,15 +75,12 @@ class QueueSizes:
             except MachineFailure as error:
                 self._tell(f"{grown}; it could not be rebuilt: {error}")
             else:
-                self._tell(f"{grown}; it was rebuilt, with a checkpoint")
+                self._tell(f"{grown}; it was rebuilt")
                 rebuilt.append(instance)
-        self._record(group, "rebuilt", results, rebuilt)
+        self._record(cell, "rebuilt", results, rebuilt)
+        in_parallel(self._checkpoint, [instance for instance in self._instances if not instance.is_existing])
 
-    def group_ends(self, group: str, results: Path) -> None:
-        """Record sizes."""
-        self._record(group, "after", results, self._instances)
-
-    def _record(self, group: str, moment: Moment, results: Path, instances: Sequence[Instance]) -> dict[str, Size]:
+    def _record(self, cell: str, moment: Moment, results: Path, instances: Sequence[Instance]) -> dict[str, Size]:
         """Add a row for each instance that shows its queue's size, and return the sizes by instance."""
         found = zip(instances, in_parallel(self._size, instances), strict=True)
         sizes = {instance.name: size for instance, size in found if size is not None}
@@ -90,7 +92,7 @@ class QueueSizes:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
                 writer.writerow(_COLUMNS)
-            writer.writerows((group, moment, name, *size) for name, size in sizes.items())
+            writer.writerows((cell, moment, name, *size) for name, size in sizes.items())
         return sizes
 
     def _size(self, instance: Instance) -> Size | None:
@@ -106,3 +108,10 @@ class QueueSizes:
     def _rebuild(instance: Instance) -> None:
         with closing(instance.connect()) as connection:
             scripts.run(connection, "reset/queue.sql", instance.variables)
+
+    def _checkpoint(self, instance: Instance) -> None:
+        try:
+            with closing(instance.connect()) as connection:
+                scripts.run(connection, "reset/checkpoint.sql", instance.variables)
+        except MachineFailure as error:
+            self._tell(f"no checkpoint on {instance.name}: {error}")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.definitions.load_model import OpenLoop
-from harness.definitions.matrix import Cell
+from harness.definitions.matrix import Cell, label
 from harness.definitions.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
 from harness.files.script_text import ScriptError
 from harness.files.workload_file import Receiving
@@ -48,26 +48,13 @@ class _Stage:
     has_conversations: bool = False
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool
     queue_sizes: QueueSizes | None = None
-    measured: str = ""  # the group whose queues' sizes were recorded last
     block: int = 0  # of the last item
     is_first_of_group: bool = False  # whether no cell has run on the pool yet
 
     def close(self, results: Path) -> None:
         self.pool, self.has_conversations = None, False
-        with contextlib.suppress(Exception):
-            self.group_ends(results)
         self.queue_sizes = None
         self.equipment.close()
-
-    def group_begins(self, group: str, results: Path) -> None:
-        if self.queue_sizes is not None:
-            self.queue_sizes.group_begins(group, results)
-            self.measured = group
-
-    def group_ends(self, results: Path) -> None:
-        group, self.measured = self.measured, ""
-        if self.queue_sizes is not None and group:
-            self.queue_sizes.group_ends(group, results)
 
 
 # How the target receives once the clients of an arrangement have stopped, unless it processes in batch: slow ones must
@@ -182,15 +169,14 @@ class LabTestbed:
         is_new_group = stage.pool != pool
         if is_new_group:
             with phases.phase("dialogs"):
-                stage.group_ends(self._results)
                 self._build_pool(stage, pool)
                 if pool.dialogs:
                     self._locate(stage, lab, cell)
             stage.is_first_of_group = True
         with phases.phase("readers"):
             self._rest_readers(stage)
-            if is_new_group:
-                stage.group_begins(f"i{cell.initiators}-v{version}", self._results)
+            if stage.queue_sizes is not None:
+                stage.queue_sizes.cell_begins(label(cell.id, item.block), self._results)
 
     def _rest_readers(self, stage: _Stage) -> None:
         parts = stage.equipment.parts

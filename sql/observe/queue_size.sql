@@ -1,7 +1,7 @@
 /*
 Purpose:   rows, pages and ghost records of the lab's queue: what RECEIVE has deleted and a task of the server has still
-           to remove.
-Called by: the sweep, before the first cell of a group and after its last, on every instance.
+           to remove; and the pages of the database's transmission queue.
+Called by: the sweep, before each cell, on every instance.
 Assumes:   VIEW DATABASE STATE, from SQL Server 2022 on VIEW DATABASE PERFORMANCE STATE. By the manual
            sys.dm_db_index_physical_stats takes the internal table of a queue from SQL Server 2016 on. SAMPLED reads all
            pages of an index below 10,000 pages, else 1 % of them. The manual does not say whether its ghost records are
@@ -11,10 +11,14 @@ Assumes:   VIEW DATABASE STATE, from SQL Server 2022 on VIEW DATABASE PERFORMANC
            https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-partition-stats-transact-sql
 Variables: Queue (this side's queue, with its schema)
 Columns:   messages (bigint: rows), pages (bigint: of both indexes and of the bodies), ghost_records (bigint: of the
-           clustered index); the last two NULL where the server lacks the function
+           clustered index), transmission_pages (bigint: of sys.sysxmitqueue); NULL where the server does not show them
 */
 IF OBJECT_ID(N'sys.dm_db_index_physical_stats') IS NULL
-    SELECT SUM(p.rows) AS messages, CAST(NULL AS bigint) AS pages, CAST(NULL AS bigint) AS ghost_records
+    SELECT
+        SUM(p.rows) AS messages,
+        CAST(NULL AS bigint) AS pages,
+        CAST(NULL AS bigint) AS ghost_records,
+        CAST(NULL AS bigint) AS transmission_pages
     FROM sys.internal_tables AS t
     JOIN sys.partitions AS p ON p.object_id = t.object_id
     WHERE t.parent_object_id = OBJECT_ID(N'$(Queue)')
@@ -31,7 +35,12 @@ ELSE
             CROSS APPLY sys.dm_db_index_physical_stats(DB_ID(), i.object_id, 1, NULL, ''SAMPLED'') AS s
             WHERE i.parent_object_id = OBJECT_ID(N''$(Queue)'')
                 AND s.alloc_unit_type_desc = N''IN_ROW_DATA''
-        ) AS ghost_records
+        ) AS ghost_records,
+        (
+            SELECT SUM(x.used_page_count)
+            FROM sys.dm_db_partition_stats AS x
+            WHERE x.object_id = OBJECT_ID(N''sys.sysxmitqueue'')
+        ) AS transmission_pages
     FROM sys.internal_tables AS t
     JOIN sys.dm_db_partition_stats AS p ON p.object_id = t.object_id
     WHERE t.parent_object_id = OBJECT_ID(N''$(Queue)'')

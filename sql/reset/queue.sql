@@ -1,6 +1,6 @@
 /*
-Purpose:   rebuilds the indexes of the lab's queue, which leaves its ghost records behind, and writes changed pages to disk.
-Called by: the sweep, before the first cell of a group, where the queue has grown since the first group.
+Purpose:   rebuilds the indexes of the lab's queue, which leaves its ghost records behind.
+Called by: the sweep, before a cell, where the queue has grown since the first cell.
 Assumes:   SQL Server 2016 or later. Nobody sends and the queue is empty: REBUILD is always an offline operation, which
            waits for queue readers and makes others wait. The manual advises it for fragmentation under high load. It does
            not say that ghost records are gone afterwards. A probe of tests/conformance asks that.
@@ -11,7 +11,4 @@ USE [$(Database)];
 GO
 
 EXECUTE (N'ALTER QUEUE $(Queue) REBUILD;');
-GO
-
-CHECKPOINT;
 GO

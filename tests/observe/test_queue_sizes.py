@@ -10,8 +10,8 @@ from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.observe.queue_sizes import NAME, QueueSizes, Size
 
-HEADER = "group,moment,instance,messages,pages,ghost_records"
-SMALL, LARGE = Size(0, 40, 7), Size(0, 4_000, 90_000)
+HEADER = "cell,moment,instance,messages,pages,ghost_records,transmission_pages"
+SMALL, LARGE = Size(0, 40, 7, 3), Size(0, 4_000, 90_000, 3)
 
 
 class Queues:
@@ -20,6 +20,7 @@ class Queues:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kept: frozenset[str] = frozenset()) -> None:
         self.sizes: dict[str, Size | ScriptError] = {"target": SMALL, "initiator-1": SMALL}
         self.told: list[str] = []
+        self.ran: list[tuple[str, str]] = []
         self.lab: Any = SimpleNamespace(instances=[self._instance(name, kept) for name in self.sizes])
         monkeypatch.setattr(scripts, "rows", self._rows)
         monkeypatch.setattr(scripts, "run", self._run)
@@ -28,7 +29,14 @@ class Queues:
         def connect(**_: Any) -> Any:
             return SimpleNamespace(name=name, close=lambda: None)
 
-        return SimpleNamespace(name=name, kept=kept, variables={"Queue": "dbo.q"}, connect=connect, takes_turns=False)
+        return SimpleNamespace(
+            name=name,
+            kept=kept,
+            is_existing=bool(kept),
+            variables={"Queue": "dbo.q"},
+            connect=connect,
+            takes_turns=False,
+        )
 
     def _rows(self, connection: Any, path: str, variables: Any) -> list[dict[str, int | None]]:
         assert (path, variables) == ("observe/queue_size.sql", {"Queue": "dbo.q"})
@@ -38,43 +46,47 @@ class Queues:
         return [size._asdict()]
 
     def _run(self, connection: Any, path: str, variables: Any) -> None:
-        assert (path, variables) == ("reset/queue.sql", {"Queue": "dbo.q"})
-        self.sizes[connection.name] = SMALL
+        assert variables == {"Queue": "dbo.q"}
+        if path == "reset/queue.sql":
+            self.sizes[connection.name] = SMALL
+        self.ran.append((connection.name, path))
 
 
-def test_sizes_are_recorded_and_a_queue_that_has_grown_is_rebuilt_before_the_next_group(
+def test_sizes_are_recorded_and_a_queue_that_has_grown_is_rebuilt_before_the_next_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queues = Queues(monkeypatch)
     sizes = QueueSizes(queues.lab, queues.told.append)
-    sizes.group_begins("i1-v2022", tmp_path)
+    sizes.cell_begins("a", tmp_path)
     queues.sizes["target"] = LARGE
-    sizes.group_ends("i1-v2022", tmp_path)
     assert queues.told == []
-    sizes.group_begins("i2-v2022", tmp_path)
+    checkpoints = {("target", "reset/checkpoint.sql"), ("initiator-1", "reset/checkpoint.sql")}
+    assert set(queues.ran) == checkpoints
+    sizes.cell_begins("b", tmp_path)
     assert queues.told == [
-        "before i2-v2022 the empty queue of target has 4,000 pages and 90,000 ghost records, at first it had 40 pages "
-        "and 7 ghost records; it was rebuilt, with a checkpoint"
+        "before b the empty queue of target has 4,000 pages and 90,000 ghost records, at first it had 40 pages and 7 "
+        "ghost records; it was rebuilt"
     ]
+    assert queues.ran[2] == ("target", "reset/queue.sql") and set(queues.ran[3:]) == checkpoints
     assert (tmp_path / NAME).read_text().splitlines() == [
         HEADER,
-        "i1-v2022,before,target,0,40,7",
-        "i1-v2022,before,initiator-1,0,40,7",
-        "i1-v2022,after,target,0,4000,90000",
-        "i1-v2022,after,initiator-1,0,40,7",
-        "i2-v2022,before,target,0,4000,90000",
-        "i2-v2022,before,initiator-1,0,40,7",
-        "i2-v2022,rebuilt,target,0,40,7",
+        "a,before,target,0,40,7,3",
+        "a,before,initiator-1,0,40,7,3",
+        "b,before,target,0,4000,90000,3",
+        "b,before,initiator-1,0,40,7,3",
+        "b,rebuilt,target,0,40,7,3",
     ]
 
 
-def test_a_queue_that_existed_before_the_lab_is_never_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_changed_in_a_database_that_existed_before_the_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queues = Queues(monkeypatch, kept=frozenset({"QUEUE"}))
     sizes = QueueSizes(queues.lab, queues.told.append)
-    sizes.group_begins("i1-v2022", tmp_path)
+    sizes.cell_begins("a", tmp_path)
     queues.sizes["target"] = LARGE
-    sizes.group_begins("i2-v2022", tmp_path)
-    assert queues.sizes["target"] == LARGE
+    sizes.cell_begins("b", tmp_path)
+    assert queues.ran == []
     assert [text.rpartition("; ")[2] for text in queues.told] == ["it existed before the lab, so it is not rebuilt"]
 
 
@@ -82,21 +94,21 @@ def test_an_instance_that_does_not_show_its_queue_is_told_and_the_others_are_rec
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queues = Queues(monkeypatch)
-    queues.sizes |= {"target": ScriptError("no right"), "initiator-1": Size(0, 40, None)}
-    QueueSizes(queues.lab, queues.told.append).group_begins("i1-v2022", tmp_path)
+    queues.sizes |= {"target": ScriptError("no right"), "initiator-1": Size(0, 40, None, 3)}
+    QueueSizes(queues.lab, queues.told.append).cell_begins("a", tmp_path)
     assert queues.told == ["the size of the queue of target is not recorded: no right"]
-    assert (tmp_path / NAME).read_text().splitlines() == [HEADER, "i1-v2022,before,initiator-1,0,40,"]
+    assert (tmp_path / NAME).read_text().splitlines() == [HEADER, "a,before,initiator-1,0,40,,3"]
 
 
 @pytest.mark.parametrize(
     "size, first, expected",
     [
-        (Size(0, 4_001, 0), Size(0, 2_000, 0), True),
-        (Size(0, 4_000, 0), Size(0, 2_000, 0), False),
-        (Size(0, 40, 10_001), SMALL, True),
-        (Size(0, 2_048, 10_000), SMALL, False),
-        (Size(5, 9_000, 90_000), SMALL, False),
-        (Size(None, None, None), SMALL, False),
+        (Size(0, 4_001, 0, 3), Size(0, 2_000, 0, 3), True),
+        (Size(0, 4_000, 0, 3), Size(0, 2_000, 0, 3), False),
+        (Size(0, 40, 10_001, 3), SMALL, True),
+        (Size(0, 2_048, 10_000, 3), SMALL, False),
+        (Size(5, 9_000, 90_000, 3), SMALL, False),
+        (Size(None, None, None, 3), SMALL, False),
     ],
 )
 def test_growth_is_more_than_double_of_an_empty_queue_that_is_not_small(

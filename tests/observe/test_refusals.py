@@ -69,9 +69,10 @@ def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instan
 
 def test_what_an_instance_does_not_show_of_its_queue_is_empty(plain: Instance, tmp_path: Path) -> None:
     told: list[str] = []
-    QueueSizes(Lab(EMBEDDED, "2022", plain, [], tmp_path), told.append).group_begins("i1-v2022", tmp_path)
-    assert (tmp_path / NAME).read_text().splitlines()[1:] == ["i1-v2022,before,target,,,"]
-    assert told == []
+    QueueSizes(Lab(EMBEDDED, "2022", plain, [], tmp_path), told.append).cell_begins("a", tmp_path)
+    assert (tmp_path / NAME).read_text().splitlines()[1:] == ["a,before,target,,,,"]
+    [refused] = told
+    assert refused.startswith("no checkpoint on target: ") and "permission denied" in refused
 
 
 def test_the_administrator_connection_is_refused(plain: Instance) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED
-from harness.definitions.matrix import Cell, Visit
+from harness.definitions.matrix import Cell, Visit, label
 from harness.files import settings as settings_module
 from harness.files import workload_file
 from harness.files.workload_file import Queue
@@ -24,7 +24,7 @@ from tests.noting import NotingReporter
 from tests.run.fakes import IdleClients
 
 CELL = Cell.parse("i1-t3-r1-p100-v2008")
-BEGINS, ENDS = "i1-v2008 begins", "i1-v2008 ends"
+BEGIN = [f"{label(CELL.id, block)} begins" for block in (1, 2, 3)]
 
 
 def test_missing_pages_without_an_administrator_connection_are_noted_once(
@@ -73,12 +73,12 @@ def test_without_pages_an_estimate_is_told(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "retention, blocks, expected",
     [
-        (False, "warm", ["open", "build", BEGINS, ENDS]),
-        (True, "warm", ["open", "build", BEGINS, *(ENDS, "end all", "build", BEGINS) * 2, ENDS]),
-        (False, "fresh", ["open", "build", BEGINS, ENDS] * 3),
+        (False, "warm", ["open", "build", *BEGIN]),
+        (True, "warm", ["open", "build", BEGIN[0], "end all", "build", BEGIN[1], "end all", "build", BEGIN[2]]),
+        (False, "fresh", ["open", "build", BEGIN[0], "open", "build", BEGIN[1], "open", "build", BEGIN[2]]),
     ],
 )
-def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_blocks_are_fresh_or_messages_retained(
+def test_cells_share_a_pool_and_queues_are_measured_before_each_unless_blocks_are_fresh_or_messages_retained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retention: bool, blocks: str, expected: list[str]
 ) -> None:
     asked: list[str] = []
@@ -104,11 +104,8 @@ def test_cells_share_a_pool_and_queues_are_measured_around_it_unless_blocks_are_
     class FakeQueueSizes:
         def __init__(self, *_: Any) -> None: ...
 
-        def group_begins(self, group: str, results: Path) -> None:
-            asked.append(f"{group} begins")
-
-        def group_ends(self, group: str, results: Path) -> None:
-            asked.append(f"{group} ends")
+        def cell_begins(self, cell: str, results: Path) -> None:
+            asked.append(f"{cell} begins")
 
     monkeypatch.setattr(testbed, "LabEquipment", FakeEquipment)
     monkeypatch.setattr(testbed, "QueueSizes", FakeQueueSizes)
