@@ -44,13 +44,20 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
     for database in server.databases:
         for queue in database.queues:
             for why in _of_queue(server, database, queue):
-                explanations.append(Explanation(database.name, queue.full_name, *why))
+                explanations.append(Explanation(database.shown_name, queue.full_name, *_of_mail(database, *why)))
         for waiting in database.transmission:
             if not database.transmission_rows:
                 continue
             if (reason := ways.of_way(server, database, waiting, servers or [server])) is not None:
                 explanations.append(Explanation(database.name, f"to {waiting.to_service}", *reason))
     return explanations
+
+
+def _of_mail(database: Database, reason: str, evidence: str, remedy: str) -> Why:
+    """Leave a queue of Database Mail to its own procedures."""
+    if database.is_system:
+        remedy = "EXECUTE msdb.dbo.sysmail_help_status_sp; it says whether mail was stopped: sysmail_start_sp starts it"
+    return reason, evidence, remedy
 
 
 def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]:

@@ -254,7 +254,7 @@ class Reader:
             database.queues.append(queue)
             self._tables[database.database_id, row["table_id"]] = queue
             database.is_owner = bool(row["is_owner"])
-        if not database.is_owner:
+        if not database.is_owner and not database.is_system:
             lacking = f"not shown: conversations and transmission queue of {database.name}: they show to db_owner alone"
             database.problems.append(f"{lacking}; remedy: ALTER ROLE db_owner ADD MEMBER its user")
 

@@ -111,7 +111,7 @@ def _table(rows: Sequence[tuple[Database, Queue]], width: int, knows_monitors: b
     is_one = len({database.name for database, _ in rows}) == 1 and not is_wide
     lines = [
         [
-            queue.plain_name if is_one else f"{database.name}.{queue.plain_name}",
+            queue.plain_name if is_one else f"{database.shown_name}.{queue.plain_name}",
             *_cells(database, queue, is_wide, knows_monitors),
         ]
         for database, queue in rows

@@ -136,7 +136,7 @@ class Session:
 
 @dataclass
 class Database:
-    """A user database."""
+    """A user database, or msdb with the queues of Database Mail."""
 
     database_id: int
     name: str
@@ -153,6 +153,14 @@ class Database:
     services: dict[str, int] = field(default_factory=dict)  # name → id of its queue
     routes: list[Route] | None = None
     problems: list[str] = field(default_factory=list)  # what could not be read, with the remedy
+
+    @property
+    def is_system(self) -> bool:
+        return self.name == "msdb"
+
+    @property
+    def shown_name(self) -> str:
+        return f"{self.name} (the system's)" if self.is_system else self.name
 
     @property
     def reason(self) -> str:

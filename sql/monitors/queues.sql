@@ -1,5 +1,6 @@
 /*
-Purpose:   the queues of this database as they are defined, and what their activation needs.
+Purpose:   the queues of this database as they are defined, and what their activation needs; those of Database Mail too,
+           which are the system's.
 Called by: harness monitors, when it begins and some times a minute, in every database.
 Assumes:   the login sees queues, procedures and users on which it has some permission; VIEW DEFINITION in the database
            shows all. is_owner says whether it also sees conversations and the transmission queue.
@@ -48,5 +49,6 @@ LEFT JOIN
     GROUP BY e.parent_id
 ) AS n ON n.parent_id = q.object_id
 WHERE q.is_ms_shipped = 0
+    OR q.name IN (N'ExternalMailQueue', N'InternalMailQueue')
 ORDER BY s.name, q.name;
 GO

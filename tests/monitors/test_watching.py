@@ -76,6 +76,27 @@ def reader(instance: Instance, database: str) -> Iterator[Reader]:
     opened.close()
 
 
+def test_the_queues_of_database_mail_are_shown_as_the_systems(instance: Instance) -> None:
+    opened = Reader(dataclasses.replace(instance))
+    with instance.connect("msdb") as connection:
+        assert "msdb" not in [database.name for database in opened.look().databases]
+        connection.execute("CREATE QUEUE dbo.ExternalMailQueue WITH STATUS = OFF;")
+        connection.execute("CREATE SERVICE ExternalMailService ON QUEUE dbo.ExternalMailQueue ([DEFAULT]);")
+        opened.close()
+        opened = Reader(dataclasses.replace(instance))
+        try:
+            assert "msdb (the system's).dbo.ExternalMailQueue" in shown(opened, width=200)
+            connection.execute("ALTER QUEUE dbo.ExternalMailQueue WITH STATUS = ON;")
+            connection.execute(send("ExternalMailService", 1).replace("[Sender]", "[ExternalMailService]"))
+            connection.execute("ALTER QUEUE dbo.ExternalMailQueue WITH STATUS = OFF;")
+            [explained] = [one for one in explain(opened.look(thoroughly=True)) if one.database.startswith("msdb")]
+            assert explained.reason.startswith("the queue is switched off")
+            assert explained.remedy.startswith("EXECUTE msdb.dbo.sysmail_help_status_sp")
+        finally:
+            connection.execute("DROP SERVICE ExternalMailService; DROP QUEUE dbo.ExternalMailQueue;")
+            opened.close()
+
+
 def test_a_look_that_met_a_stall_is_followed_by_no_long_pause(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     costs_s = [0.001, 0.001, 0.5, 0.001, 0.001]  # half a second of one look would be a minute's pause
     looks, pauses_s = iter(costs_s), list[float]()
