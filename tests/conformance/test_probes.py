@@ -536,6 +536,23 @@ def test_readers_at_a_constant_load_stay_as_many_give_or_take_one(services):
 
 
 @sqlserver_alone
+def test_a_second_reader_waits_and_no_third_starts_for_messages_of_one_conversation(services):
+    """R. Rusanu's page on activation says so; the embedded broker does it, in tests/embedded/broker/test_monitors.py."""
+    slow = READ_ALL.replace("TOP (100)", "TOP (1)").replace("TIMEOUT 500", "TIMEOUT 20000")
+    activate(services, slow.replace("DELETE FROM", "WAITFOR DELAY '00:00:00.100'; DELETE FROM"), readers=4)
+    handle = begin(services)
+    for _ in range(200):
+        send(services, handle, b"x")
+    numbers, began = [], time.monotonic()
+    while time.monotonic() - began < 18:  # a third would start after ten seconds
+        if time.monotonic() - began >= len(numbers):
+            numbers.append(services.execute(TASKS).fetchval())
+    note("queue readers of one conversation, second by second", numbers)
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")  # else the end waits for the readers
+    assert max(numbers) <= 2
+
+
+@sqlserver_alone
 def test_a_queues_ghost_records_are_shown_and_gone_when_it_is_rebuilt(services):
     """The manual says that the view takes a queue's table from SQL Server 2016 on, and of REBUILD nothing on ghosts."""
     handle = begin(services)
