@@ -16,7 +16,7 @@ kept.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,8 @@ def examine_lab(
     from harness.experiments import selected_cells
 
     reporter = reporter_for(progress)
-    with _opened(settings, settings_file, initiators, server_version, reporter.note) as (selection, lab):
+    opened = _opened(settings, settings_file, initiators, server_version, reporter.note, confirm=reporter.confirm)
+    with opened as (selection, lab):
         visits = selected_cells.chosen_visits(selection.settings, initiators_max=len(lab.initiators))
         cells = [visit.cell for visit in visits]
         return doctor.examine(lab, cells=cells, settings=selection.settings, reporter=reporter)
@@ -272,6 +273,7 @@ def _opened(
     server_version: str | None,
     tell: Tell,
     *,
+    confirm: Callable[[str], bool] = lambda question: True,
     for_sweep: bool = True,
 ) -> Iterator[tuple[Selection, Lab]]:
     from harness import lab as lab_package
@@ -292,6 +294,7 @@ def _opened(
             driver=chosen.settings.driver,
             watch=interruption.check,
             tell=tell,
+            confirm=confirm,
             is_patient=not for_sweep,
         ) as lab,
     ):

@@ -35,7 +35,9 @@ SHOWN_TO = {
 }
 
 
-def walk(*, initiators: str, server_version: str | None, settings_file: Path | None, options: dict[str, Any]) -> None:
+def walk(
+    *, initiators: str, server_version: str | None, settings_file: Path | None, ask: bool, options: dict[str, Any]
+) -> None:
     """Walk all steps; raises a failure of the first one that differs."""
     from harness.lab import opening
     from harness.output import reporting
@@ -46,7 +48,7 @@ def walk(*, initiators: str, server_version: str | None, settings_file: Path | N
     with _step(1, "an ODBC driver for SQL Server is installed"):
         _driver(selected.settings.driver)
     with _step(2, "the lab opens, and the doctor finds no error"):
-        examine(initiators=initiators, server_version=version, **lab)
+        examine(ask=ask, initiators=initiators, server_version=version, **lab)
     with _step(3, f"two cells of {THREADS} threads run, and every message is accounted for"):
         run = _measure(initiators, version, payload(selected.settings.workload), lab)
     with _step(4, "the instances show what explains a rate"):
@@ -84,12 +86,14 @@ def _driver(kind: Kind | Literal["auto"]) -> None:
     say(f"the driver is {driver.name} ({driver.origin})")
 
 
-def examine(**options: Any) -> None:
-    """Print what the doctor finds; raises UnfitLab if a finding is an error."""
+def examine(*, ask: bool, **options: Any) -> None:
+    """Print what the doctor finds; raises UnfitLab if a finding is an error.
+
+    With `ask` the user is asked before anything is created on own servers; a no raises Declined."""
     from harness.doctor import raise_errors
     from harness.output import reporting
 
-    with reporting.on_console() as reporter:
+    with reporting.on_console(ask=ask) as reporter:
         findings = harness.examine_lab(progress=reporter, **options)
     for finding in findings:
         say(str(finding))

@@ -13,7 +13,7 @@ import click
 
 import harness
 from harness.cli.conventions import LAB_OPTIONS, settings_options
-from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import EXIT_CODES, PATH, USAGE, Failure, one_line_errors
 from harness.definitions.lab_kinds import CONTAINERS
 from harness.definitions.matrix import INITIATORS_MAX
 from harness.output.terminal import say
@@ -29,6 +29,7 @@ def lab() -> None:
       ACCEPT_EULA=Y harness lab up                      SQL Server in containers, left running
       harness lab status
       harness lab down
+      harness lab new                                   asks for your own servers, and writes lab.toml
       harness lab clean --lab-file lab.toml             removes all that the harness created
     """
 
@@ -118,6 +119,31 @@ def status() -> None:
             say(line)
 
 
+@lab.command(epilog=EXIT_CODES, short_help="Describe your own servers in a lab.toml, by answering questions.")
+@click.argument("file", type=PATH, default="lab.toml")
+def new(file: Path) -> None:
+    """Ask for your own servers and write FILE (lab.toml), which --lab-file takes; then examine them, if you like.
+
+    No password is asked for: HARNESS_PASSWORD has it, or each command asks.
+
+    \b
+    Examples:
+      harness lab new
+      harness lab new test-lab.toml
+    """
+    from harness.cli import new_lab
+
+    with one_line_errors():
+        if file.exists():
+            raise Failure(f"{file} exists: name another file", USAGE)
+        if not (sys.stdin and sys.stdin.isatty()):
+            raise Failure("standard input is no terminal, so nobody can be asked: see sql/server/README.md", USAGE)
+        new_lab.write(file)
+    say(f"wrote {file}; next: harness doctor --lab-file {file}")
+    if click.confirm("Examine the servers now? You are asked again before anything is created"):
+        click.get_current_context().invoke(doctor, initiators="1", settings_file=None, lab_file=file)
+
+
 @lab.command(epilog=EXIT_CODES, short_help="Remove everything that the harness created on your servers.")
 @settings_options("lab_file", "driver", "settings")
 @click.option("--yes", is_flag=True, help="Do not ask before removing.")
@@ -155,8 +181,9 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
 @click.option(
     "--first-run", is_flag=True, help="Walk the checklist of a first run: driver, lab, two cells, evidence, report."
 )
+@click.option("--yes", is_flag=True, help="Do not ask before anything is created on your own servers.")
 def doctor(
-    initiators: str, server_version: str | None, first_run: bool, settings_file: Path | None, **options: Any
+    initiators: str, server_version: str | None, first_run: bool, yes: bool, settings_file: Path | None, **options: Any
 ) -> None:
     """Open a lab, examine its services and their links as ssbdiagnose would, and print every finding with its remedy.
 
@@ -171,11 +198,12 @@ def doctor(
     """
     from harness.cli import first_run as checklist
 
+    lab = {"initiators": initiators, "server_version": server_version, "settings_file": settings_file}
     with one_line_errors():
-        if first_run:
-            checklist.walk(
-                initiators=initiators, server_version=server_version, settings_file=settings_file, options=options
-            )
-            return
-        checklist.examine(initiators=initiators, server_version=server_version, settings_file=settings_file, **options)
+        try:
+            if first_run:
+                return checklist.walk(**lab, ask=not yes, options=options)
+            checklist.examine(**lab, ask=not yes, **options)
+        except harness.Declined as declined:
+            return say(str(declined))
         say("No finding is an error: cells can run on this lab.")

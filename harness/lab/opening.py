@@ -164,6 +164,7 @@ def open(
     driver: drivers.Kind | Literal["auto"] = "auto",
     watch: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda text: None,
+    confirm: Callable[[str], bool] = lambda question: True,
     is_patient: bool = True,
 ) -> Iterator[Lab]:
     """Open a lab of one target and `initiators` initiators, linked and without dialogs; close it after the block.
@@ -171,6 +172,7 @@ def open(
     Logs lie in `directory`, and so does the data of embedded instances while the lab is open; without one, in a
     temporary directory. `watch` may raise to end whatever waits for the lab (see `interruption`); `tell` gets a line
     for each long step, and where an instance answers no more, which soon counts as dead unless `is_patient` (`pulse`).
+    `confirm` is asked before anything is created on a user's own servers: where it says no, Declined is raised.
     If opening fails, what it created is removed. Call it from the main thread. Raises LabError, drivers.NoDriver or
     ScriptError.
     """
@@ -198,7 +200,7 @@ def open(
         lab.end_pulse = Pulse(lab, tell, is_patient=is_patient).end
         stack.callback(lab.end_pulse)
         if topology.lab_file is not None:
-            user_servers.prepare(topology.lab_file, lab, tell)
+            user_servers.prepare(topology.lab_file, lab, tell, confirm)
         try:
             link.link(lab)
         except BaseException as error:

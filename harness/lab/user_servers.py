@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.definitions.lab_kinds import SERVERS
-from harness.failures import MachineFailure, UsageFailure
+from harness.failures import Declined, MachineFailure, UsageFailure
 from harness.files import settings
 from harness.files.lab_file import MAJORS, LabFile, Server
 from harness.lab import error_remedies, existing_database, ledger, pool_dialogs, scripts
@@ -54,8 +54,8 @@ def lab_of(lab_file: LabFile, *, initiators: int, directory: Path, driver: Drive
     return Lab(SERVERS, lab_file.version, target, others, directory, prefix=lab_file.prefix)
 
 
-def prepare(lab_file: LabFile, lab: Lab, tell: Tell) -> None:
-    """Prepare the servers for `link.link`.
+def prepare(lab_file: LabFile, lab: Lab, tell: Tell, confirm: Callable[[str], bool]) -> None:
+    """Prepare the servers for `link.link`, if `confirm` agrees to what is told; else raise Declined.
 
     Raises LabError if that is not possible. Then nothing was created, or what was created is removed again.
     """
@@ -79,6 +79,8 @@ def prepare(lab_file: LabFile, lab: Lab, tell: Tell) -> None:
         for row in zip(instances, holdings, plans, strict=True):
             tell(ledger.description(*row))
         tell("harness lab clean removes all of this")
+        if not confirm("Create this?"):
+            raise Declined("nothing was created on the servers")
         lab.watch()
     try:
         with connections(instances, "master") as opened:

@@ -13,7 +13,7 @@ import pyodbc
 import pytest
 
 from harness.definitions.lab_kinds import SERVERS
-from harness.failures import MachineFailure, UsageFailure
+from harness.failures import Declined, MachineFailure, UsageFailure
 from harness.files import lab_file
 from harness.lab import dialog_pool, drivers, ledger, link, opening, scripts, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
@@ -61,13 +61,21 @@ class Teller(list[str]):
         self.append(text)
 
 
-def opened(own: OwnServers, tell: Callable[[str], None] = print, *, initiators: int = 2, **keys: Any) -> Any:
+def opened(
+    own: OwnServers,
+    tell: Callable[[str], None] = print,
+    *,
+    initiators: int = 2,
+    confirm: Callable[[str], bool] = lambda question: True,
+    **keys: Any,
+) -> Any:
     file = lab_file.read(own.lab_file(**keys))
     return opening.open(
         Topology(SERVERS, file, Security()),
         version=file.version,
         initiators=initiators,
         tell=tell,
+        confirm=confirm,
         directory=own.folder,
     )
 
@@ -106,6 +114,19 @@ def send_one(lab: Lab) -> None:
 
 
 # -- opening and cleaning ----------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_created_where_the_user_says_no(own: OwnServers) -> None:
+    before, tell, questions = own.contents(), Teller(), []
+
+    def refuse(question: str) -> bool:
+        questions.append(question)
+        return False
+
+    with pytest.raises(Declined, match="nothing was created on the servers"), opened(own, tell, confirm=refuse):
+        pytest.fail("the lab opened")
+    assert questions == ["Create this?"] and tell[-1] == "harness lab clean removes all of this"
+    assert own.contents() == before
 
 
 def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_clean(own: OwnServers) -> None:
