@@ -198,7 +198,7 @@ def doctor(
     """
     from harness.cli import first_run as checklist
 
-    lab = {"initiators": initiators, "server_version": server_version, "settings_file": settings_file}
+    lab: dict[str, Any] = {"initiators": initiators, "server_version": server_version, "settings_file": settings_file}
     with one_line_errors():
         try:
             if first_run:
