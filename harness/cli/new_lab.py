@@ -23,19 +23,19 @@ def write(path: Path) -> None:
     version = click.prompt("Version of SQL Server", type=click.Choice(list(lab_file.MAJORS)), default="2022")
     number = click.prompt("How many initiators", type=click.IntRange(1, INITIATORS_MAX), default=1)
     text = f"version = {json.dumps(version)}\n"
-    text, known = _with_side(text, path, "target", "[target]", {})
-    for each in range(1, number + 1):
-        text, known = _with_side(text, path, f"initiator {each}", "[[initiator]]", known)
+    text, usual = _with_side(text, path, "target", "[target]", {})
+    for place in range(1, number + 1):
+        text, usual = _with_side(text, path, f"initiator {place}", "[[initiator]]", usual)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Failure(f"{path} cannot be written: {error.strerror}", USAGE) from None
 
 
-def _with_side(text: str, path: Path, side: str, table: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _with_side(text: str, path: Path, side: str, table: str, usual: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Ask for a side until it goes with those before; return the text with it, and its keys."""
     while True:
-        keys = _asked(side, known)
+        keys = _asked(side, usual)
         added = "\n".join(["", table, *(f"{key} = {json.dumps(value)}" for key, value in keys.items()), ""])
         try:
             if table == "[[initiator]]":  # a file of a target alone is not whole
@@ -46,16 +46,16 @@ def _with_side(text: str, path: Path, side: str, table: str, known: Mapping[str,
             return text + added, keys
 
 
-def _asked(side: str, known: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(side: str, usual: Mapping[str, Any]) -> dict[str, Any]:
     """Ask for a side's keys; what the side before has is the default of what servers usually have in common."""
     keys: dict[str, Any] = {"host": _value(f"Host of the {side}", "host", None)}
-    keys["port"] = _value("  its port", "port", known.get("port", 1433))
-    keys["broker_port"] = _value("  port of its Service Broker endpoint", "broker_port", known.get("broker_port", 4022))
+    keys["port"] = _value("  its port", "port", usual.get("port", 1433))
+    keys["broker_port"] = _value("  port of its Service Broker endpoint", "broker_port", usual.get("broker_port", 4022))
     kinds = click.Choice(["sql", "integrated"])
-    keys["authentication"] = click.prompt("  authentication", type=kinds, default=known.get("authentication", "sql"))
+    keys["authentication"] = click.prompt("  authentication", type=kinds, default=usual.get("authentication", "sql"))
     if keys["authentication"] == "sql":
-        keys["user"] = _value("  login", "user", known.get("user", "harness"))
-    trusted = known.get("trust_server_certificate", False)
+        keys["user"] = _value("  login", "user", usual.get("user", "harness"))
+    trusted = usual.get("trust_server_certificate", False)
     keys["trust_server_certificate"] = click.confirm("  accept a self-signed certificate", default=trusted)
     if database := _value("  an application's database to use (Enter: a new one)", "existing_database", ""):
         keys["existing_database"] = database

@@ -53,9 +53,11 @@ def needs_of(cells: Sequence[Cell], settings: Settings, instances: int) -> list[
 def in_words(largest_needs: Sequence[Need | None]) -> str:
     """Say what data and log of the largest cells need: of the target, of an initiator, in all."""
     target, *initiators = [need.total for need in largest_needs if need is not None]
-    each = f"{counted(len(initiators), 'initiator')} at most {size_text(max(initiators))} each"
+    sides = (
+        f"the target {size_text(target)}, "
+        f"{counted(len(initiators), 'initiator')} at most {size_text(max(initiators))} each"
+    )
     in_all = size_text(target + sum(initiators))
-    sides = f"the target {size_text(target)}, {each}"
     return f"data and log of the largest cells at the paper's rate need {in_all} ({sides})"
 
 
