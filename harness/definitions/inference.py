@@ -45,7 +45,7 @@ ALPHA = 1 - CONFIDENCE
 POWER = 0.8
 # The t interval of two blocks is ten times as wide as that of five, and fewer than two show no spread at all.
 BLOCKS_MIN = 3
-_THERE_Z, _SUSPECTED_Z = 1.645, 0.842  # one-sided, at the levels of 5 and 20 %
+_THERE_Z, _SUSPECTED_Z = 1.645, 0.524  # one-sided, at the levels of 5 and 30 %
 # Logarithms closer than this are equal but for rounding: a model without chance repeats its numbers exactly.
 _EQUAL = 1e-9
 
@@ -355,7 +355,7 @@ class Correlation:
 
     @property
     def is_suspected(self) -> bool:
-        """The same at the level of 20 %: after a few blocks a correlation of 0.45 is often not more than chance yet."""
+        """The same at the level of 30 %: after a few blocks a correlation of 0.45 is often not more than chance yet."""
         return self.value > _SUSPECTED_Z * self.error
 
 

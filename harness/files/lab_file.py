@@ -98,6 +98,7 @@ class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     version: Literal["2017", "2019", "2022", "2025"]
+    brakes: bool = True  # a run ends before it takes what others on these servers need (`harness.lab.brakes`)
     prefix: Annotated[Identifier, Field(max_length=32)] = PREFIX
     target: Annotated[ServerKeys, Field(description="a table [target] names the target's server")]
     initiator: Annotated[
@@ -130,6 +131,7 @@ class LabFile:
     path: Path
     version: str
     prefix: str
+    brakes: bool
     target: Server
     initiators: tuple[Server, ...]
     _toml: TomlFile = field(repr=False, compare=False)
@@ -165,7 +167,7 @@ def check(toml: TomlFile) -> LabFile:
     target = _server(document, document.target, 0)
     initiators = tuple(_server(document, keys, number) for number, keys in enumerate(document.initiator, start=1))
     _check_servers(toml, document.prefix, target, initiators)
-    return LabFile(toml.path, document.version, document.prefix, target, initiators, toml)
+    return LabFile(toml.path, document.version, document.prefix, document.brakes, target, initiators, toml)
 
 
 def refuse_passwords(toml: TomlFile, instead: str) -> None:

@@ -26,6 +26,7 @@ from harness.files.lab_file import LabFile
 from harness.files.settings import SIMULATED_VERSIONS, Settings, SettingsError
 from harness.files.workload_file import Workload
 from harness.lab import compose, containers, drivers, embedded_instances, link, placement, user_servers
+from harness.lab.brakes import Brakes
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, Security
 from harness.lab.pulse import Pulse
@@ -212,6 +213,8 @@ def open(
             raise
         stack.callback(user_servers.close, lab)
         stack.callback(lab.end_pulse)
+        if topology.lab_file is not None and topology.lab_file.brakes and not is_patient:
+            stack.callback(Brakes(lab, tell).end)
         if lab.kind is SERVERS:
             rows = zip(lab.instances, lab.identities, strict=True)
             lab.placement = placement.of_servers(

@@ -267,6 +267,12 @@ def test_an_instance_that_counts_other_processors_than_it_has_is_told_which(coun
     assert not list(machine.check_processors(facts, Placement()))
 
 
+def test_the_room_on_the_disk_of_the_data_folder_is_known(sides):
+    for facts in sides:
+        assert {row["file_id"] for row in facts.rows("volumes")} == {1, 2}
+        assert all(0 < row["available_bytes"] <= row["total_bytes"] for row in facts.rows("volumes"))
+
+
 def test_what_a_run_asks_before_it_enlarges_files_suffices(lab, sides):
     """Not all questions of the doctor, which asks them again afterwards."""
     with connections(lab.instances) as opened:

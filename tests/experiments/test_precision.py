@@ -90,7 +90,7 @@ def is_precise(journal: Journal, cell: Cell, before: int) -> bool:
 
 
 def seems_correlated(journal: Journal, before: int) -> bool:
-    """Whether deviations from a pair's mean follow those of the block before, at the level of 20 %."""
+    """Whether deviations from a pair's mean follow those of the block before, at the level of 30 %."""
     products = squares = 0.0
     sizes = []
     for pair in {cell.pair for cell in CELLS}:
@@ -105,7 +105,7 @@ def seems_correlated(journal: Journal, before: int) -> bool:
             squares += sum(value**2 for value in around.values())
             products += sum(value * around.get(block - 1, 0.0) for block, value in around.items())
     error = math.sqrt(sum((n - 2) ** 2 / (n**2 * (n - 1)) for n in sizes)) / max(1, len(sizes))
-    return squares > 1e-9 and products / squares + 1 / statistics.mean(sizes) > 0.842 * error
+    return squares > 1e-9 and products / squares + 1 / statistics.mean(sizes) > 0.524 * error
 
 
 @settings(max_examples=15)

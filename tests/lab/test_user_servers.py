@@ -15,11 +15,13 @@ import pytest
 from harness.definitions.lab_kinds import SERVERS
 from harness.failures import Declined, MachineFailure, UsageFailure
 from harness.files import lab_file
-from harness.lab import dialog_pool, drivers, ledger, link, opening, scripts, user_servers
+from harness.lab import brakes, dialog_pool, drivers, interruption, ledger, link, opening, scripts, user_servers
+from harness.lab.brakes import Overload
 from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
 from harness.lab.opening import Topology
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 from tests.thorough import one_of_each
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -67,6 +69,7 @@ def opened(
     *,
     initiators: int = 2,
     confirm: Callable[[str], bool] = lambda question: True,
+    is_patient: bool = True,
     **keys: Any,
 ) -> Any:
     file = lab_file.read(own.lab_file(**keys))
@@ -76,6 +79,7 @@ def opened(
         initiators=initiators,
         tell=tell,
         confirm=confirm,
+        is_patient=is_patient,
         directory=own.folder,
     )
 
@@ -127,6 +131,15 @@ def test_nothing_is_created_where_the_user_says_no(own: OwnServers) -> None:
         pytest.fail("the lab opened")
     assert questions == ["Create this?"] and tell[-1] == "harness lab clean removes all of this"
     assert own.contents() == before
+
+
+def test_a_run_ends_where_a_server_can_take_no_more(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brakes, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(brakes, "FREE_PERCENT_MIN", 101)
+
+    with pytest.raises(Overload, match="of the disk of its data files is free"), opened(own, is_patient=False):
+        wait_until(interruption.look)
+    clean(own)
 
 
 def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_clean(own: OwnServers) -> None:

@@ -180,7 +180,7 @@ class InstanceServer:
         engine.recover()
         for note in notes:
             engine.error_log.write(note)
-        instance.usage = _usage
+        instance.usage, instance.data_folder = _usage, self._data
         instance.defects.report = DefectLog().report
         if engine.rows_set_aside:
             log.error("%d rows of %s cannot be read and are set aside:", engine.rows_set_aside, self._data)

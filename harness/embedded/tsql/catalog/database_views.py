@@ -60,7 +60,7 @@ def _mount_point(folder: Path) -> Path:
 
 
 def _volumes(context: Context, database_id: Any, file_id: Any) -> Iterator[SimpleNamespace]:
-    folder: Path | None = getattr(context.engine.store, "folder", None)
+    folder = context.instance.data_folder
     database_ids = {database.database_id for database in context.engine.databases.values()}
     if folder is None or database_id not in database_ids or file_id is None:
         return

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from harness.embedded.broker.database import Database
@@ -111,6 +112,7 @@ class Instance:
         self._put_aside = 0  # tables, so far
         self.started_ns = engine.clock.utc_ns()
         self.usage: Callable[[], Usage] = Usage  # replaced by the server or the model of a machine
+        self.data_folder: Path | None = None  # the same: where the store keeps its files
         self.configuration = Configuration()
         self.trace_flags: set[int] = set()  # global ones
         self.defects = Defects()
