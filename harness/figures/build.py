@@ -28,6 +28,7 @@ from harness.figures import (
     sharing,
     technique_bars,
     throughput,
+    topology,
 )
 from harness.figures.parts import Sheet, muted_colour, name_lines
 from harness.figures.reduced_run import (
@@ -143,6 +144,7 @@ def drawings(run: Run) -> dict[str, Drawing]:
     }
     axis = one_axis.of(run.cells)
     return {
+        **({"figure-1-topology": functools.partial(topology.draw, run)} if topology.is_known(run.manifest) else {}),
         **throughputs,
         **({one_axis.name(axis): functools.partial(one_axis.draw, run.cells, axis)} if axis else {}),
         "figure-5-gain": functools.partial(gain.by_threads, gain.of_one_ratio(run.gain)),
