@@ -13,8 +13,8 @@ from harness.figures.parts import Sheet, muted_colour
 from harness.figures.reduced_run import Run
 
 SHOWN_MAX = 4  # initiators with a box of their own
-_COLUMNS = {"clients": 0.0, "initiators": 0.39, "target": 0.79}  # left edges
-_BOX_WIDTH, _BOX_HEIGHT, _ROW = 0.21, 0.8, 1.0
+_COLUMNS = {"clients": 0.0, "initiators": 0.38, "target": 0.76}  # left edges
+_BOX_WIDTH, _BOX_HEIGHT, _ROW = 0.24, 0.8, 1.0
 _LINE_MAX = 28  # characters that fit in a box
 
 
