@@ -182,8 +182,20 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
     "--first-run", is_flag=True, help="Walk the checklist of a first run: driver, lab, two cells, evidence, report."
 )
 @click.option("--yes", is_flag=True, help="Do not ask before anything is created on your own servers.")
-def doctor(
-    initiators: str, server_version: str | None, first_run: bool, yes: bool, settings_file: Path | None, **options: Any
+@click.option(
+    "--script",
+    metavar="DIR",
+    type=PATH,
+    help="Ask no server: write what would be executed on your own servers, and what removes it, as files into DIR.",
+)
+def doctor(  # noqa: PLR0917
+    initiators: str,
+    server_version: str | None,
+    first_run: bool,
+    yes: bool,
+    script: Path | None,
+    settings_file: Path | None,
+    **options: Any,
 ) -> None:
     """Open a lab, examine its services and their links as ssbdiagnose would, and print every finding with its remedy.
 
@@ -195,11 +207,14 @@ def doctor(
       harness doctor
       harness doctor --lab-file lab.toml --initiators 3
       harness doctor --lab-file lab.toml --first-run
+      harness doctor --lab-file lab.toml --script for-change-control
     """
     from harness.cli import first_run as checklist
 
     lab: dict[str, Any] = {"initiators": initiators, "server_version": server_version, "settings_file": settings_file}
     with one_line_errors():
+        if script is not None:
+            return _write_scripts(script, initiators, options, settings_file)
         try:
             if first_run:
                 return checklist.walk(**lab, ask=not yes, options=options)
@@ -207,3 +222,24 @@ def doctor(
         except harness.Declined as declined:
             return say(str(declined))
         say("No finding is an error: cells can run on this lab.")
+
+
+def _write_scripts(folder: Path, initiators: str, options: dict[str, Any], settings_file: Path | None) -> None:
+    from harness.experiments import selected_cells
+    from harness.lab import drivers, opening, script_files, user_servers
+
+    chosen = opening.select_lab(options, settings_file=settings_file)
+    topology = chosen.topology
+    if topology.lab_file is None:
+        raise Failure("--script is for your own servers: name them with --lab-file lab.toml", USAGE)
+    number = selected_cells.axes({"initiators": initiators}, topology).initiators
+    driver = drivers.choose(chosen.settings.driver)
+    lab = user_servers.lab_of(topology.lab_file, initiators=number, directory=folder, driver=driver, signs_in=False)
+    lab.security, lab.workload = topology.security, topology.workload
+    try:
+        paths = script_files.write(lab, folder)
+    except OSError as error:
+        raise Failure(f"{folder} cannot be written: {error.strerror}", USAGE) from None
+    for path in paths:
+        say(f"wrote {path}")
+    say("no server was asked: all files 1 go before the files 2, whose variables they print; the files 3 remove all")

@@ -100,6 +100,7 @@ class _Document(BaseModel):
     version: Literal["2017", "2019", "2022", "2025"]
     brakes: bool = True  # a run ends before it takes what others on these servers need (`harness.lab.brakes`)
     prefix: Annotated[Identifier, Field(max_length=32)] = PREFIX
+    by_script: bool = False  # an administrator has executed the files of `harness doctor --script`
     target: Annotated[ServerKeys, Field(description="a table [target] names the target's server")]
     initiator: Annotated[
         list[ServerKeys],
@@ -132,6 +133,7 @@ class LabFile:
     version: str
     prefix: str
     brakes: bool
+    by_script: bool
     target: Server
     initiators: tuple[Server, ...]
     _toml: TomlFile = field(repr=False, compare=False)
@@ -167,7 +169,8 @@ def check(toml: TomlFile) -> LabFile:
     target = _server(document, document.target, 0)
     initiators = tuple(_server(document, keys, number) for number, keys in enumerate(document.initiator, start=1))
     _check_servers(toml, document.prefix, target, initiators)
-    return LabFile(toml.path, document.version, document.prefix, document.brakes, target, initiators, toml)
+    of_lab = document.version, document.prefix, document.brakes, document.by_script
+    return LabFile(toml.path, *of_lab, target, initiators, toml)
 
 
 def refuse_passwords(toml: TomlFile, instead: str) -> None:

@@ -39,14 +39,16 @@ from harness.files.toml_file import in_words
 from harness.files.workload_file import Workload
 
 PREFIX = "HARNESS_"
-# Secrets are not settings: the embedded servers' password, which their parent passes on, those of own servers, and the
-# token of the test clients.
+# Secrets are not settings: the embedded servers' password, which their parent passes on, those of own servers and of
+# the test clients' login on them, and the token of test clients on other machines.
 TOKEN = "HARNESS_TOKEN"  # that a worker must know to join
 MASTER_PORT = 5557  # Locust's
+CLIENT_PASSWORD = "HARNESS_CLIENT_PASSWORD"  # of the test clients' login, where an administrator has created it
 TOKEN_LENGTH_MIN = 16  # a shorter one could be guessed from a recorded handshake
 SECRETS = frozenset(
     {
         TOKEN,
+        CLIENT_PASSWORD,
         "HARNESS_SA_PASSWORD",
         "HARNESS_PASSWORD",
         "HARNESS_PASSWORD_TARGET",

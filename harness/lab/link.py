@@ -15,7 +15,7 @@ everybody who may connect to the endpoint may send.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,8 @@ from harness.lab.instances import Instance, Lab, LabError, Login, connections, i
 if TYPE_CHECKING:
     import pyodbc
 
-# Sizes with which no file should grow while a small cell is measured; `enlarge_files` follows the largest cell of a
-# run, and `file_io` records whether one grew. The target stores 2,000 bytes of every message (2.4 GB for 10,000 a
-# second during 120 s) and whatever waits in its queue. An initiator's messages leave at once. Creating a log takes
-# time, because it is written once in full.
+Variables = dict[str, str]
+
 DATA_SIZE_MB = LOG_SIZE_MB = 256  # at first: a run enlarges them by what its cells need (`doctor.space`)
 
 _DATABASE = ("common/database.sql", "common/files.sql")
@@ -80,6 +78,15 @@ class FileSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class Remote:
+    """A side as the variables of the other sides' scripts have it."""
+
+    route: dict[str, str]  # of link/route.sql
+    endpoint_certificate: str  # 0x...
+    dialog_certificate: str
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """Facts about one side that the other sides need."""
 
@@ -89,14 +96,23 @@ class Identity:
     dialog_certificate: bytes = b""  # empty without dialog security
 
     @property
-    def route(self) -> dict[str, str]:
-        """The variables of link/route.sql on the other sides."""
-        return {
-            "RouteName": f"Test_{local_name(self.instance)}",
-            "ServiceName": self.instance.service,
-            "BrokerInstance": str(self.description["service_broker_guid"]).upper(),
-            "BrokerAddress": self.instance.broker_address,
-        }
+    def as_remote(self) -> Remote:
+        """What the other sides' scripts are told."""
+        return Remote(
+            route_to(self.instance, str(self.description["service_broker_guid"]).upper()),
+            f"0x{self.endpoint_certificate.hex().upper()}",
+            f"0x{self.dialog_certificate.hex().upper()}",
+        )
+
+
+def route_to(instance: Instance, broker_instance: str) -> dict[str, str]:
+    """Return the variables of link/route.sql on the sides that know an instance."""
+    return {
+        "RouteName": f"Test_{local_name(instance)}",
+        "ServiceName": instance.service,
+        "BrokerInstance": broker_instance,
+        "BrokerAddress": instance.broker_address,
+    }
 
 
 def link(lab: Lab) -> None:
@@ -107,6 +123,17 @@ def link(lab: Lab) -> None:
             f"{lab.workload.where('target')}: no script of the target creates {target.activation_procedure}: name one "
             "under target.scripts, or an existing_database in lab.toml that has it"
         )
+    name_variables(lab)
+    # Connections to master, because the lab's databases need not exist yet.
+    with connections(lab.instances, "master") as opened:
+        identities = in_parallel(partial(_set_up, lab), lab.instances, opened)
+        in_parallel(partial(_introduce, lab), lab.instances, opened, _others(identities))
+    lab.identities = [identity.description for identity in identities]
+
+
+def name_variables(lab: Lab) -> None:
+    """Set the variables of the lab's scripts, and what its instances call its queues and services."""
+    target = lab.workload.target
     for instance in lab.instances:
         instance.names, instance.retention = lab.workload.names, lab.workload.queue.retention
     lab.variables = {
@@ -120,11 +147,14 @@ def link(lab: Lab) -> None:
         "Retention": "ON" if lab.workload.queue.retention else "OFF",
         **target.script_variables,
     }
-    # Connections to master, because the lab's databases need not exist yet.
-    with connections(lab.instances, "master") as opened:
-        identities = in_parallel(partial(_set_up, lab), lab.instances, opened)
-        in_parallel(partial(_introduce, lab), lab.instances, opened, _others(identities))
-    lab.identities = [identity.description for identity in identities]
+
+
+def adopt(lab: Lab) -> None:
+    """Make a lab ready that somebody has set up and linked with the same scripts: without conversations."""
+    name_variables(lab)
+    with connections(lab.initiators) as opened:
+        in_parallel(partial(_check_client, lab), lab.initiators, opened)
+    remove_conversations(lab)
 
 
 def relink(lab: Lab) -> None:
@@ -132,7 +162,7 @@ def relink(lab: Lab) -> None:
 
     def route(instance: Instance, connection: pyodbc.Connection, far_sides: Sequence[Identity]) -> None:
         for other in far_sides:
-            scripts.run(connection, "link/route.sql", other.route | {"Database": instance.database})
+            scripts.run(connection, "link/route.sql", other.as_remote.route | {"Database": instance.database})
 
     with connections(lab.instances, "master") as opened:
         lab.identities = in_parallel(describe, lab.instances, opened)
@@ -203,50 +233,72 @@ def _left_alone(instance: Instance) -> set[str]:
     return paths
 
 
-def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Identity:
-    variables = {
+def creation(lab: Lab, instance: Instance, variables: Variables) -> Iterator[tuple[str, Variables]]:
+    """Yield the files that make a side's database and its objects, in their order, each with its variables."""
+    workload, left_alone = lab.workload, _left_alone(instance)
+    is_target = instance is lab.target
+    of_workload = {*workload.both_scripts, *workload.initiator_scripts, *workload.target_scripts}
+    paths = set_up_scripts(workload, is_target=is_target)
+    if not lab.kind.can.virtual_time:  # whose times no question may change, and whose workload has no such options
+        paths += _OPTIONS
+    for path in paths:
+        if path not in left_alone:
+            yield path, variables | (workload.script_variables if path in of_workload else {})
+    if not is_target and "PROCEDURE" in instance.kept:
+        yield "initiator/grant_client.sql", variables | {"ClientProcedure": workload.client.procedure}
+    if lab.kind.can.virtual_time:
+        return
+    if is_target and not instance.is_existing:
+        yield from _tables(lab)
+    if not is_target:
+        yield _WARM_UP_WITH, variables
+
+
+def securing(lab: Lab, instance: Instance, variables: Variables) -> Iterator[tuple[str, Variables]]:
+    """Yield the files that give a side its endpoint, keys and certificates, each with its variables."""
+    # Conversations of an earlier link do not belong to this lab, and may be secured differently.
+    paths = ["reset/broker.sql", *_OWN]
+    paths += ["link/master_key.sql", *_SECURED_OWN] if lab.security.dialog else _UNSECURED_OWN
+    for path in paths:
+        if path == _OWN[0]:
+            yield "link/master_key.sql", variables | {"Database": "master"}
+        if path not in _left_alone(instance):
+            yield path, variables
+
+
+def introduction(lab: Lab, instance: Instance, variables: Variables, other: Remote) -> Iterator[tuple[str, Variables]]:
+    """Yield the files that make another side known to one, each with its variables."""
+    for path in (*_REMOTE, *(_SECURED_REMOTE if lab.security.dialog else ())):
+        certificate = other.dialog_certificate if "dialog" in path else other.endpoint_certificate
+        yield path, {**variables, **other.route, "CertificateBinary": certificate}
+    if instance is not lab.target:
+        yield _BINDING if lab.security.dialog else _NO_BINDING, {**variables, **other.route}
+
+
+def side_variables(lab: Lab, instance: Instance, master_key_password: str) -> Variables:
+    """Return the variables of a side's files, but for the password of its clients."""
+    return {
         **lab.variables,
         **instance.variables,
         "LocalName": local_name(instance),
         "BrokerPort": str(instance.broker_port),
         "ListenerIp": instance.listener_ip,
-        "MasterKeyPassword": _password(),
+        "MasterKeyPassword": master_key_password,
     }
+
+
+def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Identity:
+    variables = side_variables(lab, instance, _password())
     if instance is not lab.target:
         client = Login(f"{lab.prefix}Client", _password())
         variables["ClientPassword"] = client.password
         instance.client = client
-    workload = lab.workload
-    left_alone = _left_alone(instance)
-    of_workload = {*workload.both_scripts, *workload.initiator_scripts, *workload.target_scripts}
-
-    def run(path: str) -> None:
-        if path not in left_alone:
-            scripts.run(connection, path, variables | (workload.script_variables if path in of_workload else {}))
-
-    for path in set_up_scripts(workload, is_target=instance is lab.target):
-        run(path)
-    if instance is not lab.target and "PROCEDURE" in instance.kept:
-        called = {"ClientProcedure": workload.client.procedure}
-        scripts.run(connection, "initiator/grant_client.sql", variables | called)
-    if not lab.kind.can.virtual_time:  # whose times no question may change, and whose workload has no such options
-        for path in _OPTIONS:
-            run(path)
-        if instance is lab.target and not instance.is_existing:
-            _store_in_tables(lab, connection)
-        if instance is not lab.target:
-            run(_WARM_UP_WITH)
+    for path, values in creation(lab, instance, variables):
+        scripts.run(connection, path, values)
     if instance is not lab.target:
         _check_client(lab, instance, connection)
-    # Conversations of an earlier link do not belong to this lab, and may be secured differently.
-    run("reset/broker.sql")
-    scripts.run(connection, "link/master_key.sql", variables | {"Database": "master"})
-    for path in _OWN:
-        run(path)
-    if lab.security.dialog:
-        run("link/master_key.sql")
-    for path in _SECURED_OWN if lab.security.dialog else _UNSECURED_OWN:
-        run(path)
+    for path, values in securing(lab, instance, variables):
+        scripts.run(connection, path, values)
     description = describe(instance, connection)
     return Identity(
         instance,
@@ -304,23 +356,18 @@ def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, far_
             **instance.variables,
             "RemoteName": local_name(other.instance),
             "LoginPassword": _password(),
-            **other.route,
         }
-        for path in (*_REMOTE, *(_SECURED_REMOTE if lab.security.dialog else ())):
-            binary = other.dialog_certificate if "dialog" in path else other.endpoint_certificate
-            scripts.run(connection, path, variables | {"CertificateBinary": f"0x{binary.hex().upper()}"})
-        if instance is not lab.target:
-            scripts.run(connection, _BINDING if lab.security.dialog else _NO_BINDING, variables)
+        for path, values in introduction(lab, instance, variables, other.as_remote):
+            scripts.run(connection, path, values)
 
 
-def _store_in_tables(lab: Lab, target: pyodbc.Connection) -> None:
-    """Create the tables of processed messages anew if they are not stored as the lab's workload says."""
+def _tables(lab: Lab) -> Iterator[tuple[str, Variables]]:
+    """Yield the files that create the tables of processed messages anew if they are not as the workload says."""
     workload = lab.workload
-    if workload.is_counted:
-        return
-    variables = {"Database": lab.target.database, "Tables": workload.target.tables.upper()}
-    for path in (_OTHER_TABLES, *_MATCHING[workload.target.tables]):
-        scripts.run(target, path, variables)
+    if not workload.is_counted:
+        variables = {"Database": lab.target.database, "Tables": workload.target.tables.upper()}
+        for path in (_OTHER_TABLES, *_MATCHING[workload.target.tables]):
+            yield path, variables
 
 
 # -- another workload --------------------------------------------------------------------------------------------------
@@ -347,7 +394,8 @@ def change_workload(lab: Lab, workload: Workload) -> None:
             0, lab, target, timeout_s=timeout_before_ms / 1000 + queue_readers.END_WITHIN_S
         )
         if before.target.tables != workload.target.tables:
-            _store_in_tables(lab, target)
+            for path, values in _tables(lab):
+                scripts.run(target, path, values)
         lab.variables["ActivationProcedure"] = workload.target.activation_procedure
         _install(lab, target, workload.target)
 

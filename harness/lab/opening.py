@@ -200,13 +200,14 @@ def open(
         lab.security, lab.workload = topology.security, topology.workload
         lab.end_pulse = Pulse(lab, tell, is_patient=is_patient).end
         stack.callback(lab.end_pulse)
+        by_script = topology.lab_file is not None and topology.lab_file.by_script
         if topology.lab_file is not None:
             user_servers.prepare(topology.lab_file, lab, tell, confirm)
         try:
-            link.link(lab)
+            (link.adopt if by_script else link.link)(lab)
         except BaseException as error:
             lab.end_pulse()
-            if lab.kind is SERVERS:
+            if lab.kind is SERVERS and not by_script:
                 user_servers.abandon(lab, tell)
             if isinstance(error, MachineFailure):
                 lab.check()  # a dead instance is the reason for whatever failed with it

@@ -43,22 +43,29 @@ class PasswordMissing(UsageFailure):
     """A password is not in the environment, and nobody can be asked for it."""
 
 
-def lab_of(lab_file: LabFile, *, initiators: int, directory: Path, driver: Driver) -> Lab:
-    """Return the servers of a lab file as a lab, without asking any of them; raises LabError if they are too few."""
+def lab_of(lab_file: LabFile, *, initiators: int, directory: Path, driver: Driver, signs_in: bool = True) -> Lab:
+    """Return the servers of a lab file as a lab, without asking any of them; raises LabError if they are too few.
+
+    Without `signs_in` no password is needed, and nobody can connect.
+    """
     if initiators > len(lab_file.initiators):
         raise LabError(
             f"{initiators} initiators are needed and {lab_file.where('initiator')} names {len(lab_file.initiators)}: "
             "add an [[initiator]] for each, or use fewer"
         )
-    target, *others = (instance_of(server, driver) for server in (lab_file.target, *lab_file.initiators[:initiators]))
+    servers = (lab_file.target, *lab_file.initiators[:initiators])
+    target, *others = (instance_of(server, driver, signs_in=signs_in) for server in servers)
     return Lab(SERVERS, lab_file.version, target, others, directory, prefix=lab_file.prefix)
 
 
 def prepare(lab_file: LabFile, lab: Lab, tell: Tell, confirm: Callable[[str], bool]) -> None:
     """Prepare the servers for `link.link`, if `confirm` agrees to what is told; else raise Declined.
 
-    Raises LabError if that is not possible. Then nothing was created, or what was created is removed again.
+    A lab that was created by script is prepared for `link.adopt`. Raises LabError if that is not possible. Then nothing
+    was created, or what was created is removed again.
     """
+    if lab_file.by_script:
+        return _adopt(lab_file, lab, tell)
     instances, servers = lab.instances, (lab_file.target, *lab_file.initiators[: len(lab.initiators)])
     _refuse_dialogs_of_clients(lab_file, lab)
     plans = [ledger.planned(instance, _others(lab, instance), lab.prefix) for instance in instances]
@@ -92,6 +99,32 @@ def prepare(lab_file: LabFile, lab: Lab, tell: Tell, confirm: Callable[[str], bo
         unsure = [] if ledger.is_name_taken(error) else [not held.exists for held in holdings]
         abandon(lab, tell, [instance for instance, ours in zip(instances, unsure, strict=False) if ours])
         raise
+
+
+def _adopt(lab_file: LabFile, lab: Lab, tell: Tell) -> None:
+    """Take a lab that an administrator has created with the files of `script_files`.
+
+    The login needs db_owner in the lab's databases and VIEW SERVER STATE. Raises LabError where the lab is not there,
+    PasswordMissing without the password of the test clients' login.
+    """
+    password = settings.secret(settings.CLIENT_PASSWORD)
+    if not password:
+        raise PasswordMissing(
+            f"set {settings.CLIENT_PASSWORD} in the environment: the ClientPassword with which an administrator has "
+            "executed the files of harness doctor --script"
+        )
+    with connections(lab.instances, "master") as opened:
+        _refuse_other_servers(lab_file, lab.instances, opened)
+        for instance, connection in zip(lab.instances, opened, strict=True):
+            if not ledger.read_holdings(instance, connection, lab.prefix).is_ours:
+                raise LabError(
+                    f"{place(instance)}: there is no database {instance.database} with the harness's mark: execute the "
+                    f"files of harness doctor --script, or set by_script = false ({lab_file.where('by_script')})"
+                )
+            ledger.refuse_if_in_use(instance, connection)
+        _check_rights(lab.instances, opened, tell, creates=False)
+    for instance in lab.initiators:
+        instance.client = Login(f"{lab.prefix}Client", Secret(password))
 
 
 def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
@@ -196,9 +229,9 @@ def password_for(server: Server) -> Secret:
 # -- parts of start ----------------------------------------------------------------------------------------------------
 
 
-def instance_of(server: Server, driver: Driver) -> Instance:
+def instance_of(server: Server, driver: Driver, *, signs_in: bool = True) -> Instance:
     """Return how to connect to a server. Asks for a password that is needed and not in the environment."""
-    login = Login(server.user, password_for(server)) if server.user is not None else None
+    login = Login(server.user, password_for(server)) if server.user is not None and signs_in else None
     return Instance(
         name=server.role,
         database=server.database,
@@ -321,9 +354,19 @@ def _refuse_taken_port(lab_file: LabFile, server: Server, instance: Instance) ->
     )
 
 
-def _check_rights(instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], tell: Tell) -> None:
-    """Raise LabError if a login lacks a right without which nothing can be created; remark on the others."""
+def _check_rights(
+    instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], tell: Tell, *, creates: bool = True
+) -> None:
+    """Raise LabError if a login lacks a right that it needs; remark on the others.
+
+    One that creates nothing needs no right in master and on logins and endpoints.
+    """
     lacking = in_parallel(_missing_rights, instances, opened)
+    if not creates:
+        inside = [{"VIEW SERVER STATE", "sysadmin", f"CONTROL on the database {one.database}"} for one in instances]
+        lacking = [
+            [row for row in rows if row["permission"] in names] for rows, names in zip(lacking, inside, strict=True)
+        ]
     for instance, missing in zip(instances, lacking, strict=True):
         required = [right for right in missing if right["is_required"]]
         if required:

@@ -30,7 +30,9 @@ def instance(name: str, version: str, server: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("initiators", "boxes"), [(2, 2), (6, 4)])
 def test_instances_are_boxes_with_what_they_run_on(tmp_path: Path, initiators: int, boxes: int) -> None:
     names = ["target", *(f"initiator-{number}" for number in range(1, initiators + 1))]
-    instances = [instance(name, "2022", "SQLPROD-CLUSTER-01\\INSTANCE_OF_MEASUREMENTS_0001") for name in reversed(names)]
+    instances = [
+        instance(name, "2022", "SQLPROD-CLUSTER-01\\INSTANCE_OF_MEASUREMENTS_0001") for name in reversed(names)
+    ]
     older = [instance(name, "2019", "old") for name in names]
     cells = [cell for cell in all_cells(("2019", "2022")) if cell.threads == 1]
     run = read(write_reduced(tmp_path / "run", cells, lab="sqlserver", instances=older + instances))

@@ -15,7 +15,18 @@ import pytest
 from harness.definitions.lab_kinds import SERVERS
 from harness.failures import Declined, MachineFailure, UsageFailure
 from harness.files import lab_file
-from harness.lab import brakes, dialog_pool, drivers, interruption, ledger, link, opening, scripts, user_servers
+from harness.lab import (
+    brakes,
+    dialog_pool,
+    drivers,
+    interruption,
+    ledger,
+    link,
+    opening,
+    script_files,
+    scripts,
+    user_servers,
+)
 from harness.lab.brakes import Overload
 from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
 from harness.lab.opening import Topology
@@ -140,6 +151,60 @@ def test_a_run_ends_where_a_server_can_take_no_more(own: OwnServers, monkeypatch
     with pytest.raises(Overload, match="of the disk of its data files is free"), opened(own, is_patient=False):
         wait_until(interruption.look)
     clean(own)
+
+
+SECRETS_OF_SCRIPTS = {name: f"Str0ng {name}" for name in ("MasterKeyPassword", "ClientPassword", "LoginPassword")}
+
+
+def test_a_lab_that_an_administrator_has_created_by_script_needs_no_right_outside_its_databases(
+    own: OwnServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = own.lab_file()
+    file, folder = lab_file.read(path), own.folder / "scripts"
+    planned = user_servers.lab_of(file, initiators=2, directory=folder, driver=drivers.choose(), signs_in=False)
+    script_files.write(planned, folder)
+    values = dict(SECRETS_OF_SCRIPTS)
+
+    def execute(step: str) -> None:
+        for server in own.servers:
+            [script] = folder.glob(f"{step}-{server.role}-*.sql")
+            with server.connection() as connection:
+                scripts.run(connection, script, values)
+
+    try:
+        execute("1")
+        for server, instance in zip(own.servers, planned.instances, strict=True):
+            name = link.local_name(instance)
+            with server.connection(instance.database) as connection:
+                [identity] = scripts.rows(connection, "observe/instance.sql", {})
+                values[f"{name}BrokerInstance"] = str(identity["service_broker_guid"])
+                exported = {"LocalName": name, "Prefix": "ssbh_", "Database": instance.database}
+                for kind in ("endpoint", "dialog"):
+                    binary = link.export_certificate(connection, kind, exported)
+                    values[f"{name}{kind.capitalize()}Certificate"] = f"0x{binary.hex()}"
+                connection.execute("USE master; CREATE LOGIN bench WITH PASSWORD = N'Str0ng of bench';")
+                connection.execute("USE master; GRANT VIEW SERVER STATE TO bench;")
+                connection.execute(f"USE [{instance.database}]; CREATE USER bench FOR LOGIN bench;")
+                connection.execute("ALTER ROLE db_owner ADD MEMBER bench;")
+        execute("2")
+        path.write_text(path.read_text().replace("prefix", "by_script = true\nprefix", 1).replace('"sa"', '"bench"'))
+        monkeypatch.setenv("HARNESS_PASSWORD", "Str0ng of bench")
+        monkeypatch.setenv("HARNESS_CLIENT_PASSWORD", values["ClientPassword"])
+        topology, before = Topology(SERVERS, lab_file.read(path), Security()), own.contents()
+        for _ in range(2):  # the second time with conversations of the first
+            with opening.open(topology, version="2022", initiators=2, directory=own.folder) as lab:
+                send_one(lab)
+        assert own.contents() == before
+        monkeypatch.delenv("HARNESS_CLIENT_PASSWORD")
+        with (
+            pytest.raises(UsageFailure, match="set HARNESS_CLIENT_PASSWORD in the environment"),
+            opening.open(topology, version="2022", initiators=2),
+        ):
+            pytest.fail("the lab opened")
+    finally:
+        execute("3")
+        for server in own.servers:
+            server.run("DROP LOGIN bench;")
 
 
 def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_clean(own: OwnServers) -> None:
