@@ -174,7 +174,11 @@ BAD_INPUT = [
     (["ui", "--port", "99999"], 2, "invalid --port 99999"),
     (["lab", "opne"], 2, "no such command 'opne'"),
     (["lab", "clean"], 2, "no servers named: harness lab clean --lab-file lab.toml"),
-    (["doctor", "--lab", "embedded", "--script", "x"], 2, "--script is for your own servers: name them with --lab-file"),
+    (
+        ["doctor", "--lab", "embedded", "--script", "x"],
+        2,
+        "--script is for your own servers: name them with --lab-file",
+    ),
 ]
 
 
