@@ -25,6 +25,7 @@ The public names, each with its arguments, units and errors in its own docstring
 - `run_twins`: the same again and again: how much runs differ here
 - `Run`: the folder of a run: tables for pandas and Spark, figures, claims, comparison
 - `open_lab`, `examine_lab`: instances to try things on; what is wrong with them, and the remedy
+- `write_lab_scripts`: what would be executed on your own servers, as files
 - `UsageFailure`, `MachineFailure`: the two kinds of errors that a user can mend, as the command line's exit codes 2 and
   3; `Declined`: a reporter answered a question with no
 
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         run_techniques,
         run_twins,
         simulate,
+        write_lab_scripts,
     )
     from harness.failures import Declined, MachineFailure, UsageFailure
     from harness.results.run import Run
@@ -80,6 +82,7 @@ __all__ = [
     "run_techniques",
     "run_twins",
     "simulate",
+    "write_lab_scripts",
 ]
 
 

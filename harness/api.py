@@ -92,6 +92,27 @@ def plan_matrix(
     return sweep_plan.plan(_plain(settings), settings_file=_path(settings_file), noise_from=_path(noise_from))
 
 
+def write_lab_scripts(
+    folder: Path | str, *, initiators: int | str = 1, settings_file: Path | str | None = None, **settings: Any
+) -> list[Path]:
+    """Write what `open_lab` would execute on your own servers, and what removes it, as files for change control.
+
+    No server is asked. `settings` are those of `open_lab`, with `lab_file`. Raises UsageFailure or MachineFailure.
+    """
+    from harness.experiments import selected_cells
+    from harness.lab import drivers, opening, script_files, user_servers
+
+    chosen, directory = opening.select_lab(_plain(settings), settings_file=_path(settings_file)), Path(folder)
+    topology = chosen.topology
+    if topology.lab_file is None:
+        raise UsageFailure("--script is for your own servers: name them with --lab-file lab.toml")
+    number = selected_cells.axes({"initiators": initiators}, topology).initiators
+    driver = drivers.choose(chosen.settings.driver)
+    lab = user_servers.lab_of(topology.lab_file, initiators=number, directory=directory, driver=driver, signs_in=False)
+    lab.security, lab.workload = topology.security, topology.workload
+    return script_files.write(lab, directory)
+
+
 def run_matrix(
     *,
     resume: Path | str | None = None,

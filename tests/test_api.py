@@ -27,8 +27,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "doctor": harness.examine_lab,
     "lab open": harness.open_lab,
 }
-# What is the command line's alone: what it asks and prints, the checklist, and harness simulate --faults.
-OF_THE_TERMINAL = {"quick", "yes", "web", "pair", "only_sweep", "list_cells", "first_run", "faults", "seeds"}
+# What is the command line's alone: what it asks and prints, the checklist, the files of doctor --script, and harness simulate --faults.
+OF_THE_TERMINAL = {"quick", "yes", "web", "pair", "only_sweep", "list_cells", "first_run", "script", "faults", "seeds"}
 
 
 @pytest.fixture(autouse=True)

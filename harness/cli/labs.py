@@ -225,21 +225,6 @@ def doctor(  # noqa: PLR0917
 
 
 def _write_scripts(folder: Path, initiators: str, options: dict[str, Any], settings_file: Path | None) -> None:
-    from harness.experiments import selected_cells
-    from harness.lab import drivers, opening, script_files, user_servers
-
-    chosen = opening.select_lab(options, settings_file=settings_file)
-    topology = chosen.topology
-    if topology.lab_file is None:
-        raise Failure("--script is for your own servers: name them with --lab-file lab.toml", USAGE)
-    number = selected_cells.axes({"initiators": initiators}, topology).initiators
-    driver = drivers.choose(chosen.settings.driver)
-    lab = user_servers.lab_of(topology.lab_file, initiators=number, directory=folder, driver=driver, signs_in=False)
-    lab.security, lab.workload = topology.security, topology.workload
-    try:
-        paths = script_files.write(lab, folder)
-    except OSError as error:
-        raise Failure(f"{folder} cannot be written: {error.strerror}", USAGE) from None
-    for path in paths:
+    for path in harness.write_lab_scripts(folder, initiators=initiators, settings_file=settings_file, **options):
         say(f"wrote {path}")
     say("no server was asked: all files 1 go before the files 2, whose variables they print; the files 3 remove all")

@@ -9,9 +9,10 @@ instances: these are sqlcmd's variables, which the head of a file lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from harness.failures import MachineFailure
 from harness.lab import ledger, link, scripts
 from harness.lab.existing_database import Thing
 from harness.lab.instances import Instance, Lab, LabError
@@ -23,15 +24,21 @@ Step = tuple[str, Variables]
 
 
 def write(lab: Lab, folder: Path) -> list[Path]:
-    """Write the files of a lab that is not open, and return them; raises LabError, and OSError."""
+    """Write the files of a lab that is not open, and return them; raises MachineFailure."""
     if existing := [instance.name for instance in lab.instances if instance.is_existing]:
         raise LabError(
             f"the database of {existing[0]} exists, so what is created in it depends on what it has: harness doctor "
             "says so, and asks first"
         )
     link.name_variables(lab)
+    try:
+        return sorted(_written(lab, folder))
+    except OSError as error:
+        raise MachineFailure(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _written(lab: Lab, folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
     for instance in lab.instances:
         far_sides = lab.initiators if instance is lab.target else [lab.target]
         steps = {
@@ -42,8 +49,7 @@ def write(lab: Lab, folder: Path) -> list[Path]:
         for number, (verb, of_step) in steps.items():
             path = folder / f"{number}-{instance.name}-{verb}.sql"
             path.write_text(_text(instance, of_step), encoding="utf-8")
-            paths.append(path)
-    return sorted(paths)
+            yield path
 
 
 def _created(lab: Lab, instance: Instance, far_sides: Iterable[Instance]) -> list[Step]:
