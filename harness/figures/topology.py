@@ -26,8 +26,8 @@ def is_known(manifest: Mapping[str, Any]) -> bool:
 def draw(run: Run) -> Sheet:
     """Draw the instances of the newest version of a run, and the machine of the clients."""
     version = run.versions[-1]
-    of_version = [one for one in run.manifest["instances"] if one["lab_version"] == version]
-    target, *initiators = sorted(of_version, key=lambda one: (one["name"] != "target", len(one["name"]), one["name"]))
+    of_version = [row for row in run.manifest["instances"] if row["lab_version"] == version]
+    target, *initiators = sorted(of_version, key=lambda row: (row["name"] != "target", len(row["name"]), row["name"]))
     shown = initiators[:SHOWN_MAX]
     fig = Sheet(8.4, 0.5 + 0.95 * max(len(shown), 1))
     ax = fig.subplots()
@@ -37,10 +37,10 @@ def draw(run: Run) -> Sheet:
     middle = (len(shown) - 1) * _ROW / 2
     _box(ax, "clients", middle, _clients(run))
     _box(ax, "target", middle, _instance(target))
-    for row, one in enumerate(reversed(shown)):
-        _box(ax, "initiators", row * _ROW, _instance(one))
-        _arrow(ax, "clients", "initiators", middle, row * _ROW)
-        _arrow(ax, "initiators", "target", row * _ROW, middle)
+    for place, instance in enumerate(reversed(shown)):
+        _box(ax, "initiators", place * _ROW, _instance(instance))
+        _arrow(ax, "clients", "initiators", middle, place * _ROW)
+        _arrow(ax, "initiators", "target", place * _ROW, middle)
     left_out = len(initiators) - len(shown)
     more = f" {counted(left_out, 'more initiator')} are like these." if left_out else ""
     fig.entitle(

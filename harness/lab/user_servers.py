@@ -363,7 +363,9 @@ def _check_rights(
     """
     lacking = in_parallel(_missing_rights, instances, opened)
     if not creates:
-        inside = [{"VIEW SERVER STATE", "sysadmin", f"CONTROL on the database {one.database}"} for one in instances]
+        inside = [
+            {"VIEW SERVER STATE", "sysadmin", f"CONTROL on the database {instance.database}"} for instance in instances
+        ]
         lacking = [
             [row for row in rows if row["permission"] in names] for rows, names in zip(lacking, inside, strict=True)
         ]
