@@ -198,7 +198,7 @@ def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings,
     elif not holdings.exists:
         scripts.run(connection, "server/create_database.sql", database)
     scripts.run(connection, "server/ledger.sql", database)
-    rows = [thing for thing in needed if thing.kind != "master key" or thing not in holdings.found]
+    rows = list(needed)
     if holdings.mark != "prepared" and not instance.is_existing:
         rows.append(Thing("database", instance.database))
     for thing in rows:

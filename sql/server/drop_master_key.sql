@@ -1,7 +1,7 @@
 /*
-Purpose:   drops the master key of master if nothing needs it any more, and removes it from the ledger.
+Purpose:   drops the master key of master if the ledger lists it and nothing needs it any more, and removes it from the ledger.
 Called by: harness lab clean, and an opening that failed, on a user's own servers, after all certificates.
-Assumes:   the ledger lists it. A key that others use by now remains; it leaves the ledger too.
+Assumes:   nothing. A key that others use by now remains; it leaves the ledger too.
 Variables: Database (name of the side's database)
 Columns:   name (of a certificate or asymmetric key that needs the master key, which therefore remains)
 */
@@ -9,6 +9,7 @@ USE [master];
 GO
 
 IF EXISTS (SELECT 1 FROM sys.symmetric_keys WHERE name = N'##MS_DatabaseMasterKey##')
+    AND EXISTS (SELECT 1 FROM [$(Database)].dbo.harness_ledger WHERE class = N'master key')
     AND NOT EXISTS (SELECT 1 FROM sys.certificates WHERE pvt_key_encryption_type = 'MK')
     AND NOT EXISTS (SELECT 1 FROM sys.asymmetric_keys WHERE pvt_key_encryption_type = 'MK')
     DROP MASTER KEY;

@@ -153,6 +153,22 @@ def test_a_run_ends_where_a_server_can_take_no_more(own: OwnServers, monkeypatch
     clean(own)
 
 
+def test_scripts_leave_a_master_key_that_others_have_made(own: OwnServers) -> None:
+    file, folder = lab_file.read(own.lab_file()), own.folder / "scripts"
+    planned = user_servers.lab_of(file, initiators=2, directory=folder, driver=drivers.choose(), signs_in=False)
+    script_files.write(planned, folder)
+    server = own.servers[0]
+    server.run("USE master; CREATE MASTER KEY ENCRYPTION BY PASSWORD = N'Str0ng of others';")
+    try:
+        before = server.contents()
+        for step in ("1-target-create", "3-target-remove"):
+            with server.connection() as connection:
+                scripts.run(connection, folder / f"{step}.sql", SECRETS_OF_SCRIPTS)
+        assert server.contents() == before
+    finally:
+        server.run("USE master; DROP MASTER KEY;")
+
+
 SECRETS_OF_SCRIPTS = {name: f"Str0ng {name}" for name in ("MasterKeyPassword", "ClientPassword", "LoginPassword")}
 
 
