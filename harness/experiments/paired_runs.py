@@ -71,6 +71,10 @@ def run(
             length_s += matrix_run.estimate_s(lab.settings, visits)
         sides.append(_Side(name, lab.changed(results=folder / name), visits, started))
     assert folder is not None
+    first, second = ({visit.cell.id for visit in side.visits} for side in sides)
+    if not first & second:
+        ids = f"{min(first)} ... and {min(second)} ..."
+        raise SettingsError(f"--pair: the sides have no cell in common ({ids}): give both the same axes and versions")
     if length_s > matrix_run.ASK_FROM_S and not reporter.confirm(f"a pair, about {duration(length_s)}: begin?"):
         return None
     for side in sides:

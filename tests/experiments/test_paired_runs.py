@@ -52,6 +52,18 @@ def test_a_pair_that_cannot_be_compared_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+def test_sides_without_a_cell_in_common_are_refused(tmp_path: Path) -> None:
+    for name, version in (("a", "2008"), ("b", "2022")):
+        (tmp_path / f"{name}.toml").write_text(f'lab = "embedded"\nserver_versions = "{version}"\n')
+    with pytest.raises(UsageFailure, match=r"the sides have no cell in common \(i1-t1-r1-p100-v2008 ... and i1-t1-r1"):
+        paired_runs.run(
+            {"repeats": 3, "threads": 1, "payloads": 100, "results": tmp_path / "runs"},
+            Reporter(),
+            names=[str(tmp_path / "a.toml"), str(tmp_path / "b.toml")],
+        )
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_file_of_settings_may_name_a_model(tmp_path: Path) -> None:
     file = tmp_path / "model.toml"
     file.write_text('lab = "simulated"\nhardware = "paper-clients"\n')
