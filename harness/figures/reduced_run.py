@@ -162,7 +162,9 @@ class Run(Tables):
     @property
     def few_schedulers(self) -> str:
         """That an initiator of SQL Server has fewer schedulers than the paper's; empty if not, or unknown."""
-        facts = [row["fingerprint"] for row in self.manifest.get("instances") or () if row["name"] != SIDES[0][0]]
+        facts = [
+            row.get("fingerprint") or {} for row in self.manifest.get("instances") or () if row["name"] != SIDES[0][0]
+        ]
         counts = [int((fact.get("system") or {}).get("scheduler_count") or INITIATOR_SCHEDULERS) for fact in facts]
         least = min(counts, default=INITIATOR_SCHEDULERS)
         if not self.kind.can.is_measurement or least >= INITIATOR_SCHEDULERS:

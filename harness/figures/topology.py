@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from harness.definitions.units import counted
 from harness.figures.parts import Sheet, muted_colour
-from harness.figures.reduced_run import Run
+from harness.figures.reduced_run import Missing, Run
 
 SHOWN_MAX = 4  # initiators with a box of their own
 _COLUMNS = {"clients": 0.0, "initiators": 0.38, "target": 0.76}  # left edges
@@ -26,7 +26,9 @@ def is_known(manifest: Mapping[str, Any]) -> bool:
 def draw(run: Run) -> Sheet:
     """Draw the instances of the newest version of a run, and the machine of the clients."""
     version = run.versions[-1]
-    of_version = [row for row in run.manifest["instances"] if row["lab_version"] == version]
+    of_version = [row for row in run.manifest["instances"] if row.get("lab_version") == version]
+    if not any(row["name"] == "target" for row in of_version):
+        raise Missing(f"the run does not say on what version {version} ran")
     target, *initiators = sorted(of_version, key=lambda row: (row["name"] != "target", len(row["name"]), row["name"]))
     shown = initiators[:SHOWN_MAX]
     fig = Sheet(8.4, 0.5 + 0.95 * max(len(shown), 1))

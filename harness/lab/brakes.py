@@ -50,6 +50,7 @@ class Brakes:
 
     def _check(self) -> None:
         if self._reason:
+            self.end()  # whoever cleans up is not interrupted again
             raise Overload(self._reason)
 
     def _watch(self, instance: Instance) -> None:

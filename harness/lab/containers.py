@@ -230,8 +230,7 @@ def _require_disk(engine: Engine, instances: int, tell: Callable[[str], None]) -
 
 def initiators() -> int | None:
     """Return how many the user gives, or one where each of three would have fewer processors than the paper's."""
-    few = processors_each(len(INITIATORS) + 1) < INITIATOR_SCHEDULERS
-    return compose.initiators() or (1 if few else None)
+    return compose.initiators() or (1 if processors_each(len(INITIATORS) + 1) < INITIATOR_SCHEDULERS else None)
 
 
 def processors_each(instances: int) -> int:

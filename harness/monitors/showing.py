@@ -47,7 +47,7 @@ def view(server: Server, console: SafeConsole, servers: Sequence[Server], *, hei
     explanations = explain(server, servers)
     explained = {(explanation.database, explanation.what) for explanation in explanations}
     listed = [(database, queue) for database in server.databases for queue in database.queues]
-    listed.sort(key=lambda row: ((row[0].name, row[1].full_name) not in explained, -(row[1].rows or 0)))
+    listed.sort(key=lambda row: ((row[0].shown_name, row[1].full_name) not in explained, -(row[1].rows or 0)))
     databases: list[RenderableType] = list(_lines_of_databases(server.databases))
     problems: list[RenderableType] = [styled(problem, "yellow") for problem in server.problems]
     reasons = [_explained(one) for one in explanations]

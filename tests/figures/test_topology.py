@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 from harness.definitions.matrix import all_cells
 from harness.figures import build, topology
-from harness.figures.reduced_run import read
+from harness.figures.reduced_run import Missing, read
 from tests.results_fixture import write_reduced
 
 
@@ -50,6 +50,12 @@ def test_instances_are_boxes_with_what_they_run_on(tmp_path: Path, initiators: i
     assert not any("old" in text for text in texts)
     assert ("2 more initiators are like these." in sheet.subtitle) == (initiators == 6)
     assert "figure-1-topology" in build.drawings(run)
+
+
+def test_instances_of_another_version_alone_are_no_topology(tmp_path: Path) -> None:
+    run = read(write_reduced(tmp_path / "run", all_cells(("2022",))[:8], instances=[instance("target", "2019", "old")]))
+    with pytest.raises(Missing, match="does not say on what version 2022 ran"):
+        topology.draw(run)
 
 
 def test_a_run_without_instances_has_no_such_figure(tmp_path: Path) -> None:
