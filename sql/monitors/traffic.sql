@@ -10,11 +10,11 @@ Variables: none
 Columns:   object_id (int: of the queue's internal table), inserted, deleted, ghosts (bigint)
 */
 SELECT
-    i.object_id,
+    t.object_id,
     i.leaf_insert_count AS inserted,
     i.leaf_delete_count AS deleted,
     i.leaf_ghost_count AS ghosts
-FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL) AS i
-WHERE i.index_id = 1
-    AND i.object_id IN (SELECT t.object_id FROM sys.internal_tables AS t WHERE t.internal_type = 201);
+FROM sys.internal_tables AS t
+    CROSS APPLY sys.dm_db_index_operational_stats(DB_ID(), t.object_id, 1, NULL) AS i
+WHERE t.internal_type = 201;
 GO

@@ -167,6 +167,32 @@ def test_rows_that_came_into_a_queue_and_left_it_are_counted(side):
     assert side.rows(counts) == [(2, 1)]
 
 
+def test_apply_calls_a_function_once_for_each_row_of_its_arguments(side):
+    side.run("CREATE QUEUE dbo.a; CREATE QUEUE dbo.b;")
+    queues = side.rows("SELECT object_id, 1 FROM sys.internal_tables WHERE internal_type = 201 ORDER BY object_id;")
+    assert len(queues) >= 2
+    applied = "DECLARE @index int = {}; SELECT t.object_id, i.index_id FROM sys.internal_tables AS t {} APPLY sys.dm_db_index_operational_stats(DB_ID(), t.object_id, @index, NULL) AS i WHERE t.internal_type = 201 ORDER BY t.object_id;"
+    assert side.rows(applied.format(1, "CROSS")) == side.rows(applied.format(1, "OUTER")) == queues
+    assert side.rows(applied.format(7, "CROSS")) == []
+    assert side.rows(applied.format(7, "OUTER")) == [(object_id, None) for object_id, _ in queues]
+    databases = "SELECT d.name, f.file_id FROM sys.databases AS d CROSS APPLY sys.dm_io_virtual_file_stats(d.database_id, NULL) AS f WHERE d.name = DB_NAME();"
+    assert side.rows(databases) == [("db", 2)]
+
+
+@pytest.mark.parametrize(
+    ("from_clause", "error"),
+    [
+        ("sys.databases AS d CROSS APPLY (SELECT d.name AS n) AS e", 50001),
+        ("sys.databases AS d CROSS APPLY sys.dm_db_log_info(d.nothing) AS e", 207),
+        ("sys.databases AS d CROSS APPLY sys.dm_io_virtual_file_stats(d.database_id) AS e", 313),
+        ("sys.databases AS d CROSS APPLY sys.nothing(d.database_id) AS e", 208),
+        ("sys.databases AS d CROSS APPLY sys.dm_io_virtual_file_stats(d.database_id, NULL) AS d", 1013),
+    ],
+)
+def test_what_cannot_be_applied_is_an_error(side, from_clause, error):
+    assert [message.number for message in side.results(f"SELECT * FROM {from_clause};").errors] == [error]
+
+
 def test_the_scheduler_shows_how_many_tasks_could_run_and_how_many_requests_are_active(side):
     shown = "SELECT runnable_tasks_count, active_workers_count, status FROM sys.dm_os_schedulers;"
     assert side.rows(shown) == [(0, 1, "VISIBLE ONLINE")]

@@ -6,13 +6,15 @@ import copy
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
+from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import DATETIME, Column, SqlType
+from harness.embedded.sqltypes import DATETIME, INT, Column, SqlType
 from harness.embedded.tsql.catalog import visibility
 from harness.embedded.tsql.instance.instance import ConnectedSession, Instance
 from harness.embedded.tsql.session.session import Frame
@@ -22,8 +24,9 @@ from harness.embedded.tsql.storage.sqlite import declared, quoted
 from harness.embedded.tsql.text.tokens import Tokens
 
 
-class Context(NamedTuple):
-    """The source of the rows of a view."""
+@dataclass(frozen=True)
+class Context:
+    """The source of the rows of a view, while a query reads it."""
 
     instance: Instance
     database: Database
@@ -32,6 +35,16 @@ class Context(NamedTuple):
     @property
     def engine(self) -> Any:
         return self.instance.engine
+
+    @cached_property
+    def queues_by_internal_table(self) -> dict[tuple[int, int], Queue]:
+        """The queues of the instance, by the ids of their databases and of their internal tables."""
+        databases = self.engine.databases.values()
+        return {
+            (database.database_id, queue.internal_table_id): queue
+            for database in databases
+            for queue in database.catalog.queues.values()
+        }
 
 
 class ViewColumn(NamedTuple):
@@ -159,7 +172,7 @@ class View:
         view_table = sqlite.view_tables.get(name)
         if self._is_fixed and view_table is not None and view_table[0] == names:
             return
-        all_values = self._values(members, frame, database)
+        all_values = self._read(members, Context(frame.instance, database, frame.session), frame)
         rows: list[Sequence[Any]] = []
         while piece := list(islice(all_values, ROWS_A_CHECK)):
             sqlite.budget.look()
@@ -177,41 +190,56 @@ class View:
         if self._is_fixed or (len(rows) <= ROWS_KEPT and all(family(member.type) == "integer" for member in members)):
             sqlite.view_tables[name] = names, rows
 
-    def _values(self, members: Sequence[ViewColumn], frame: Frame, database: Database) -> Iterator[Sequence[Any]]:
+    def _read(self, members: Sequence[ViewColumn], context: Context, frame: Frame) -> Iterator[Sequence[Any]]:
+        return self._values(members, context, self.rows(context))
+
+    def _values(
+        self, members: Sequence[ViewColumn], context: Context, objects: Iterable[Any]
+    ) -> Iterator[Sequence[Any]]:
         """Yield the values of these columns in the rows that the session sees."""
-        objects = self.objects(Context(frame.instance, database, frame.session), frame)
-        guard = frame.session.guard
+        guard = context.session.guard
         if self._row is not None:
             places = {field: place for place, field in enumerate(self._row._fields)}
             if guard is None and members and all(member.attribute in places for member in members):
                 return _values_at([places[member.attribute] for member in members], objects)
             objects = map(self._row._make, objects)
         if guard is not None:
-            objects = filter(self._visible(database, guard), objects)
+            objects = filter(self._visible(context.database, guard), objects)
         return _values(members, objects)
-
-    def objects(self, context: Context, frame: Frame) -> Iterable[Any]:
-        return self.rows(context)
 
 
 class TableFunction(View):
-    """A function of schema `sys` that returns a table. `rows` gets the context and the arguments."""
+    """A function of schema `sys` that returns a table. `rows` gets the context and the arguments.
 
-    evaluate: Callable[[Frame], Sequence[Any]]  # of one call: gives the arguments
+    `evaluate`, of one call in a query, gives the rows of arguments: one, or with APPLY each different one that the
+    tables before the call give. The arguments, integers, are hidden columns, by which APPLY joins.
+    """
+
+    evaluate: Callable[[Frame], Iterable[Sequence[Any]]]
 
     def __init__(self, name: str, table: str, rows: Rows, *, arguments: int, **more: Any) -> None:
         # Those of this server are dynamic management functions: whoever holds their permission sees all rows.
         super().__init__(name, table, rows, visible=visibility.everybody, **more)
-        self._arguments = arguments
+        self._pseudo = [ViewColumn(f"argument {number}", INT, _no_value) for number in range(arguments)]
+        self.hidden = [Column(member.name, member.type, member.nullable) for member in self._pseudo]
 
-    def call(self, number: int, count: int, evaluate: Callable[[Frame], Sequence[Any]]) -> View:
+    def call(self, number: int, count: int, evaluate: Callable[[Frame], Iterable[Sequence[Any]]]) -> View:
         """Make the view for one call in a query. `number` distinguishes the calls of a query."""
-        if count != self._arguments:
-            raise SqlServerError(313 if count < self._arguments else 8144, f"sys.{self.name}")
+        if count != len(self.hidden):
+            raise SqlServerError(313 if count < len(self.hidden) else 8144, f"sys.{self.name}")
         called = copy.copy(self)
         called.name = f"{self.name}({number})"
         called.evaluate = evaluate
         return called
 
-    def objects(self, context: Context, frame: Frame) -> Iterable[Any]:
-        return self.rows(context, *self.evaluate(frame))
+    def _read(self, members: Sequence[ViewColumn], context: Context, frame: Frame) -> Iterator[Sequence[Any]]:
+        columns = [member for member in members if member.value is not _no_value]
+        arguments: Sequence[Any] = ()
+
+        def objects() -> Iterator[Any]:
+            nonlocal arguments
+            for arguments in self.evaluate(frame):
+                yield from self.rows(context, *arguments)
+
+        for values in self._values(columns, context, objects()):
+            yield values if columns == members else (*values, *arguments)

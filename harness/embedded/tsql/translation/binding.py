@@ -89,9 +89,8 @@ class Binding:
         if function is None:
             raise SqlServerError(208, ".".join(parts))
 
-        def evaluate(frame: Frame) -> Sequence[Any]:
-            values = [getter(frame) for getter in arguments.getters]
-            return frame.sqlite.rows(arguments.sql, values)[0] if arguments.size else ()
+        def evaluate(frame: Frame) -> Sequence[Sequence[Any]]:
+            return frame.sqlite.rows(arguments.sql, [getter(frame) for getter in arguments.getters])
 
         return self._view(function.call(len(self.views), arguments.size, evaluate), database, alias)
 
@@ -364,7 +363,7 @@ def _once(evaluate: Evaluate) -> Evaluate:
 PARTS = frozenset(
     getattr(exp, name)
     for name in """
-        CTE DataType DataTypeParam Distinct Except Fetch From Group Having Identifier If Intersect Join Limit
+        CTE DataType DataTypeParam Distinct Except Fetch From Group Having Identifier If Intersect Join Lateral Limit
         LimitOptions Offset Order Ordered QueryOption Select Star Table TableAlias Tuple Union Values Var Where
         WindowSpec With WithTableHint
     """.split()  # noqa: SIM905
@@ -385,7 +384,8 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
                     raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", line)
         elif isinstance(node, exp.Anonymous):
             # A function in a FROM clause is looked up like a table, when the query first runs.
-            if not isinstance(node.parent, exp.Table) and function_name(node) not in FUNCTIONS:
+            place = node.parent.parent if isinstance(node.parent, exp.Dot) else node.parent
+            if not isinstance(place, exp.Table | exp.Lateral) and function_name(node) not in FUNCTIONS:
                 raise SqlServerError(195, node.this, line=line)
         elif isinstance(node, exp.Parameter):
             _check_variable(node, line, declared)

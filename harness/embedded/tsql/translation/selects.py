@@ -274,8 +274,30 @@ def _from(renderer: Renderer, node: exp.Select, names: Names) -> str:
         return _given(renderer, names)
     sql = "FROM " + source(renderer, from_.this, names)
     for join in node.args.get("joins") or []:
-        sql += " " + _join(renderer, join, names)
+        is_apply = isinstance(join.this, exp.Lateral)
+        sql += " " + (_apply(renderer, join.this, names, sql) if is_apply else _join(renderer, join, names))
     return sql
+
+
+def _apply(renderer: Renderer, node: exp.Lateral, names: Names, before: str) -> str:
+    """`{ CROSS | OUTER } APPLY [database.]sys.function ( argument [, ...] ) [AS] alias`. SQLite has no such join: the
+    function is called for each different row of arguments that the FROM clause before it gives, and joined by them."""
+    *qualifiers, call = node.this.flatten() if isinstance(node.this, exp.Dot) else (node.this,)
+    if not isinstance(call, exp.Anonymous):
+        raise UnsupportedSyntax("APPLY of a query", renderer.line)
+    values = [renderer.value(argument, names).sql for argument in call.expressions]
+    sql = f"SELECT DISTINCT {', '.join(values)} {before}"
+    arguments = Arguments(sql, renderer.getters(sql), len(values))
+    parts = (*(part.name for part in qualifiers), str(call.this))
+    applied = renderer.environment.table_function(parts, node.alias or parts[-1], arguments)
+    assert applied.needed is not None
+    applied.needed.update(column.name for column in applied.hidden)
+    if not node.args["cross_apply"]:
+        _make_nullable([applied])
+    _add(applied, names)
+    pairs = zip(applied.hidden, values, strict=True)
+    on = " AND ".join(f"{quoted(applied.alias)}.{quoted(column.name)} IS {value}" for column, value in pairs)
+    return f"{'JOIN' if node.args['cross_apply'] else 'LEFT JOIN'} {applied.sql} AS {quoted(applied.alias)} ON {on}"
 
 
 def _given(renderer: Renderer, names: Names) -> str:
@@ -345,10 +367,14 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         variable = _table_function(renderer, node, alias or str(node.this.this))
     else:
         raise UnsupportedSyntax(f"{node.sql('tsql')[:60]} in a FROM clause", renderer.line)
-    if any(other.alias.lower() == variable.alias.lower() for other in names.sources):
-        raise SqlServerError(1013, variable.alias)
-    names.sources.append(variable)
+    _add(variable, names)
     return f"{variable.sql} AS {quoted(variable.alias)}"
+
+
+def _add(table: Source, names: Names) -> None:
+    if any(other.alias.lower() == table.alias.lower() for other in names.sources):
+        raise SqlServerError(1013, table.alias)
+    names.sources.append(table)
 
 
 UNCOMMITTED = frozenset({"NOLOCK", "READUNCOMMITTED"})
@@ -377,7 +403,7 @@ def check_hint(name: str) -> None:
 
 
 def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
-    """`[database.]sys.function ( argument [, ...] )`. Columns of other tables as arguments would need APPLY."""
+    """`[database.]sys.function ( argument [, ...] )`. Only APPLY takes columns of other tables as arguments."""
     inner = type(renderer)(renderer.environment, renderer.line)
     values = [inner.value(argument, Names()).sql for argument in node.this.expressions]
     sql = f"SELECT {', '.join(values)}" if values else ""
