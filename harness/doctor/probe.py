@@ -4,7 +4,7 @@ The target's activated procedure would count a message for the lab's service. So
 service with its own queue (`sql/doctor/probe_service.sql`). Endpoints and certificates are the lab's. Routes, bindings
 and rights name a service, so the probe has its own. They are copies of those of the lab's service: the route's address,
 the binding's user, the principals that may send. So the probe has their faults too. The target's probe queue activates
-no procedure: the doctor's connection receives and answers.
+a procedure as the lab's queue does, which answers; if none starts, the doctor says so and calls it.
 
 Afterwards service, routes, bindings and conversations are always removed, without notifying the other side.
 """
@@ -23,6 +23,7 @@ from harness.doctor.dialog_security import may_send
 from harness.doctor.facts import Facts, Finding
 from harness.doctor.transport import used_routes
 from harness.failures import MachineFailure
+from harness.files.script_text import quoted
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab, connections, in_parallel
 
@@ -37,6 +38,7 @@ GIVE_UP_CONNECTING_S = 20.0
 _CONNECTING = re.compile(
     "connection attempt|error occurred while|closed by the remote host|dns|timed out", re.IGNORECASE
 )
+ACTIVATION_S = 10.0  # a queue monitor activates at once; a busy machine needs a while for it
 _SLICE_MS = 250
 _ANSWER = "DEFAULT"
 
@@ -59,6 +61,7 @@ class _Course:
 
     deadline: float
     over: threading.Event = field(default_factory=threading.Event)
+    is_activated: bool = True  # the procedure that answers was started by the target's queue
     attempts: dict[str, _Attempt] = field(default_factory=dict)  # by the initiator's local name
 
     def goes_on(self) -> bool:
@@ -79,8 +82,8 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
             in_parallel(_clear, sides, far_sides, opened)
             in_parallel(lambda *row: _install(lab, *row), sides, far_sides, opened)
             course.deadline = time.monotonic() + (TIMEOUT_S if timeout_s is None else timeout_s)
-            answering = threading.Thread(target=_answer, args=(target, opened[0], course), daemon=True)
-            answering.start()
+            watching = threading.Thread(target=_watch_target, args=(target, opened[0], course, initiators), daemon=True)
+            watching.start()
             try:
                 encryption = "ON" if lab.security.dialog else "OFF"
                 in_parallel(
@@ -91,8 +94,9 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
                 )
             finally:
                 course.over.set()
-                answering.join()
+                watching.join()
             _note_answers_status(target, opened[0], course)
+            findings.append(_activation(target, course))
             for side, connection in zip(initiators, opened[1:], strict=True):
                 findings.append(_finding(side, course.attempts[side.local_name]))
                 findings += _handles(side, target, connection)
@@ -137,6 +141,8 @@ def _install(lab: Lab, side: Facts, far_sides: Sequence[Facts], connection: pyod
             names = {"RouteName": f"Probe_{other.local_name}", "ServiceName": SERVICE}
             far_variables = {"BrokerInstance": other.broker_instance, "BrokerAddress": str(route["address"])}
             scripts.run(connection, "link/route.sql", variables | names | far_variables)
+    if side.instance is lab.target:
+        scripts.run(connection, "doctor/probe_answer.sql", variables)
     binding = side.row("bindings")
     if binding is not None and side.instance is not lab.target:
         anonymous = "ON" if binding["is_anonymous_on"] else "OFF"
@@ -173,14 +179,23 @@ def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Cou
             return
 
 
-def _answer(target: Facts, connection: pyodbc.Connection, course: _Course) -> None:
+def _watch_target(target: Facts, connection: pyodbc.Connection, course: _Course, initiators: Sequence[Facts]) -> None:
+    """Note whose messages arrive, and call the procedure that answers them if the target does not."""
+    names = {side.broker_instance.lower(): side.local_name for side in initiators}
+    last_at = time.monotonic()  # when no message waited
     while course.goes_on():
         try:
-            row = _received(connection, "doctor/probe_answer.sql", target.instance)
+            rows = scripts.rows(connection, "doctor/probe_arrivals.sql", {"Database": target.instance.database})
+            for broker_instance in {str(row["far_broker_instance"]).lower() for row in rows} & set(names):
+                course.attempts[names[broker_instance]].arrived = True
+            if not rows or not rows[0]["waiting"]:
+                last_at = time.monotonic()
+            elif time.monotonic() - last_at > ACTIVATION_S:
+                course.is_activated = False
+                scripts.execute(connection, "EXEC dbo.MySSBLabProbeAnswer;")
         except MachineFailure:
             return  # the initiators time out, and report what is known
-        if row is not None and row["message_type_name"] == _ANSWER:
-            course.attempts[str(row["message_text"])].arrived = True
+        course.over.wait(_SLICE_MS / 1000)
 
 
 def _received(connection: pyodbc.Connection, script: str, instance: Instance) -> dict[str, Any] | None:
@@ -218,6 +233,19 @@ def _finding(side: Facts, attempt: _Attempt) -> Finding:
         return side.error("probe", text, f"for the way back: {remedy_for(status)}")
     text = f"{waited}: the message did not arrive; {side.name} reports {attempt.status!r}"
     return side.error("probe", text, remedy_for(attempt.status))
+
+
+def _activation(target: Facts, course: _Course) -> Finding:
+    if course.is_activated:
+        return target.information("activation", "the probe's queue activated its procedure as the owner")
+    database = quoted(target.instance.database)
+    text = (
+        f"messages lay for {GIVE_UP_S:.0f} s in the probe's queue: it activated no procedure, and the doctor called it"
+    )
+    remedy = (
+        f"its error log says why; if the owner cannot be found: ALTER AUTHORIZATION ON DATABASE::{database} TO [sa];"
+    )
+    return target.error("activation", text, remedy)
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------

@@ -1,34 +1,46 @@
 /*
-Purpose:   receives one probe message and sends it back.
-Called by: the doctor, on the target, until all initiators' messages have arrived or the time is up.
-Assumes:   probe_service.sql has run.
-Variables: Database (name of the target's database), TimeoutMs (how long to wait, in ms)
-Columns:   message_type_name (DEFAULT for a probe), message_text (the initiator's LocalName, or an error's XML);
-           no row if nothing arrived
+Purpose:   a procedure that sends each probe message back, activated by the probe's queue as the lab's own procedure is
+           (target/activation.sql): so the probe also finds a server that cannot activate as the database's owner.
+Called by: the doctor, on the target, after probe_service.sql.
+Assumes:   the procedure does not exist.
+Variables: Database (name of the target's database)
 */
 USE [$(Database)];
 GO
 
-SET NOCOUNT ON;
-DECLARE @handle uniqueidentifier;
-DECLARE @type nvarchar(256);
-DECLARE @body varbinary(max);
-DECLARE @timeout_ms int = $(TimeoutMs);
-
-WAITFOR
-(
-    RECEIVE TOP (1)
-        @handle = conversation_handle,
-        @type = message_type_name,
-        @body = message_body
-    FROM dbo.MySSBLabProbeQueue
-), TIMEOUT @timeout_ms;
-
-IF @type = N'DEFAULT'
+CREATE PROCEDURE dbo.MySSBLabProbeAnswer
+AS
 BEGIN
-    SEND ON CONVERSATION @handle MESSAGE TYPE [DEFAULT] (@body);
-END;
+    SET NOCOUNT ON;
+    DECLARE @handle uniqueidentifier;
+    DECLARE @type nvarchar(256);
+    DECLARE @body varbinary(max);
 
-SELECT @type AS message_type_name, CAST(@body AS nvarchar(4000)) AS message_text
-WHERE @type IS NOT NULL;
+    WHILE 1 = 1
+    BEGIN
+        SET @handle = NULL;
+
+        RECEIVE TOP (1)
+            @handle = conversation_handle,
+            @type = message_type_name,
+            @body = message_body
+        FROM dbo.MySSBLabProbeQueue;
+
+        IF @handle IS NULL
+            RETURN;
+
+        IF @type = N'DEFAULT'
+            SEND ON CONVERSATION @handle MESSAGE TYPE [DEFAULT] (@body);
+    END;
+END;
+GO
+
+ALTER QUEUE [dbo].[MySSBLabProbeQueue]
+    WITH ACTIVATION
+    (
+        STATUS = ON,
+        PROCEDURE_NAME = dbo.MySSBLabProbeAnswer,
+        MAX_QUEUE_READERS = 1,
+        EXECUTE AS OWNER
+    );
 GO

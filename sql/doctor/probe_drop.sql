@@ -1,5 +1,5 @@
 /*
-Purpose:   removes the probe service with its queue, its messages and its conversations. Nothing of the probe may
+Purpose:   removes the probe service with its queue, its procedure, its messages and its conversations. Nothing of the probe may
            remain: the dialogs of the next pool must be the only conversations.
 Called by: the doctor, on every instance, before and after a probe, whatever its outcome.
 Assumes:   nothing: objects that do not exist are skipped. The other side is not notified; it does the same.
@@ -35,4 +35,8 @@ GO
 
 IF EXISTS (SELECT 1 FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabProbeQueue'))
     DROP QUEUE [dbo].[MySSBLabProbeQueue];
+GO
+
+IF OBJECT_ID(N'dbo.MySSBLabProbeAnswer') IS NOT NULL
+    DROP PROCEDURE [dbo].[MySSBLabProbeAnswer];
 GO

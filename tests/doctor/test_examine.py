@@ -29,7 +29,7 @@ SELECT
     (SELECT COUNT(*) FROM sys.conversation_endpoints) AS conversations,
     (SELECT COUNT(*) FROM sys.transmission_queue) AS messages,
     (SELECT COUNT(*) FROM sys.services WHERE name LIKE N'%Probe%') AS services,
-    (SELECT COUNT(*) FROM sys.service_queues WHERE name LIKE N'%Probe%') AS queues,
+    (SELECT COUNT(*) FROM sys.objects WHERE name LIKE N'%Probe%') AS queues_and_procedures,
     (SELECT COUNT(*) FROM sys.routes WHERE name LIKE N'Probe%') AS routes,
     (SELECT COUNT(*) FROM sys.remote_service_bindings WHERE name LIKE N'Probe%') AS bindings,
     (SELECT COUNT(*) FROM sys.tables WHERE name LIKE N'doctor%') AS tables;
@@ -46,7 +46,7 @@ def test_a_healthy_lab_has_no_errors_or_warnings_and_the_probe_leaves_nothing(la
     findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, reporter=Lines(SafeConsole(file=output)))
     assert ills(findings) == []
     checks = {finding.check for finding in findings}
-    assert {"edition", "clock", "space", "probe", "handles", "commits"} <= checks
+    assert {"edition", "clock", "space", "probe", "activation", "handles", "commits"} <= checks
     assert "licence" not in checks
     steps = [re.sub(r", [\d min]+ s left", "", line) for line in output.getvalue().splitlines()]
     assert (steps[0], steps[3], steps[-1]) == (

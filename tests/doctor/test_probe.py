@@ -78,6 +78,23 @@ def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
 
 
 @pytest.mark.process
+def test_a_target_that_activates_nothing_is_an_error_and_the_links_are_probed_all_the_same(lab, monkeypatch):
+    install = probe._install
+
+    def inactive(lab: Lab, side: object, *rest: object) -> None:
+        install(lab, side, *rest)
+        if side.name == "target":
+            scripts.execute(rest[-1], "ALTER QUEUE dbo.MySSBLabProbeQueue WITH ACTIVATION (STATUS = OFF);")
+
+    monkeypatch.setattr(probe, "_install", inactive)
+    monkeypatch.setattr(probe, "ACTIVATION_S", 0.5)
+    findings = probe.there_and_back(lab, asked(lab))
+    assert ills(findings) == [("error", "target", "activation")]
+    assert len([finding for finding in findings if "to the target and back took" in finding.text]) == 2
+    assert left_over(lab) == [(0,) * 7] * 3
+
+
+@pytest.mark.process
 def test_the_probe_is_removed_even_if_it_could_not_be_installed(lab, monkeypatch):
     monkeypatch.setattr(probe, "_ask", failing)
     with pytest.raises(ScriptError):
