@@ -17,9 +17,11 @@ from harness.claims.judgement import over_blocks
 from harness.definitions.units import counted
 from harness.figures import (
     dialog_ratios,
+    drift,
     gain,
     instance_activity,
     latency,
+    network,
     one_axis,
     pages,
     queue_course,
@@ -164,6 +166,12 @@ def drawings(run: Run) -> dict[str, Drawing]:
             latency.end_to_end, merged.cells, run.cells, clocks(run.manifest), is_counted=run.is_counted
         ),
         "queues": functools.partial(throughput.queues, run.bins, run.seconds, run.cells),
+        **(
+            {"network": functools.partial(network.draw, run.cells, run.counters)}
+            if network.is_known(run.counters)
+            else {}
+        ),
+        **({"drift": functools.partial(drift.draw, run.cells)} if drift.is_visible(run) else {}),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),
     }

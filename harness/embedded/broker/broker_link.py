@@ -43,6 +43,7 @@ class Connection:
     is_accept: bool  # the peer has connected
     connect_time: int  # UTC, nanoseconds, as all times here
     last_activity_time: int
+    counters: Counters  # of the instance
     login_time: int | None = None  # of the end of the handshake
     peer_certificate: bytes | None = None  # known from then on
     is_encrypted: bool = False
@@ -56,12 +57,14 @@ class Connection:
     def sent(self, size: int, fragments: int, now_ns: int) -> None:
         self.total_sends += 1
         self.total_bytes_sent += size
+        self.counters.bytes_sent += size
         self.total_fragments_sent += fragments
         self.last_activity_time = now_ns
 
     def received(self, size: int, now_ns: int) -> None:
         self.total_receives += 1
         self.total_bytes_received += size
+        self.counters.bytes_received += size
         self.last_activity_time = now_ns
 
 

@@ -128,6 +128,8 @@ _SHOWN: dict[str, dict[str, str]] = {
     "SQLServer:Broker/DBM Transport": {
         "Message Fragment Receives/sec": "fragments_received",
         "Message Fragment Sends/sec": "fragments_sent",
+        "Receive I/O bytes/sec": "bytes_received",
+        "Send I/O bytes/sec": "bytes_sent",
     },
 }
 
@@ -155,6 +157,8 @@ class Counters:
     tasks_started: int = 0
     fragments_received: int = 0
     fragments_sent: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
     enqueued_by_priority: list[int] = field(default_factory=lambda: [0] * 11)
 
     def rows(self) -> Iterator[CounterRow]:

@@ -109,7 +109,7 @@ class BrokerTransport:
     def opened(self, *, is_accept: bool) -> Connection:
         """Count what goes over a connection from now on, until it is `closed`."""
         now_ns = time.time_ns()
-        connection = Connection(str(uuid.uuid4()).upper(), is_accept, now_ns, now_ns)
+        connection = Connection(str(uuid.uuid4()).upper(), is_accept, now_ns, now_ns, self.broker.counters)
         self._connections[connection.connection_id] = connection
         return connection
 

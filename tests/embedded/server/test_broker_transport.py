@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.embedded.broker.environment import Counters
 from harness.embedded.broker.frames import AcknowledgementFrame, Frame
 from harness.embedded.server import broker_transport
 from harness.embedded.server.broker_handshake import MESSAGE_SIZE_MAX
@@ -23,6 +24,7 @@ class Broker:
     def __init__(self, name: str) -> None:
         self.name = name
         self.link = EndpointLink(name)
+        self.counters = Counters()
         self.received: list[tuple[object, list[Frame]]] = []
         self.states: list[tuple[tuple[str, int], bool, str]] = []
 
@@ -87,6 +89,7 @@ def test_frames_arrive_in_order_with_the_name_of_their_sender():
             assert (sent.is_accept, received.is_accept) == (False, True)
             assert sent.total_fragments_sent == received.total_fragments_received == 1000
             assert sent.total_bytes_sent == received.total_bytes_received > 1000
+            assert initiator.counters.bytes_sent == target.counters.bytes_received == sent.total_bytes_sent
             assert (sent.peer_certificate, received.peer_certificate) == (
                 target.link.pair.blob,
                 initiator.link.pair.blob,

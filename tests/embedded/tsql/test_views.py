@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.broker.broker_link import Connection
+from harness.embedded.broker.environment import Counters
 from harness.embedded.tsql.catalog import VIEWS
 from tests.embedded.tsql.sides import World
 
@@ -199,8 +200,8 @@ def test_a_query_can_name_a_view_twice_with_different_columns(side):
 def test_a_connection_with_another_broker_shows_what_went_over_it(side):
     side.run("USE master; CREATE MASTER KEY; CREATE CERTIFICATE peer WITH SUBJECT = 'peer'")
     blob = side.value("SELECT CERTENCODED(CERT_ID('peer'))")
-    new = Connection("0F8FAD5B-D9CB-469F-A165-70867728950E", True, 0, 10**9)
-    known = Connection("7C9E6679-7425-40DE-944B-E07FC1F90AE7", False, 0, 0, 10**9, blob, is_encrypted=True)
+    new = Connection("0F8FAD5B-D9CB-469F-A165-70867728950E", True, 0, 10**9, Counters())
+    known = Connection("7C9E6679-7425-40DE-944B-E07FC1F90AE7", False, 0, 0, Counters(), 10**9, blob, is_encrypted=True)
     known.sent(100, 3, 2 * 10**9)
     side.instance.engine.link.connections = lambda: [new, known]
     columns = "is_accept, state_desc, login_state_desc, principal_name, encryption_algorithm_desc, total_fragments_sent"
