@@ -145,6 +145,11 @@ def _minor_options(side: Facts, alter: str) -> Iterator[Finding]:
     if row["is_encrypted"]:
         text = "the database is encrypted (TDE), and tempdb with it: each page and log record costs processor time"
         yield side.warning("database", text, f"{alter} ENCRYPTION OFF;")
+    if row["group_database_id"] is not None:
+        text = (
+            "the database is in an availability group: commits wait for secondaries too (HADR_SYNC_COMMIT in the waits)"
+        )
+        yield side.warning("database", text, f"{alter} HADR OFF;")
     if row["target_recovery_time_in_seconds"] == 0:
         text = "checkpoints are automatic, and come in bursts"
         yield side.information("database", text, f"{alter} TARGET_RECOVERY_TIME = 60 SECONDS;")

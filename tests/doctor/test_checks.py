@@ -29,6 +29,7 @@ CHANGED = [
     ("database", "is_query_store_on", True, ("information", "database"), "QUERY_STORE = OFF"),
     ("database", "is_read_committed_snapshot_on", True, ("information", "database"), "READ_COMMITTED_SNAPSHOT OFF"),
     ("database", "is_encrypted", True, ("warning", "database"), "ENCRYPTION OFF"),
+    ("database", "group_database_id", "6F9619FF-8B86-D011-B42D-00C04FC964FF", ("warning", "database"), "SET HADR OFF;"),
     ("database", "target_recovery_time_in_seconds", 0, ("information", "database"), "TARGET_RECOVERY_TIME = 60"),
     ("database", "compatibility_level", 90, ("information", "database"), "the version's own, 100"),
     ("edition", "product_version", "16.0.4135.4", ("error", "version"), "this is SQL Server 2022"),

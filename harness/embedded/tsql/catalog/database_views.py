@@ -115,6 +115,7 @@ VIEWS = [
         is_auto_update_stats_on              bit               = NULL
         is_encrypted                         bit               = 0
         target_recovery_time_in_seconds      int               = NULL
+        group_database_id                    uniqueidentifier  = NULL
         is_read_committed_snapshot_on        bit               <- catalog.is_read_committed_snapshot_on
         recovery_model                       tinyint
         recovery_model_desc                  nvarchar(60)      <- options.RECOVERY
