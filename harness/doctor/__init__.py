@@ -120,6 +120,7 @@ def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
         *instance_settings.check_settings(side),
         *instance_settings.check_instance(side),
         *instance_settings.check_files(side),
+        *(instance_settings.check_volumes(side) if lab.kind.can.has_data_files else ()),
         *instance_settings.check_power_plan(side),
         *services.check_broker(side),
         *services.check_owner(side),

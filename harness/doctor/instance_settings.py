@@ -146,9 +146,7 @@ def _minor_options(side: Facts, alter: str) -> Iterator[Finding]:
         text = "the database is encrypted (TDE), and tempdb with it: each page and log record costs processor time"
         yield side.warning("database", text, f"{alter} ENCRYPTION OFF;")
     if row["group_database_id"] is not None:
-        text = (
-            "the database is in an availability group: commits wait for secondaries too (HADR_SYNC_COMMIT in the waits)"
-        )
+        text = "the database is in an availability group: commits wait for secondaries too (wait HADR_SYNC_COMMIT)"
         yield side.warning("database", text, f"{alter} HADR OFF;")
     if row["target_recovery_time_in_seconds"] == 0:
         text = "checkpoints are automatic, and come in bursts"
@@ -180,6 +178,18 @@ def check_files(side: Facts) -> Iterator[Finding]:
     if service is not None and service["instant_file_initialization_enabled"] == "N":
         text = "instant file initialization is off: a data file that grows is filled with zeros first"
         remedy = "grant the service's account the right Perform Volume Maintenance Tasks, then restart the instance"
+        yield side.information("files", text, remedy)
+
+
+def check_volumes(side: Facts) -> Iterator[Finding]:
+    """Check whether data and log share a volume. The paper's had a LUN each (Appendix A)."""
+    types = {row["file_id"]: row["file_type"] for row in side.rows("files")}
+    of_type: dict[str, set[str]] = {"ROWS": set(), "LOG": set()}
+    for row in side.rows("volumes"):
+        of_type[types[row["file_id"]]].add(str(row["volume"]))
+    if shared := of_type["ROWS"] & of_type["LOG"]:
+        text = f"data and log are both on {', '.join(sorted(shared))}: in the paper each had a volume of its own"
+        remedy = "give the server default folders on two volumes; after harness lab clean the database is made there"
         yield side.information("files", text, remedy)
 
 

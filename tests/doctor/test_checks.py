@@ -67,6 +67,17 @@ def test_a_wrong_fact_is_found(lab, sides, case):
     assert any(words in str(finding) for finding in after)
 
 
+def test_data_and_log_on_one_volume_are_told(lab, sides):
+    def told(log_volume: str) -> list[str]:
+        files = ((1, "ROWS", "D:\\"), (2, "LOG", log_volume))
+        sides[TARGET].answers["files"] = [{"file_id": number, "file_type": kind} for number, kind, _ in files]
+        sides[TARGET].answers["volumes"] = [{"file_id": number, "volume": volume} for number, _, volume in files]
+        return [one.text for one in instance_settings.check_volumes(sides[TARGET])]
+
+    assert told("L:\\") == []
+    assert told("D:\\") == ["data and log are both on D:\\: in the paper each had a volume of its own"]
+
+
 def test_a_remedy_can_be_pasted_whatever_names_a_server_has(lab, sides):
     sides[TARGET].answers["endpoint"][0].update(endpoint_name="x]; DROP TABLE t", state="STOPPED")
     for route in sides[TARGET].answers["routes"]:
