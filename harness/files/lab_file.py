@@ -35,8 +35,9 @@ from harness.files import toml_file
 from harness.files.toml_file import Key, TomlFile
 
 PREFIX = "ssbh_"
-# version -> major of SERVERPROPERTY('ProductVersion'); the scripts of sql/ need 2017 (CREATE OR ALTER, DATEDIFF_BIG)
-MAJORS = {"2017": 14, "2019": 15, "2022": 16, "2025": 17}
+# version -> major of SERVERPROPERTY('ProductVersion')
+MAJORS = {"2016": 13, "2017": 14, "2019": 15, "2022": 16, "2025": 17}
+LEAST = (13, 0, 4001)  # Service Pack 1 of 2016: the scripts of sql/ have CREATE OR ALTER
 
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain"})
 
@@ -97,7 +98,7 @@ class _Document(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    version: Literal["2017", "2019", "2022", "2025"]
+    version: Literal["2016", "2017", "2019", "2022", "2025"]
     brakes: bool = True  # a run ends before it takes what others on these servers need (`harness.lab.brakes`)
     prefix: Annotated[Identifier, Field(max_length=32)] = PREFIX
     by_script: bool = False  # an administrator has executed the files of `harness doctor --script`

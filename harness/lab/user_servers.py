@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness.definitions.lab_kinds import SERVERS
 from harness.failures import Declined, MachineFailure, UsageFailure
 from harness.files import settings
-from harness.files.lab_file import MAJORS, LabFile, Server
+from harness.files.lab_file import LEAST, MAJORS, LabFile, Server
 from harness.lab import error_remedies, existing_database, ledger, pool_dialogs, scripts
 from harness.lab.drivers import Driver, Secret
 from harness.lab.existing_database import Thing
@@ -274,7 +274,7 @@ def _refuse_other_servers(
     known_servers: dict[tuple[str, int], Instance] = {}
     for instance, row in zip(instances, identities, strict=True):
         number = str(row["product_version"])
-        major = int(number.partition(".")[0])
+        major, *_ = parts = tuple(map(int, number.split(".")))
         if row["engine_edition"] in _AZURE_EDITIONS:
             raise LabError(f"{place(instance)} is a service of Azure, which a lab cannot link: use SQL Server")
         if major != MAJORS[lab_file.version]:
@@ -283,6 +283,8 @@ def _refuse_other_servers(
                 f"{place(instance)} is {name} ({number}), but {lab_file.where('version')} says {lab_file.version}: "
                 "correct the version, or use another server"
             )
+        if parts < LEAST:
+            raise LabError(f"{place(instance)} is SQL Server 2016 ({number}): install Service Pack 1 or a later one")
         if row["process_id"] is not None:
             same = known_servers.setdefault((str(row["server_name"]), int(row["process_id"])), instance)
             if same is not instance:

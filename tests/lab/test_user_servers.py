@@ -410,6 +410,18 @@ def test_a_server_of_another_version_is_refused(own: OwnServers) -> None:
     assert message.endswith("lab.toml, line 1 says 2019: correct the version, or use another server")
 
 
+def test_sql_server_2016_needs_its_first_service_pack(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, numbers = scripts.rows, iter(["13.0.4001.0", "13.0.1601.5", "13.0.4001.0"])
+
+    def older(connection: pyodbc.Connection, path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
+        of_2016 = {"product_version": next(numbers)} if path == "server/identity.sql" else {}
+        return [row | of_2016 for row in rows(connection, path, variables)]
+
+    monkeypatch.setattr(user_servers.scripts, "rows", older)
+    message = refused(own, version="2016")
+    assert message.endswith("is SQL Server 2016 (13.0.1601.5): install Service Pack 1 or a later one")
+
+
 def test_a_missing_password_is_named_with_its_variable(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_PASSWORD")
     monkeypatch.setattr(user_servers, "_asked", {})
