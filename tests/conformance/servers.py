@@ -25,8 +25,9 @@ from pathlib import Path
 import pyodbc
 import pytest
 
-from harness.lab import compose
+from harness.lab import compose, link
 from harness.lab.drivers import Driver, Secret, choose
+from harness.lab.instances import Lab, Login
 from harness.lab.processes import Child
 
 IMAGE = "mcr.microsoft.com/mssql/server:2022-latest"
@@ -35,8 +36,6 @@ NAME = "conformance"
 
 # The parameter of the fixture `server` for SQL Server. The first test waits for the container, perhaps for its image.
 ON_SQLSERVER = pytest.param("sqlserver", marks=[pytest.mark.sqlserver, pytest.mark.timeout(900)])
-
-ConnectionString = Callable[[Driver, str], Secret]
 
 
 class NoServer(Exception):
@@ -49,7 +48,19 @@ class Server:
 
     kind: str
     origin: str
-    connection_string: ConnectionString
+    host: str
+    port: int
+    login: Login
+
+    def connection_string(self, driver: Driver, database: str) -> Secret:
+        return driver.connection_string(
+            host=self.host,
+            port=self.port,
+            user=self.login.user,
+            password=self.login.password,
+            database=database,
+            program="tests",
+        )
 
 
 @contextlib.contextmanager
@@ -59,8 +70,7 @@ def embedded(folder: Path) -> Iterator[Server]:
     environment = {"HARNESS_PASSWORD": password}
     with Child(NAME, command, log=Path(folder, "log"), environment=environment, pipe_stdout=True) as child:
         ready = json.loads(child.read_line(timeout_s=30))
-        origin = "harness serve"
-        yield Server("embedded", origin, connection_string(ready["host"], ready["port"], "sa", password))
+        yield Server("embedded", "harness serve", ready["host"], ready["port"], Login("sa", password))
 
 
 @contextlib.contextmanager
@@ -76,6 +86,20 @@ def sqlserver() -> Iterator[Server]:
 
         with container.run(os.environ.get("CONFORMANCE_IMAGE", IMAGE)) as server:
             yield server
+
+
+@contextlib.contextmanager
+def linked(folder: Path) -> Iterator[Lab]:
+    """A target and an initiator of SQL Server, in a container each and linked; NoServer if they are not available."""
+    if os.environ.get("CONFORMANCE_SERVER"):
+        raise NoServer("CONFORMANCE_SERVER names one server: linked ones are containers, leave it out")
+    if reason := missing():
+        raise NoServer(reason)
+    from tests.conformance import container  # noqa: PLC0415  docker-py: only where it is used
+
+    with container.pair(os.environ.get("CONFORMANCE_IMAGE", IMAGE), folder) as lab:
+        link.link(lab)
+        yield lab
 
 
 @functools.cache
@@ -94,23 +118,11 @@ def missing() -> str | None:
     return None
 
 
-def connection_string(host: str, port: int, user: str, password: Secret) -> ConnectionString:
-    def of(driver: Driver, database: str) -> Secret:
-        return driver.connection_string(
-            host=host, port=port, user=user, password=password, database=database, program="tests"
-        )
-
-    return of
-
-
 @contextlib.contextmanager
 def _existing(place: str) -> Iterator[Server]:
     host, _, port = place.partition(",")
-    user = os.environ.get("CONFORMANCE_USER", "sa")
-    password = Secret(os.environ["CONFORMANCE_PASSWORD"])
-    server = Server(
-        "sqlserver", "a server given by CONFORMANCE_SERVER", connection_string(host, int(port or PORT), user, password)
-    )
+    login = Login(os.environ.get("CONFORMANCE_USER", "sa"), Secret(os.environ["CONFORMANCE_PASSWORD"]))
+    server = Server("sqlserver", "a server given by CONFORMANCE_SERVER", host, int(port or PORT), login)
     wait_until_ready(server, timeout_s=0)  # no second try: some servers lock a login after a few wrong passwords
     yield server
 

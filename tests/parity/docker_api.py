@@ -1,4 +1,4 @@
-"""A stand-in for a Docker engine: the part of its HTTP interface that testcontainers needs for one container.
+"""A stand-in for a Docker engine: the part of its HTTP interface that testcontainers needs for a few containers.
 
 Starting the container starts an embedded instance, whatever the image, on a free port of 127.0.0.1 and with the password
 given to the container.
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -18,19 +19,25 @@ from typing import Any, Self
 
 from harness.files.settings import child_environment
 
-_ID = "c0ffee" * 10
+NETWORK = "beef" * 16
+
+
+@dataclass
+class Container:
+    created: dict[str, Any]
+    instance: subprocess.Popen[bytes] | None = None
+    port: int = 0
 
 
 class Engine:
-    """Serves until the end of its `with` block. With `dies` the container ends at once, and this text is its log."""
+    """Serves until the end of its `with` block. With `dies` a container ends at once, and this text is its log."""
 
     def __init__(self, folder: Path, *, dies: str = "") -> None:
-        self.created: dict[str, Any] = {}
-        self.removed = False
+        self.created: dict[str, Any] = {}  # of the newest container
+        self.networks: list[str] = []
+        self._containers: dict[str, Container] = {}
         self._folder = folder
         self._dies = dies
-        self._instance: subprocess.Popen[bytes] | None = None
-        self._port = 0
         engine = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -62,27 +69,34 @@ class Engine:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._stop()
+        for identifier in list(self._containers):
+            self._remove(identifier)
 
-    def _start(self) -> None:
+    @property
+    def removed(self) -> bool:
+        """Whether every container, of at least one, has been removed."""
+        return bool(self.created) and not self._containers
+
+    def _start(self, identifier: str) -> None:
         if self._dies:
             return
+        container = self._containers[identifier]
         command = [sys.executable, "-m", "harness", "serve", "--name", "stand-in", "--port", "0"]
         # Not a `Child`, which dies with the thread that started it: a request's thread ends at once.
-        self._instance = subprocess.Popen(
-            [*command, "--data", str(self._folder)],
+        container.instance = subprocess.Popen(
+            [*command, "--data", str(self._folder / identifier)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=child_environment({"HARNESS_PASSWORD": self.environment["MSSQL_SA_PASSWORD"]}),
         )
-        assert self._instance.stdout is not None
-        self._port = json.loads(self._instance.stdout.readline())["port"]
+        assert container.instance.stdout is not None
+        container.port = json.loads(container.instance.stdout.readline())["port"]
 
-    def _stop(self) -> None:
-        if self._instance is not None:
-            self._instance.terminate()
-            self._instance.communicate(timeout=120)
-            self._instance = None
+    def _remove(self, identifier: str) -> None:
+        instance = self._containers.pop(identifier).instance
+        if instance is not None:
+            instance.terminate()
+            instance.communicate(timeout=120)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -96,27 +110,39 @@ class Engine:
                 return 200, {"Id": "sha256:0", "RepoTags": []}
             case "POST", ["containers", "create"]:
                 self.created = body
-                return 201, {"Id": _ID, "Warnings": []}
-            case "POST", ["containers", _, "start"]:
-                self._start()
+                identifier = f"{len(self._containers):064x}"
+                self._containers[identifier] = Container(body)
+                return 201, {"Id": identifier, "Warnings": []}
+            case "POST", ["containers", identifier, "start"]:
+                self._start(identifier)
                 return 204, b""
             case "GET", ["containers", "json"]:
-                return 200, [self._inspected() | {"Ports": [{"PrivatePort": 1433, "PublicPort": self._port}]}]
-            case "GET", ["containers", _, "json"]:
-                return 200, self._inspected()
+                return 200, [
+                    self._inspected(identifier) | {"Ports": [{"PrivatePort": 1433, "PublicPort": container.port}]}
+                    for identifier, container in self._containers.items()
+                ]
+            case "GET", ["containers", identifier, "json"]:
+                return 200, self._inspected(identifier)
+            case "POST", ["networks", "create"]:
+                self.networks.append(body["Name"])
+                return 201, {"Id": NETWORK, "Warning": ""}
+            case "GET", ["networks", _]:
+                return 200, {"Id": NETWORK, "Name": self.networks[-1]}
+            case "DELETE", ["networks", _]:
+                self.networks.pop()
+                return 204, b""
             case "GET", ["containers", _, "logs"]:
                 text = self._dies.encode()
                 return 200, b"\x01\0\0\0" + len(text).to_bytes(4, "big") + text
-            case "DELETE", ["containers", _]:
-                self._stop()
-                self.removed = True
+            case "DELETE", ["containers", identifier]:
+                self._remove(identifier)
                 return 204, b""
         return 404, {"message": f"the stand-in does not support {method} {path}"}
 
-    def _inspected(self) -> dict[str, Any]:
-        ports = {"1433/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(self._port)}]}
+    def _inspected(self, identifier: str) -> dict[str, Any]:
+        ports = {"1433/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(self._containers[identifier].port)}]}
         return {
-            "Id": _ID,
+            "Id": identifier,
             "Name": "/stand-in",
             "Image": "sha256:0",
             "Config": {"Tty": False, "Labels": {}},

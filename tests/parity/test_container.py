@@ -8,6 +8,7 @@ import pyodbc
 import pytest
 from testcontainers.core.config import ConnectionMode, testcontainers_config
 
+from harness.embedded.versions import NEWEST
 from harness.lab.drivers import choose
 from tests.conformance import container
 from tests.conformance.servers import IMAGE, NoServer
@@ -40,6 +41,19 @@ def test_a_container_is_ready_when_it_answers_and_gone_afterwards(docker, tmp_pa
             assert engine.environment["ACCEPT_EULA"] == "Y"
             assert server.origin == f"container of {IMAGE}" and not engine.removed
         assert engine.removed
+
+
+def test_a_pair_of_containers_has_a_network_on_which_each_has_its_name(docker, tmp_path: Path) -> None:
+    with docker(Engine(tmp_path)) as engine:
+        with container.pair(IMAGE, tmp_path) as lab:
+            [network] = engine.networks
+            named = [instance.broker_address for instance in lab.instances]
+            assert named == ["TCP://target:5114", "TCP://initiator-1:5114"]
+            aliases = engine.created["NetworkingConfig"]["EndpointsConfig"][network]["Aliases"]
+            assert (engine.created["Hostname"], aliases) == ("initiator-1", ["initiator-1"])
+            assert [instance.database for instance in lab.instances] == ["SSBTarget", "SSBInitiator1"]
+            assert lab.version == NEWEST  # the stand-in's
+        assert engine.removed and not engine.networks
 
 
 def test_the_port_is_published_on_this_machine_only(docker, tmp_path: Path) -> None:
