@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.definitions.variances import Spread
+from harness.definitions.variances import Spread, Variances
 
 if TYPE_CHECKING:
     from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
@@ -308,6 +308,24 @@ def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA,
         return 0.0
     effect = TTestPower().solve_power(effect_size=None, nobs=blocks, alpha=alpha, power=power)
     return math.exp(float(effect) * noise) - 1
+
+
+def smallest_visible_slowdown(blocks: float, cells: int, twins: Variances, families: int) -> float:
+    """Return the smallest slowdown, as a part, of all cells together that two runs of BLOCKS_MIN or more blocks show.
+
+    It is found with the probability POWER, by a verdict that shares its level with so many `families`. Runs and blocks
+    differ as those of the twins; an infinite number of blocks leaves what differs from run to run.
+    """
+    from scipy import stats
+
+    of_block = (twins.block**2 + twins.rest**2 / cells) / blocks
+    parts = [twins.between(cells), *2 * [Spread(of_block, blocks - 1)]]
+    variance = sum(part.variance for part in parts)
+    if variance == 0:
+        return 0.0
+    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in parts)
+    errors = stats.t.ppf(1 - ALPHA / families / 2, freedom) + stats.t.ppf(POWER, freedom)
+    return float(-np.expm1(-errors * math.sqrt(variance)))
 
 
 def width(blocks: npt.ArrayLike, noise: npt.ArrayLike) -> npt.NDArray[np.float64]:

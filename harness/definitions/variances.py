@@ -20,7 +20,7 @@ class Spread:
     """A variance of logarithms, known with so many degrees of freedom."""
 
     variance: float
-    freedom: int
+    freedom: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,14 @@ from pathlib import Path
 
 from harness.claims.gain import noise_of
 from harness.claims.judgement import PAIR, of_the_trick
-from harness.definitions.inference import blocks_for, smallest_visible_difference
+from harness.definitions.inference import (
+    BLOCKS_MIN,
+    blocks_for,
+    smallest_visible_difference,
+    smallest_visible_slowdown,
+)
 from harness.definitions.units import counted
+from harness.figures.ratios import FAMILIES
 from harness.figures.reduced_run import read
 from harness.files import manifest_file
 from harness.files.certificate import Certificate
@@ -88,6 +94,24 @@ def rows(noise: Noise | None, estimate_s: Callable[[int], float]) -> list[tuple[
             words = "unknown"
         table.append((str(repeats), f"about {duration(estimate_s(repeats))}", words))
     return table
+
+
+def explanation(certificate: Certificate | None, cells: int) -> str:
+    """Say what a visible gain is; where twin runs were made, also which slowdown `harness compare` finds between two
+    runs of so many cells."""
+    if certificate is None:
+        return EXPLANATION
+    variances = certificate.variances
+
+    def visible(blocks: float) -> str:
+        return f"{100 * smallest_visible_slowdown(blocks, cells, variances, FAMILIES):.0f} %"
+
+    of_blocks = [f"{visible(repeats)} with {repeats} blocks each" for repeats in REPEATS if repeats >= BLOCKS_MIN]
+    least = visible(math.inf)
+    return (
+        f"{EXPLANATION} Between two such runs, harness compare finds a slowdown of all cells of "
+        f"{', of '.join(of_blocks)}; of less than {least} with no number of blocks: --pair measures both in one run."
+    )
 
 
 def forecast(precision: float, repeats: int, noise: Noise | None) -> str:

@@ -133,8 +133,8 @@ def _with_remedy(text: str) -> str:
         if words in text:
             return f"{text}: {remedy}"
     number = _ERROR_NUMBER.search(text)
-    known = REMEDIES.get(int(number[1])) if number else None
-    return f"{text}: {known}" if known else text
+    numbered = REMEDIES.get(int(number[1])) if number else None
+    return f"{text}: {numbered}" if numbered else text
 
 
 def out_of_reach(host: str, port: int, timeout_s: float = KNOCK_TIMEOUT_S) -> str:

@@ -139,11 +139,11 @@ def is_here(host: str) -> bool:
     """Return whether a host is this machine, named by one of its addresses or by a name of one."""
     own_addresses = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     except OSError:  # nobody knows the name
         return False
     # No interface lists 127.0.1.1, which is what Debian makes a machine's own name mean.
-    return any(address in own_addresses or ipaddress.ip_address(address).is_loopback for address in found)
+    return any(address in own_addresses or ipaddress.ip_address(address).is_loopback for address in addresses)
 
 
 def scaling_governor() -> str:

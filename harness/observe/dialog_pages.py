@@ -79,14 +79,14 @@ def columns(spread: Spread) -> dict[str, list[Any]]:
 
 def summary(spread: Spread) -> str:
     """Summarise the pages of used dialogs in one line."""
-    dialogs = [page for found in spread.values() for page in found]
-    shared = [Counter((page.file_id, page.page_id) for page in found) for found in spread.values()]
-    pages = sum(len(counts) for counts in shared)
+    dialogs = [page for pages in spread.values() for page in pages]
+    shared = [Counter((page.file_id, page.page_id) for page in pages) for pages in spread.values()]
+    different = sum(len(counts) for counts in shared)
     most = max((count for counts in shared for count in counts.values()), default=0)
-    noun = "page" if pages == 1 else "pages"
-    sequential = all(is_sequential(found) for found in spread.values())
+    noun = "page" if different == 1 else "pages"
+    sequential = all(is_sequential(pages) for pages in spread.values())
     return (
-        f"{len(dialogs)} used dialogs lie on {pages} {noun} of sys.sysdesend, at most {most} on one page; "
+        f"{len(dialogs)} used dialogs lie on {different} {noun} of sys.sysdesend, at most {most} on one page; "
         f"conversation handles are {'' if sequential else 'NOT '}sequential"
     )
 

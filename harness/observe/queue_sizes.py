@@ -82,8 +82,8 @@ class QueueSizes:
 
     def _record(self, cell: str, moment: Moment, results: Path, instances: Sequence[Instance]) -> dict[str, Size]:
         """Add a row for each instance that shows its queue's size, and return the sizes by instance."""
-        found = zip(instances, in_parallel(self._size, instances), strict=True)
-        sizes = {instance.name: size for instance, size in found if size is not None}
+        rows = zip(instances, in_parallel(self._size, instances), strict=True)
+        sizes = {instance.name: size for instance, size in rows if size is not None}
         if not sizes:
             return sizes
         path = results / NAME

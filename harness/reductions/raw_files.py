@@ -106,11 +106,11 @@ def _is_of_another_version(raw: Path) -> bool:
 
 def _has_columns(path: Path, schema: pa.Schema) -> bool:
     try:
-        found = _PARQUET.inspect(str(path), _LOCAL)  # in half the time of pq.ParquetFile
+        stored = _PARQUET.inspect(str(path), _LOCAL)  # in half the time of pq.ParquetFile
     except (OSError, pa.ArrowException):
         return False
-    return found.equals(schema) or all(
-        field.name in found.names and found.field(field.name).type == field.type for field in schema
+    return stored.equals(schema) or all(
+        field.name in stored.names and stored.field(field.name).type == field.type for field in schema
     )
 
 

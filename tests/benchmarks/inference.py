@@ -10,7 +10,8 @@ Each trial takes the same sides twice, once as they are and once with a slowdown
 * Pairs that `--precision` stops: of all pairs at most 6 % may have an interval without the truth in a run that does not
   say that its blocks follow one another.
 * Two runs, a few cells each, as `harness compare --fail-over 5%` judges them: at most 5 % false alarms, also where runs
-  differ as wholes, if twin runs (`harness aa`) have measured by how much.
+  differ as wholes, if twin runs (`harness aa`) have measured by how much; and the slowdown in at least 80 % at the
+  number of blocks with which `harness plan` says that it is found, if any is.
 
 The noise is drawn by a generator, autocorrelated from cell to cell as the embedded lab's (lag-1 0.45), and taken from a
 real run in blocks: `--run`, a run with repeats that was reduced, or a run of the embedded lab that the benchmark makes.
@@ -22,6 +23,7 @@ import argparse
 import contextlib
 import io
 import itertools
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,9 +32,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from harness.definitions.inference import BLOCKS_MIN, interval_between, interval_of_ratio, smallest_visible_difference
-from harness.definitions.variances import estimate
+from harness.definitions.inference import (
+    BLOCKS_MIN,
+    interval_between,
+    interval_of_ratio,
+    smallest_visible_difference,
+    smallest_visible_slowdown,
+)
+from harness.definitions.variances import Variances, estimate
 from harness.experiments.twin_runs import RUNS
+from harness.figures.ratios import FAMILIES
 
 NOISE = 0.12  # standard deviation of a cell's log rate: that of one second on the embedded lab
 LAG_1 = 0.45
@@ -120,7 +129,11 @@ def compare_runs(size: Size, random: np.random.Generator) -> None:
     from harness.figures import gate  # noqa: PLC0415  the figures import Matplotlib
     from harness.figures.ratios import Design  # noqa: PLC0415
 
-    for blocks, between in itertools.product((3, 5), BETWEEN):
+    for between, named in itertools.product(BETWEEN, ("3", "5", "as planned")):
+        blocks = blocks_named(between) if named == "as planned" else int(named)
+        if blocks is None:
+            print(f"compare --fail-over 5%, {100 * between:g} % between runs: the plan names no blocks that find 20 %")
+            continue
         alarms = dict.fromkeys(itertools.product((0.0, SLOWDOWN), ("without", "with")), 0)
         for _ in range(size.run_trials):
             a, b, *twins = (drawn_run(random, blocks, between) for _ in range(2 + RUNS))
@@ -130,13 +143,23 @@ def compare_runs(size: Size, random: np.random.Generator) -> None:
                 judged = gate.judge(a, slower, THRESHOLD, design=Design(twins=known[certificate]))
                 alarms[slowdown, certificate] += bool(judged.slowdowns)
         shares = {key: count / size.run_trials for key, count in alarms.items()}
+        found = shares[SLOWDOWN, "with"]
         print(
             f"compare --fail-over 5%, {CELLS} cells in {blocks} blocks, {100 * between:g} % between runs, "
             f"{size.run_trials} trials: false alarms without a certificate {100 * shares[0.0, 'without']:.1f} %, with "
             f"one {verdict_of(shares[0.0, 'with'], FALSE_ALARMS_MAX, at_most=True)}; 20 % slower found in "
-            f"{100 * shares[SLOWDOWN, 'without']:.0f} % and {100 * shares[SLOWDOWN, 'with']:.0f} %",
+            f"{100 * shares[SLOWDOWN, 'without']:.0f} % and "
+            f"{verdict_of(found, FOUND_MIN, at_most=False) if named == 'as planned' else f'{100 * found:.0f} %'}",
             flush=True,
         )
+
+
+def blocks_named(between: float) -> int | None:
+    """Return the blocks of two runs of which `harness plan` says that they find the slowdown; None if there are none."""
+    of_block = NOISE**2 * (1 + sum(2 * (1 - lag / CELLS) * LAG_1**lag for lag in range(1, CELLS))) / CELLS
+    twins = Variances(between, 0.0, math.sqrt(of_block), 0.0, RUNS)
+    known = (n for n in range(BLOCKS_MIN, 40) if smallest_visible_slowdown(n, CELLS, twins, FAMILIES) <= SLOWDOWN)
+    return next(known, None)
 
 
 def of_twins(runs: list[pd.DataFrame]) -> pd.DataFrame:

@@ -120,6 +120,8 @@ def test_a_plan_takes_the_noise_of_twins(tmp_path: Path) -> None:
     certificate.write(found.model_copy(update={"subject": subject}))
     plan = sweep_plan.plan({"lab": "embedded", "matrix": "quick", "results": tmp_path / "results"})
     assert found.words in plan.noise
+    assert "harness compare finds a slowdown of all cells of " in plan.explanation
+    assert "with 3 blocks each, of " in plan.explanation and " with no number of blocks" in plan.explanation
 
 
 def test_runs_whose_cells_do_not_count_tell_nothing(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def _operations(
         if database_id in (None, 0, database.database_id):
             queues = database.catalog.queues.values()
             if object_id not in (None, 0):
-                named = context.queues_by_internal_table.get((database.database_id, object_id))
-                queues = () if named is None else (named,)
+                queue = context.queues_by_internal_table.get((database.database_id, object_id))
+                queues = () if queue is None else (queue,)
             # Rows that came while the queue was OFF lie in the transmission queue, as SQL Server has it.
             deleted = [queue.next_order - len(queue.blocked) - len(queue.rows) for queue in queues]
             inserted = map(add, deleted, [queue.depth for queue in queues])

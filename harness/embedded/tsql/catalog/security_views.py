@@ -116,8 +116,8 @@ def _server_permissions(context: Context) -> Iterator[Permission]:
         yield Permission(THE_SERVER, "CONNECT SQL", login.principal_id, login.name)
     yield Permission(THE_SERVER, "VIEW ANY DATABASE", SERVER_ROLE_IDS["public"], "public")
     for permission in context.instance.grants.permissions(SERVER):
-        known = engine.logins.get(permission.grantee)
-        grantee = SERVER_ROLE_IDS.get(permission.grantee) if known is None else known.principal_id
+        login = engine.logins.get(permission.grantee)
+        grantee = SERVER_ROLE_IDS.get(permission.grantee) if login is None else login.principal_id
         if grantee is not None:
             yield Permission(permission.securable, permission.permission, grantee, permission.grantee, permission.state)
 

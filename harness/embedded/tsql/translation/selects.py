@@ -279,14 +279,14 @@ def _from(renderer: Renderer, node: exp.Select, names: Names) -> str:
     return sql
 
 
-def _apply(renderer: Renderer, node: exp.Lateral, names: Names, before: str) -> str:
+def _apply(renderer: Renderer, node: exp.Lateral, names: Names, from_clause: str) -> str:
     """`{ CROSS | OUTER } APPLY [database.]sys.function ( argument [, ...] ) [AS] alias`. SQLite has no such join: the
     function is called for each different row of arguments that the FROM clause before it gives, and joined by them."""
     *qualifiers, call = node.this.flatten() if isinstance(node.this, exp.Dot) else (node.this,)
     if not isinstance(call, exp.Anonymous):
         raise UnsupportedSyntax("APPLY of a query", renderer.line)
     values = [renderer.value(argument, names).sql for argument in call.expressions]
-    sql = f"SELECT DISTINCT {', '.join(values)} {before}"
+    sql = f"SELECT DISTINCT {', '.join(values)} {from_clause}"
     arguments = Arguments(sql, renderer.getters(sql), len(values))
     parts = (*(part.name for part in qualifiers), str(call.this))
     applied = renderer.environment.table_function(parts, node.alias or parts[-1], arguments)

@@ -258,12 +258,12 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
         return None
     try:
         parts = _securable_name(kind, str(securable))
-        found = securables.find(frame, kind, parts)
+        target = securables.find(frame, kind, parts)
     except SqlServerError:
         return None
-    if found is None:
+    if target is None:
         return 0 if kind == "DATABASE" else None
-    return int(securables.is_held(frame, found, permission_name))
+    return int(securables.is_held(frame, target, permission_name))
 
 
 def _securable_name(kind: str, name: str) -> tuple[str, ...]:
