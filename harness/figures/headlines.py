@@ -140,6 +140,13 @@ def gain_sentence(run: Run) -> str:
     return sentence
 
 
+# "From 1 to 22,500 total dialogs", says the paper of its matrix: without the trick there were no others than the used.
+ONE_POOL = (
+    "Both dialog ratios use one pool of dialogs: with and without the trick the target's sys.sysdercv has the rows of "
+    "all of them. In the paper, without the trick, it had those of the used dialogs alone."
+)
+
+
 def conclusion(run: Run) -> str:
     """Say in a sentence what the run found: the mean gain of the trick, or the highest rate."""
     whose = "A model, not SQL Server. " if run.is_model else ""

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from harness.claims import Judgement, counted
 from harness.claims.gain import precision_reached
-from harness.claims.judgement import over_blocks
+from harness.claims.judgement import of_the_trick, over_blocks
 from harness.definitions.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -30,6 +30,7 @@ from harness.doctor import commits
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages, trick_answer
 from harness.figures.headlines import (
+    ONE_POOL,
     PERCENTILES,
     Columns,
     gain_columns,
@@ -196,7 +197,11 @@ def findings(run: Run) -> list[Finding]:
         Finding("Throughput", (*_throughput(run), *([COUNTED] if run.is_counted else []))),
         Finding(
             "The 150 trick",
-            (*filter(None, [run.cannot_gain]), *_said(lambda: [gain_sentence(run), _precision_sentence(run)])),
+            (
+                *filter(None, [run.cannot_gain]),
+                *_said(lambda: [gain_sentence(run), _precision_sentence(run)]),
+                *([] if run.cannot_gain or of_the_trick(run.gain).empty else [ONE_POOL]),
+            ),
             f"up to +{GAIN_MAX_PERCENT.value:.0f} %; none at {NO_GAIN_UP_TO.value:.0f} threads in all or fewer, "
             f"noticeable from {GAIN_NOTICEABLE_FROM.value:.0f}",
         ),

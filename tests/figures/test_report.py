@@ -12,7 +12,7 @@ from harness import claims
 from harness.definitions.matrix import Cell, all_cells
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import report
-from harness.figures.headlines import gain_columns, headlines, highest_rate, peak_columns
+from harness.figures.headlines import ONE_POOL, gain_columns, headlines, highest_rate, peak_columns
 from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings
@@ -237,7 +237,8 @@ def test_peaks_use_valid_cells_and_the_states_of_the_others_are_counted(paper_ru
 def test_a_run_that_was_asked_for_a_precision_says_which_gains_never_got_there(tmp_path):
     cells = [cell for cell in all_cells(("2008",)) if cell.threads in (5, 50) and cell.initiators == 3]
     run = write_reduced(tmp_path / "run", cells, shape="paper", blocks=4, lab="sqlserver")
-    assert len(said(run, "The 150 trick").sentences) == 1
+    *_, last = said(run, "The 150 trick").sentences
+    assert last == ONE_POOL and len(said(run, "The 150 trick").sentences) == 2
     manifest = json.loads((run / "manifest.json").read_text())
     settings = {**(manifest.get("settings") or {}), "precision": 0.01}
     (run / "manifest.json").write_text(json.dumps(manifest | {"settings": settings}))
