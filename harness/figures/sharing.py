@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.lab.processes import Child
+from harness.machine import processors
 
 LIMIT_S = 600.0  # for seconds of work, on a machine that may be busy
 
@@ -39,8 +40,8 @@ class Shared(NamedTuple):
 
 
 def is_worth_it() -> bool:
-    """Return whether there is a second processor, without which a second process only costs."""
-    return len(os.sched_getaffinity(0)) > 1
+    """Return whether there is a second processor, without which a second process only costs. Windows has no `Child`."""
+    return hasattr(os, "fork") and processors.count() > 1
 
 
 @contextmanager

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import IO
+
+try:
+    import fcntl
+except ModuleNotFoundError:
+    import msvcrt  # of Windows, where a locked byte cannot be read
+
+    def _lock(file: IO[str]) -> None:
+        file.seek(_BEYOND)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+else:
+
+    def _lock(file: IO[str]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+_BEYOND = 1 << 20  # behind the holder's id
 
 
 class Held(Exception):
@@ -19,10 +34,10 @@ def take(folder: Path) -> IO[str]:
     """
     lock = (folder / "lock").open("a+", encoding="ascii")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(lock)
     except OSError as error:
         with lock:
-            if not isinstance(error, BlockingIOError):
+            if not isinstance(error, BlockingIOError | PermissionError):
                 raise
             lock.seek(0)
             raise Held(lock.read().strip() or "unknown") from None

@@ -37,12 +37,13 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from harness.machine import processors
 from harness.machine.system_packages import JAVA_MINIMUM, how_to_install, java_version
 from harness.reductions import packages
 from harness.reductions.raw_files import SparkUnavailable
 
 # The threads share the memory, so their number does not grow with the machine.
-THREADS = min(len(os.sched_getaffinity(0)), 8)
+THREADS = min(processors.count(), 8)
 LOCAL = f"local[{THREADS}]"
 # A full sweep (528 cells, a few million calls) fits with room; the whole JVM stays below twice this.
 DRIVER_MEMORY = "1g"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import psutil
 from pydantic import ValidationError
 
 from harness.definitions import load_model
@@ -29,6 +30,7 @@ from harness.files.records import NotWritable
 from harness.files.settings import RESUME_MAY_DIFFER, RunSettings
 from harness.lab.drivers import Driver
 from harness.lab.placement import scaling_governor
+from harness.machine import processors
 from harness.machine.places import CHECKOUT, PACKAGE, SQL_ROOT
 from harness.output.safe_text import visible_lines
 
@@ -295,8 +297,8 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "distribution": _distribution(),
         "processor": _processor(),
-        "processors": len(os.sched_getaffinity(0)),
-        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        "processors": processors.count(),
+        "memory_mib": psutil.virtual_memory().total // 2**20,
         "limits": _control_group(),
         "scaling_governor": scaling_governor(),
     }

@@ -110,7 +110,7 @@ def report(what: str, trials: int, pairs: Callable[[int], Iterator[np.ndarray]],
     """Print what the intervals of trials show; `pairs` yields the trials of a number of blocks, `most` at most."""
     repeats = repeats_for(noise)
     print(f"{what}: a pair's log ratio varies by {noise:.3f} from block to block; {trials} trials")
-    for blocks in sorted(number for number in {3, 5, repeats} if number <= most):
+    for blocks in sorted(number for number in {3, 5, 10, repeats} if number <= most):
         share = excluded(pairs(blocks))
         print(f"  equal sides, {blocks} blocks: excluded in {verdict_of(share, EXCLUDED_MAX, at_most=True)}")
     if repeats > most:

@@ -1,0 +1,66 @@
+"""What runs on Windows as it is: commands that ask servers and read results. `stand_ins/windows` takes from them what
+Windows does not have; `.github/workflows` runs them there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.results_fixture import quick_cells, write_reduced
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, stop_all
+
+pytestmark = pytest.mark.process
+WITHOUT_POSIX = {} if sys.platform == "win32" else {"PYTHONPATH": str(Path(__file__).parent / "stand_ins" / "windows")}
+
+
+def harness(*words: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in a folder, with its errors among its output."""
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *map(str, words)],
+        cwd=folder,
+        env=os.environ | WITHOUT_POSIX | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_sweep_is_planned_and_results_are_reported_compared_and_judged(tmp_path: Path) -> None:
+    runs = [write_reduced(tmp_path / name, quick_cells(("2008",))[:2]) for name in ("a", "b")]
+    for words in (["plan", "--lab", "embedded"], ["figures", runs[0]], ["claims", runs[0]], ["compare", *runs]):
+        done = harness(*words, folder=tmp_path)
+        assert done.returncode == 0, done.stdout
+    assert (runs[0] / "report.html").exists()
+
+
+def test_what_starts_processes_says_that_it_needs_linux(tmp_path: Path) -> None:
+    done = harness("run", "--lab", "embedded", "--threads", "1", "--initiators", "1", folder=tmp_path)
+    assert done.returncode == 3 and "this needs Linux" in done.stdout.splitlines()[-1], done.stdout
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServers]:
+    folder = tmp_path_factory.mktemp("servers")
+    started = [Server(role, folder / role) for role in ("target", "initiator-1")]
+    try:
+        for server in started:
+            server.start()
+        yield OwnServers(folder, started)
+    finally:
+        stop_all(started)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the embedded servers need Linux")
+def test_servers_are_examined_and_their_queue_monitors_shown(own: OwnServers, tmp_path: Path) -> None:
+    file = own.lab_file()
+    examined = harness("doctor", "--lab-file", file, "--yes", folder=tmp_path, HARNESS_PASSWORD=PASSWORD)
+    assert examined.returncode == 0 and "took" in examined.stdout, examined.stdout
+    shown = harness("monitors", "--lab-file", file, "--once", folder=tmp_path, HARNESS_PASSWORD=PASSWORD)
+    assert shown.returncode == 0, shown.stdout
