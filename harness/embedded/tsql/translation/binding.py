@@ -382,6 +382,10 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
             for clause, value in node.args.items():
                 if value and clause not in CLAUSES:
                     raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", line)
+        elif isinstance(node, exp.Lateral):
+            call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
+            if not isinstance(call, exp.Anonymous) or call.name.lower() == "nodes":
+                raise UnsupportedSyntax("APPLY of a query, or of a method of xml", line)
         elif isinstance(node, exp.Anonymous):
             # A function in a FROM clause is looked up like a table, when the query first runs.
             place = node.parent.parent if isinstance(node.parent, exp.Dot) else node.parent

@@ -283,8 +283,6 @@ def _apply(renderer: Renderer, node: exp.Lateral, names: Names, from_clause: str
     """`{ CROSS | OUTER } APPLY [database.]sys.function ( argument [, ...] ) [AS] alias`. SQLite has no such join: the
     function is called for each different row of arguments that the FROM clause before it gives, and joined by them."""
     *qualifiers, call = node.this.flatten() if isinstance(node.this, exp.Dot) else (node.this,)
-    if not isinstance(call, exp.Anonymous):
-        raise UnsupportedSyntax("APPLY of a query", renderer.line)
     values = [renderer.value(argument, names).sql for argument in call.expressions]
     sql = f"SELECT DISTINCT {', '.join(values)} {from_clause}"
     arguments = Arguments(sql, renderer.getters(sql), len(values))
