@@ -9,6 +9,7 @@ import pytest
 
 from tests.benchmarks import linked, observer, reduction, simulation, stall, sweep
 from tests.benchmarks.__main__ import BENCHMARKS
+from tests.thorough import one_of_each
 
 ROOT = Path(__file__).parents[2]
 IN_WARM_JVM = (reduction, simulation)  # `test_spark_benchmarks.py` runs these
@@ -22,7 +23,7 @@ def name(benchmark: ModuleType) -> str:
 
 
 @pytest.mark.usefixtures("warm_clients", "warm_lab")
-@pytest.mark.parametrize("benchmark", ON_LAB, ids=name)
+@pytest.mark.parametrize("benchmark", one_of_each(ON_LAB), ids=name)
 def test_a_benchmark_of_a_lab_measures_at_its_smallest_size(
     benchmark: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 
 ON_INITIATOR = [(name, words) for name, words, ill in CASES if ill == ["initiator-1"]]
 FAULTS = [
-    pytest.param("embedded", *ON_INITIATOR[0], id=f"embedded-{ON_INITIATOR[0][0]}"),
+    *(pytest.param("embedded", *case, id=f"embedded-{case[0]}") for case in ON_INITIATOR if case[0] == "no route"),
     *(pytest.param("sqlserver", *case, marks=ON_SQLSERVER.marks, id=f"sqlserver-{case[0]}") for case in ON_INITIATOR),
 ]
 STATE = "SELECT state_desc, is_initiator FROM sys.conversation_endpoints WHERE conversation_id = ?;"

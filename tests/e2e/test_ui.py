@@ -309,6 +309,7 @@ def start_stop_and_start_again(page: Any, tmp_path: Path) -> None:
     stop(page)
 
 
+@pytest.mark.thorough
 def test_messages_with_sizes_of_their_own_are_sent_with_their_mean_in_the_form(page: Any, tmp_path: Path) -> None:
     workload = shutil.copytree(FOLDER / "fan-in", tmp_path / "orders")
     with (workload / "workload.toml").open("a", encoding="utf-8") as file:
