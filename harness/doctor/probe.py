@@ -15,7 +15,7 @@ import html
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,7 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
                 course.over.set()
                 watching.join()
             _note_answers_status(target, opened[0], course)
-            findings.append(_activation(target, course))
+            findings += _activation(target, course)
             for side, connection in zip(initiators, opened[1:], strict=True):
                 findings.append(_finding(side, course.attempts[side.local_name]))
                 findings += _handles(side, target, connection)
@@ -235,17 +235,15 @@ def _finding(side: Facts, attempt: _Attempt) -> Finding:
     return side.error("probe", text, remedy_for(attempt.status))
 
 
-def _activation(target: Facts, course: _Course) -> Finding:
-    if course.is_activated:
-        return target.information("activation", "the probe's queue activated its procedure as the owner")
+def _activation(target: Facts, course: _Course) -> Iterator[Finding]:
+    """Say whether the target activates a procedure; nothing if no message has been answered."""
     database = quoted(target.instance.database)
-    text = (
-        f"messages lay for {GIVE_UP_S:.0f} s in the probe's queue: it activated no procedure, and the doctor called it"
-    )
-    remedy = (
-        f"its error log says why; if the owner cannot be found: ALTER AUTHORIZATION ON DATABASE::{database} TO [sa];"
-    )
-    return target.error("activation", text, remedy)
+    if not course.is_activated:
+        text = f"the probe's queue activated no procedure for {ACTIVATION_S:.0f} s: the doctor called it"
+        remedy = f"the error log says why; for an unknown owner ALTER AUTHORIZATION ON DATABASE::{database} TO [sa];"
+        yield target.error("activation", text, remedy)
+    elif any(attempt.seconds is not None for attempt in course.attempts.values()):
+        yield target.information("activation", "the probe's queue activated its procedure as the owner")
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------
