@@ -67,7 +67,7 @@ def test_a_second_process_that_fails_is_an_error_of_one_line(tmp_path, monkeypat
 
 def test_without_a_second_processor_there_is_no_second_process(tmp_path, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(sharing.processors, "count", lambda: 1)
     monkeypatch.setattr(sharing, "Child", None)
     with shared(tmp_path) as work:
         work.wait()
