@@ -17,7 +17,7 @@ MINUTE_NS = 60e9
 
 def is_visible(run: Run) -> bool:
     """Whether a run measured cells several times: a model does not drift."""
-    return bool(run.kind.can.is_measurement and run.cells.block.nunique() > 1)
+    return not run.is_model and run.cells.block.nunique() > 1
 
 
 def draw(cells: pd.DataFrame) -> parts.Sheet:
@@ -63,7 +63,7 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     blocks = cells.block.nunique()
     counting = cells[cells.valid & (cells.processed_per_s > 0)]
     points = counting[counting.groupby("cell_id").block.transform("nunique") == blocks]
-    if blocks < 2 or points.empty:
+    if blocks < 2 or points.started_at_ns.nunique() < 2:
         raise Missing("no cell counts in two blocks, and in all")
     logs = np.log(points.processed_per_s.astype(float))
     return points.assign(
