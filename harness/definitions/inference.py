@@ -173,11 +173,16 @@ def interval_between(
 def _of_spreads(mean: float, parts: Sequence[Spread], confidence: float, blocks: int) -> Interval:
     from scipy import stats
 
+    whole = _sum(parts)
+    error = math.sqrt(whole.variance)
+    low, high = (math.exp(end) for end in stats.t.interval(confidence, whole.freedom, mean, error))
+    return Interval(math.exp(mean), low, high, blocks, float(2 * stats.t.sf(abs(mean) / error, whole.freedom)))
+
+
+def _sum(parts: Sequence[Spread]) -> Spread:
+    """Add variances, with Satterthwaite's degrees of freedom."""
     variance = sum(part.variance for part in parts)
-    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in parts)
-    error = math.sqrt(variance)
-    low, high = (math.exp(end) for end in stats.t.interval(confidence, freedom, mean, error))
-    return Interval(math.exp(mean), low, high, blocks, float(2 * stats.t.sf(abs(mean) / error, freedom)))
+    return Spread(variance, variance**2 / sum(part.variance**2 / part.freedom for part in parts))
 
 
 def _finite(logs: Logs) -> npt.NDArray[np.float64]:
@@ -320,12 +325,11 @@ def smallest_visible_slowdown(blocks: float, cells: int, twins: Variances, famil
 
     of_block = (twins.block**2 + twins.rest**2 / cells) / blocks
     parts = [twins.between(cells), *2 * [Spread(of_block, blocks - 1)]]
-    variance = sum(part.variance for part in parts)
-    if variance == 0:
+    if not any(part.variance for part in parts):
         return 0.0
-    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in parts)
-    errors = stats.t.ppf(1 - ALPHA / families / 2, freedom) + stats.t.ppf(POWER, freedom)
-    return float(-np.expm1(-errors * math.sqrt(variance)))
+    whole = _sum(parts)
+    errors = stats.t.ppf(1 - ALPHA / families / 2, whole.freedom) + stats.t.ppf(POWER, whole.freedom)
+    return float(-np.expm1(-errors * math.sqrt(whole.variance)))
 
 
 def width(blocks: npt.ArrayLike, noise: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.doctor.dialog_security import may_send
 from harness.doctor.facts import Facts, Finding
@@ -25,7 +25,7 @@ from harness.doctor.transport import used_routes
 from harness.failures import MachineFailure
 from harness.files.script_text import quoted
 from harness.lab import scripts
-from harness.lab.instances import Instance, Lab, connections, in_parallel
+from harness.lab.instances import Lab, connections, in_parallel
 
 if TYPE_CHECKING:
     import pyodbc
@@ -164,8 +164,7 @@ def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Cou
     began = last_at = time.monotonic()
     scripts.run(connection, "doctor/probe_send.sql", database | sending)
     while course.goes_on():
-        row = _received(connection, "doctor/probe_receive.sql", side.instance)
-        if row is not None:
+        for row in scripts.rows(connection, "doctor/probe_receive.sql", database | {"TimeoutMs": str(_SLICE_MS)}):
             if row["message_type_name"] == _ANSWER:
                 attempt.seconds = time.monotonic() - began
             else:
@@ -196,11 +195,6 @@ def _watch_target(target: Facts, connection: pyodbc.Connection, course: _Course,
         except MachineFailure:
             return  # the initiators time out, and report what is known
         course.over.wait(_SLICE_MS / 1000)
-
-
-def _received(connection: pyodbc.Connection, script: str, instance: Instance) -> dict[str, Any] | None:
-    rows = scripts.rows(connection, script, {"Database": instance.database, "TimeoutMs": str(_SLICE_MS)})
-    return rows[0] if rows else None
 
 
 def _status(side: Facts, connection: pyodbc.Connection) -> str:

@@ -107,10 +107,10 @@ def explanation(certificate: Certificate | None, cells: int) -> str:
         return f"{100 * smallest_visible_slowdown(blocks, cells, variances, FAMILIES):.0f} %"
 
     of_blocks = [f"{visible(repeats)} with {repeats} blocks each" for repeats in REPEATS if repeats >= BLOCKS_MIN]
-    least = visible(math.inf)
     return (
         f"{EXPLANATION} Between two such runs, harness compare finds a slowdown of all cells of "
-        f"{', of '.join(of_blocks)}; of less than {least} with no number of blocks: --pair measures both in one run."
+        f"{', of '.join(of_blocks)}; of less than about {visible(math.inf)} with no number of blocks: --pair measures "
+        "both in one run."
     )
 
 

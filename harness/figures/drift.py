@@ -64,7 +64,7 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     counting = cells[cells.valid & (cells.processed_per_s > 0)]
     points = counting[counting.groupby("cell_id").block.transform("nunique") == blocks]
     if blocks < 2 or points.started_at_ns.nunique() < 2:
-        raise Missing("no cell counts in two blocks, and in all")
+        raise Missing("no cell counts in every block")
     logs = np.log(points.processed_per_s.astype(float))
     return points.assign(
         log=logs - logs.groupby(points.cell_id).transform("mean"),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import os
 import select
 import signal
@@ -28,6 +27,9 @@ from harness.failures import MachineFailure
 from harness.files.settings import child_environment
 
 _PR_SET_PDEATHSIG = 1
+_LIBC: ctypes.CDLL | None = None  # loaded here, as nothing should be after a fork
+with contextlib.suppress(TypeError):  # of Windows, which has none
+    _LIBC = ctypes.CDLL(None, use_errno=True)
 _TAIL_BYTES = 4096
 # An ordinary user may change the nice value of a scheduling group ten times a second; the kernel refuses more often.
 _AUTOGROUP_PAUSE_S, _AUTOGROUP_ATTEMPTS = 0.05, 10
@@ -37,21 +39,10 @@ class ChildError(MachineFailure):
     """A child died or did not become ready. The message names it, how it ended and the last line of its log."""
 
 
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    """Load the C library; called before a fork, after which nothing should be loaded. Raises ChildError on Windows."""
-    try:
-        return ctypes.CDLL(None, use_errno=True)
-    except TypeError:
-        raise ChildError(
-            "this needs Linux, on Windows a shell of WSL; what runs here: doctor and monitors, plan, report, figures, "
-            "claims and compare"
-        ) from None
-
-
 def die_with_parent(parent_pid: int) -> None:
     """Ask the kernel to kill this process when the thread that started it ends. May run between fork and exec."""
-    _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    assert _LIBC is not None
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(1)  # the parent died before the call above
 
@@ -87,8 +78,12 @@ class Child:
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
+        if _LIBC is None:
+            raise ChildError(
+                "this needs Linux, on Windows a shell of WSL; what runs here: doctor and monitors, plan, report, "
+                "figures, claims and compare"
+            )
         parent_pid = os.getpid()
-        _libc()
         with log.open("ab") as output:
             self._log_begin = output.tell()
             self._process = subprocess.Popen(

@@ -86,7 +86,7 @@ def test_a_dialog_between_two_instances_ends_on_both(lab: Lab, sides: list[pyodb
     handle, conversation = begin(initiator, lab)
     wait_until(lambda: states(sides, conversation) == ["CONVERSING", "CONVERSING"])
     wait_until(lambda: initiator.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 0)
-    initiator.execute("END CONVERSATION ?;".replace("?", f"'{handle}'"))
+    initiator.execute(f"END CONVERSATION '{handle}';")
     wait_until(lambda: states(sides, conversation)[1] == "")  # the target has acknowledged EndDialog
     # A secure dialog stays closed at the target for half an hour, so that no copy of a message is taken for a new one.
     wait_until(lambda: states(sides, conversation)[0] == "CLOSED")

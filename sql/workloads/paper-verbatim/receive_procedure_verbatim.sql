@@ -3,8 +3,9 @@ Purpose:   dbo.SRPerf_Queue_LabTest as the paper prints it: no order of what it 
            where nothing came. The paper's text has in addition a table with the count of each RECEIVE, which its listing
            leaves out: the statement with dbo.receiveCount.
 Called by: Service Broker, up to MAX_QUEUE_READERS at once (target/activation.sql).
-Assumes:   the tables of target/. An error rolls the transaction back, and the fifth in a row disables the queue. The
-           messages EndDialog and Error are stored like others, and their conversations are not ended: dialogs that end
+Assumes:   the tables of target/. An error that ends its statement alone loses what the RECEIVE took, because the
+           rest is committed; one that ends the batch returns it, and the fifth in a row disables the queue. The messages
+           EndDialog and Error are stored like others, and their conversations are not ended: dialogs that end
            stay in sys.conversation_endpoints.
 Variables: Database (name of the target's database),
            ReceiveTop (messages that one RECEIVE takes at most; 10000 in the paper),
