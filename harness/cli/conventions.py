@@ -144,6 +144,12 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "With --repeats: restart the instances and build new dialogs for each block (fresh, default), or keep them: "
         "faster, but what differs from start to start is then in no interval.",
     ),
+    "warm_up": _option(
+        "--warm-up",
+        "all|used",
+        "Which dialogs of a pool send a message before the load: all, as in the paper (default on SQL Server), or only "
+        "those that a cell uses (default on the embedded lab).",
+    ),
     "quick": click.option("--quick", is_flag=True, hidden=True, expose_value=False, callback=_no_quick),
     "resume": _option("--resume", "DIR", "Continue the run in this folder, with the same settings.", type=PATH),
     "hardware": _option(

@@ -42,8 +42,8 @@ FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command b
 
 @click.command(epilog=EXIT_CODES)
 @settings_options(
-    *(*ANY_LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "precision", "rate"),
-    *("arrivals", *CLIENT_OPTIONS, "measure", "settle", "drain", "events", "seed", "hardware", "master"),
+    *(*ANY_LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "warm_up", "precision"),
+    *("rate", "arrivals", *CLIENT_OPTIONS, "measure", "settle", "drain", "events", "seed", "hardware", "master"),
     *("results", "settings", "resume"),
 )
 @click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
@@ -238,7 +238,7 @@ def ui(
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "precision", "rate", "arrivals"),
+    *("workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "warm_up", "precision", "rate", "arrivals"),
     *("measure", "settle", "drain", "seed", "results", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
@@ -277,7 +277,7 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
 
 @click.command(epilog=EXIT_CODES, short_help="Twin runs: how much do two runs of the same thing differ here?")
 @settings_options(
-    *(*LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "rate", "arrivals"),
+    *(*LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "warm_up", "rate", "arrivals"),
     *(*CLIENT_OPTIONS, "measure", "settle", "drain", "seed", "results", "settings"),
 )
 @click.option("--runs", metavar="N", type=int, default=6, show_default=True, help="How many twins.")

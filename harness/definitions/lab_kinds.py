@@ -51,7 +51,8 @@ class Costs:
     drain_s: float = 2.0
     settled_part: float = 1.0  # how far a cell gets from the shortest to the longest settling, on average
     group_s: float = 10.0
-    dialogs_per_s: float = 1000.0
+    dialogs_begun_per_s: float = 2000.0
+    dialogs_warmed_per_s: float = 2000.0
     version_s: float = 60.0
     is_measured: bool = False
 
@@ -131,7 +132,8 @@ EMBEDDED = LabKind(
         drain_s=0.2,
         settled_part=0.45,
         group_s=1.5,
-        dialogs_per_s=1800.0,
+        dialogs_begun_per_s=10_000.0,
+        dialogs_warmed_per_s=1200.0,
         version_s=0.5,
         is_measured=True,
     ),

@@ -22,6 +22,7 @@ from harness.files.settings import RunSettings, Settings
 from harness.lab import opening
 from harness.output.reporting import Reporter, duration
 from harness.run import under_way
+from harness.run.arrangement import used_dialogs
 from harness.run.attempt import SETTLE_OF_FIRST, WINDOW_GROWTH_MAX
 from harness.run.in_process import InProcess
 from harness.run.settling import SHORTEST_MAX_S, shortest_s
@@ -86,21 +87,19 @@ def single(
     return under_way.run(results, [Visit(cell)], reporter, executor)
 
 
-def _together(visit: Visit) -> tuple[int, tuple[str, int]]:
-    return visit.block, visit.cell.group
-
-
 def run_visits(
     settings: RunSettings, executor: ExecutorOf, results: Path, visits: Sequence[Visit], reporter: Reporter
 ) -> Outcome:
-    """Run the visits in their folder, as long as they are needed."""
+    """Run the visits in their folder, as long as they are needed. Cells in doubt are measured again at the end of their
+    block, or of their version's part of it where only one version's instances can be open."""
+    holds_all = settings.kind.can.holds_all_versions
     return under_way.run(
         results,
         visits,
         reporter,
         lambda run_journal: executor(results, run_journal),
         stop_rule=lambda run_journal: Precision(settings.precision, visits, run_journal).is_needed,
-        together=_together,
+        together=lambda visit: (visit.block, None if holds_all else visit.cell.server_version),
     )
 
 
@@ -143,6 +142,7 @@ class Group:
     initiators: int
     cells: int
     dialogs: int  # of all initiators
+    used_dialogs: int  # likewise
 
 
 def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:
@@ -159,7 +159,13 @@ def groups(visits: Sequence[Visit]) -> list[Group]:
     for visit in visits:
         members.setdefault((visit.block, *visit.cell.group), []).append(visit.cell)
     return [
-        Group(version, initiators, len(cells), initiators * max(cell.dialogs for cell in cells))
+        Group(
+            version,
+            initiators,
+            len(cells),
+            initiators * max(cell.dialogs for cell in cells),
+            initiators * sum(threads for _, threads in used_dialogs(cells)),
+        )
         for (_, version, initiators), cells in members.items()
     ]
 
@@ -179,11 +185,13 @@ def estimate_s(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     cell_s = window_s + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
     built = groups(visits)
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
+    warms_up_all = not isinstance(settings, Settings) or settings.warms_up_all
     if isinstance(settings, Settings) and settings.blocks == "fresh":
         versions = list({(visit.block, visit.cell.server_version) for visit in visits})
     return (
         len(visits) * cell_s
-        + sum(group.dialogs for group in built) / costs.dialogs_per_s
+        + sum(group.dialogs for group in built) / costs.dialogs_begun_per_s
+        + sum(group.dialogs if warms_up_all else group.used_dialogs for group in built) / costs.dialogs_warmed_per_s
         + len(built) * (costs.group_s + (SETTLE_OF_FIRST - 1) * costs.settled_part * settings.settle)
         + len(versions) * costs.version_s
     )

@@ -145,6 +145,10 @@ ONE_POOL = (
     "Both dialog ratios use one pool of dialogs: with and without the trick the target's sys.sysdercv has the rows of "
     "all of them. In the paper, without the trick, it had those of the used dialogs alone."
 )
+USED_ALONE = (
+    "Only the dialogs that cells use were warmed up: the target's sys.sysdercv has no rows of the others, as in the "
+    "paper without the trick."
+)
 
 
 def conclusion(run: Run) -> str:

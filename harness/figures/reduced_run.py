@@ -160,6 +160,14 @@ class Run(Tables):
         return f"the instances share {listed(words_shown)}" if words_shown else ""
 
     @property
+    def warms_up_used_alone(self) -> bool:
+        """Whether only dialogs that a cell uses were warmed up. Before there was a choice, all were."""
+        settings = self.manifest.get("settings") or {}
+        if "warm_up" not in settings:
+            return False
+        return (settings["warm_up"] or ("all" if self.kind.can.has_page_latches else "used")) == "used"
+
+    @property
     def few_schedulers(self) -> str:
         """That an initiator of SQL Server has fewer schedulers than the paper's; empty if not, or unknown."""
         facts = [

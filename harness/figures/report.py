@@ -32,6 +32,7 @@ from harness.figures import instance_activity, pages, trick_answer
 from harness.figures.headlines import (
     ONE_POOL,
     PERCENTILES,
+    USED_ALONE,
     Columns,
     gain_columns,
     gain_sentence,
@@ -190,6 +191,13 @@ class Finding:
     paper: str = ""
 
 
+def _about_pool(run: Run) -> list[str]:
+    """Say which dialogs the target knew beside those in use."""
+    if run.warms_up_used_alone:
+        return [USED_ALONE]
+    return [] if run.cannot_gain or of_the_trick(run.gain).empty else [ONE_POOL]
+
+
 def findings(run: Run) -> list[Finding]:
     """Collect all findings in the order of the figures, from tables with a row per cell and block."""
     merged = over_blocks(run)
@@ -200,7 +208,7 @@ def findings(run: Run) -> list[Finding]:
             (
                 *filter(None, [run.cannot_gain]),
                 *_said(lambda: [gain_sentence(run), _precision_sentence(run)]),
-                *([] if run.cannot_gain or of_the_trick(run.gain).empty else [ONE_POOL]),
+                *_about_pool(run),
             ),
             f"up to +{GAIN_MAX_PERCENT.value:.0f} %; none at {NO_GAIN_UP_TO.value:.0f} threads in all or fewer, "
             f"noticeable from {GAIN_NOTICEABLE_FROM.value:.0f}",

@@ -235,6 +235,9 @@ class Settings(RunSettings):
     blocks: Literal["fresh", "warm"] = Field(
         "fresh", description="each block has instances and dialogs of its own; or all share them, which costs less"
     )
+    warm_up: Literal["all", "used"] | None = Field(
+        None, description="dialogs that send a message before the load: all of a pool, or those that a cell uses"
+    )
     events: Annotated[bool, AfterValidator(_with_extended_events)] = Field(
         False, description="events of latches and broker are recorded after the window of each cell's first block"
     )
@@ -242,6 +245,11 @@ class Settings(RunSettings):
     @property
     def kind(self) -> LabKind:
         return lab_kinds.SERVERS if self.lab_file else super().kind
+
+    @property
+    def warms_up_all(self) -> bool:
+        """Whether dialogs that no cell uses are warmed up too: as in the paper, or it would cost time for nothing."""
+        return self.kind.can.has_page_latches if self.warm_up is None else self.warm_up == "all"
 
     @property
     def axes(self) -> Axes:

@@ -38,12 +38,14 @@ _SEE_ITS_LOG = "the target's error log says why"
 _CREATE = "{CALL dbo.CreateDialogs (?, ?)}"
 _WARM_UP = "{CALL dbo.WarmUpDialogs}"
 _WARM_UP_TEXT = 25 * "x"  # 50 bytes
-_WARM_UP_WITH = "{CALL dbo.WarmUpDialogsWith (?)}"
+_WARM_UP_WITH = "{CALL dbo.WarmUpDialogsWith (?, ?, ?, ?)}"
 _GROUP = "{CALL dbo.GroupDialogs (?, ?, ?)}"
 
 
-def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> None:
-    """Begin so many dialogs on each of the first initiators and warm up all of them.
+def build(
+    lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True, used: Sequence[tuple[int, int]] = ()
+) -> None:
+    """Begin so many dialogs on each of the first initiators and warm up all, or those `used`: ratios with threads.
 
     Waits until the target has processed all warm-up messages, and empties its tables.
     Without `warm_up` no dialog has sent anything and the target knows none of them: "otherwise sys.sysdercv could
@@ -51,7 +53,8 @@ def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> N
     """
     guid, bodies = broker_instance(lab), lab.workload.bodies
     taking_part = lab.initiators[:initiators]
-    expected = initiators * dialogs if warm_up else 0
+    warmed = used or [(1, dialogs)]
+    expected = initiators * sum(threads for _, threads in warmed) if warm_up else 0
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
         empty_tables(lab, target)  # older messages would count as processed
 
@@ -59,11 +62,17 @@ def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> N
             scripts.execute(connection, _CREATE, dialogs, guid)
             if not warm_up:
                 return
-            text = _WARM_UP_TEXT if instance.is_existing else ""
+            text = _WARM_UP_TEXT if instance.is_existing or used else ""
             if bodies and bodies.template:
                 number = lab.initiators.index(instance) + 1
                 text = bodies.warm_up_text(run=lab.clock.utc_ns() // 10**6, initiator=number)
-            scripts.execute(connection, *([_WARM_UP_WITH, text] if text else [_WARM_UP]))
+            if not text:
+                scripts.execute(connection, _WARM_UP)
+                return
+            sent = 0
+            for dialog_ratio, threads in warmed:
+                scripts.execute(connection, _WARM_UP_WITH, text, dialog_ratio, threads, sent)
+                sent += threads
 
         in_parallel(make, taking_part, clients, on_interrupt=lab.close)
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -32,6 +33,15 @@ class Pool(NamedTuple):
     initiators: int
     dialogs: int  # 0: clients begin their own
     warm_up: bool = True
+    used: tuple[tuple[int, int], ...] = ()  # dialog ratios with their threads: only these are warmed up; (): all
+
+
+def used_dialogs(cells: Sequence[Cell]) -> tuple[tuple[int, int], ...]:
+    """Return the dialog ratios of cells, each with the most threads that an initiator has with it."""
+    by_ratio: dict[int, int] = {}
+    for cell in cells:
+        by_ratio[cell.dialog_ratio] = max(cell.threads, by_ratio.get(cell.dialog_ratio, 0))
+    return tuple(sorted(by_ratio.items()))
 
 
 class Arrangement(LabUse):

@@ -174,6 +174,7 @@ class Attempt:
     sending: Sending | None = None  # None: that of the lab's workload
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's dialogs, where they are known
     others_before_percent: float = 0.0  # of the processors' time: what other processes used before the run
+    stolen_before_percent: float = 0.0  # likewise: what the hypervisor took in the run until now
 
     def taking_part(self, lab: Lab) -> list[Instance]:
         return lab.initiators[: self.visit.cell.initiators]
@@ -509,6 +510,7 @@ def _measured(
             shortfall=shortfall,
             machine=reached.window.machine,
             others_before_percent=attempt.others_before_percent,
+            stolen_before_percent=attempt.stolen_before_percent,
         )
     )
     return Measured(

@@ -1,8 +1,8 @@
 """The loop over a run's items: attempts by an executor, the journal, second attempts, the next item.
 
-A cell that failed is tried once more. One that was disturbed or not steady is measured again, for longer, when those
-that follow it on the same dialogs have had their turn: up to twice, and at most half of them. Where more are in doubt,
-the machine or the window is not fit for the run, and no second try makes it so.
+A cell that failed is tried once more. One that was disturbed or not steady is measured again, for longer, when those of
+its block on the same instances have had their turn: up to twice, and at most half of them. Where more are in doubt, the
+machine or the window is not fit for the run, and no second try makes it so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOT_READY_FIRST_MAX = 2  # attempts in a row without a testbed, while nothing ha
 NOT_READY_MAX = 4  # the same later, after which no further cell will have one
 IN_DOUBT = frozenset({State.DISTURBED, State.UNSETTLED, State.BEHIND})
 MEASURED_MAX = 3  # times, of a cell in doubt
-AGAIN_SHARE = 0.5  # of the cells that share their dialogs
+AGAIN_SHARE = 0.5  # of the cells of a block that share their instances
 
 
 class SweepStopped(MachineFailure):

@@ -18,12 +18,12 @@ from harness.lab.opening import Topology
 from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.observe import Observers
 from harness.observe.error_logs import ErrorLogs
-from harness.observe.machine_use import others_percent
+from harness.observe.machine_use import MachineTotals, machine_use, others_percent
 from harness.observe.snapshots import fingerprint
 from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Clients, Equipment
-from harness.run.validity import OTHERS_PERCENT_MAX
+from harness.run.validity import OTHERS_PERCENT_MAX, STEAL_PERCENT_MAX
 
 IDLE_S = 1.0  # for which the load of other processes is looked at
 
@@ -48,11 +48,26 @@ class Preflight:
         self._examined: set[str] = set()
         self._noted: set[str] = set()
         self.others_percent = 0.0  # of the processors' time: what other processes used before the first cell
+        self._at_begin = MachineTotals.now()
+        self._is_stolen_from = False
 
     def note_once(self, text: str) -> None:
         if text not in self._noted:
             self._noted.add(text)
             self.reporter.note(text)
+
+    def stolen_percent(self) -> float:
+        """Return how much of the processors' time the hypervisor took since the run began. Tell of much once."""
+        percent = machine_use(self._at_begin, MachineTotals.now(), instances_s=0.0).steal_percent
+        if percent > STEAL_PERCENT_MAX and not self._is_stolen_from:
+            self._is_stolen_from = True
+            finding = _stolen(percent)
+            self.reporter.note(str(finding))
+            current = run_folder.read_manifest(self.results)
+            for findings in current["findings"].values():
+                findings.append(asdict(finding))
+            run_folder.write_manifest(self.results, current)
+        return percent
 
     def examine(self, lab: Lab) -> None:
         """Raise the doctor's failure where a finding is an error. Files are enlarged each time that a lab opens."""
@@ -103,6 +118,14 @@ def _busy(percent: float) -> doctor.Finding:
         f"only with one another; a cell counts unless they use {OTHERS_PERCENT_MAX:.0f} % more"
     )
     return doctor.Finding("warning", "lab", "load", text, "end them for rates of the whole machine")
+
+
+def _stolen(percent: float) -> doctor.Finding:
+    text = (
+        f"the hypervisor takes {percent:.0f} % of the processors' time: rates are those of what it leaves, and compare "
+        f"only with one another; a cell counts unless it takes {STEAL_PERCENT_MAX:.0f} % more"
+    )
+    return doctor.Finding("warning", "lab", "load", text, "use a machine with processors of its own for other rates")
 
 
 def locust_clients(preflight: Preflight) -> LocustClients:

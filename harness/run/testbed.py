@@ -32,7 +32,7 @@ from harness.observe.event_sessions import EventSessions
 from harness.observe.queue_sizes import QueueSizes
 from harness.run import attempt as attempts
 from harness.run import outside_readers
-from harness.run.arrangement import Arrangement, Item, Pool
+from harness.run.arrangement import Arrangement, Item, Pool, used_dialogs
 from harness.run.attempt import Attempt, Equipment, Measured, Times
 from harness.run.cell_failures import not_ready
 from harness.run.equipment import LabEquipment, Preflight, locust_clients
@@ -111,6 +111,7 @@ class LabTestbed:
             events=EventSessions(self._preflight.note_once) if self._settings.events and cell.block == 1 else None,
             pages=stage.pages,
             others_before_percent=self._preflight.others_percent,
+            stolen_before_percent=self._preflight.stolen_percent(),
         )
         if arrangement is None:
             return attempts.run(attempted, parts, phases)
@@ -186,7 +187,9 @@ class LabTestbed:
 
     def _pool_of_group(self, lab: Lab, cell: Cell) -> Pool:
         begins_dialogs = lab.workload.client.begins_dialogs
-        return Pool(cell.initiators, 0 if begins_dialogs else max(each.dialogs for each in self._groups[cell.group]))
+        group = self._groups[cell.group]
+        used = () if self._settings.warms_up_all else used_dialogs(group)
+        return Pool(cell.initiators, 0 if begins_dialogs else max(each.dialogs for each in group), used=used)
 
     def _build_pool(self, stage: _Stage, pool: Pool) -> None:
         """Begin the dialogs, and end all others, unless they exist."""
@@ -197,7 +200,7 @@ class LabTestbed:
         assert parts is not None
         stage.has_conversations = pool.dialogs > 0
         if pool.dialogs:
-            dialog_pool.build(parts.lab, initiators=pool.initiators, dialogs=pool.dialogs, warm_up=pool.warm_up)
+            dialog_pool.build(parts.lab, **pool._asdict())
         stage.pool = pool
 
     def _locate(self, stage: _Stage, lab: Lab, cell: Cell) -> None:
@@ -206,9 +209,7 @@ class LabTestbed:
         stage.pages = self._spread(taking_part)
         if not self._can.has_data_files:
             return  # pages are modelled: where dialogs lie proves nothing
-        group = self._groups[cell.group]
-        for ratio in sorted({each.dialog_ratio for each in group}):
-            threads = max(each.threads for each in group if each.dialog_ratio == ratio)
+        for ratio, threads in used_dialogs(self._groups[cell.group]):
             lines = []
             with contextlib.suppress(LabError, ScriptError):  # an estimate is no reason to fail a cell
                 lines += [

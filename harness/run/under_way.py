@@ -103,8 +103,8 @@ def run(
 ) -> Outcome:
     """Run the items that are not in the run's journal yet, say in the manifest that all had their turn, and evaluate.
 
-    If the run is interrupted or fails, what was completed is evaluated. Items of the same
-    `together` that follow one another are cheap to measure again, as `run.engine` does where they are in doubt.
+    If the run is interrupted or fails, what was completed is evaluated. Items of the same `together` that follow one
+    another are measured again after the last of them, as `run.engine` does where they are in doubt.
     """
     unit = _unit(run_folder.read_manifest(results))
     with under_way(results) as run_journal:

@@ -6,8 +6,8 @@ rate, which is the most that it can sustain. Its backlog grows as long as the cl
 long that was, and do not count. Any other state means that no number is that of the lab at this load. Where several
 apply, the cause comes before its effects, in this order:
 
-* `disturbed`: the machine. The hypervisor took processor time, other processes took more than before the run, a
-  database file grew, or an instance read pages from disk that did not fit into its memory.
+* `disturbed`: the machine. The hypervisor took more processor time than before in the run, other processes more than
+  before the run, a database file grew, or an instance read pages from disk that did not fit into its memory.
 * `starved`: the generator. A worker was the bottleneck, so the instances could have done more; or the clients did not
   make the rate of an open loop.
 * `behind`: the target processed more than was sent. It drained the backlog of the time before.
@@ -28,8 +28,8 @@ from harness.observe.machine_use import MachineUse
 from harness.run.settling import readers_changed
 from harness.run.steadiness import RATE_ERROR_MAX, TOLERANCE, change, processed_error, rate_error
 
-# Processor time that the hypervisor takes is missing in the rates. All tolerances of this kind are 5 %: smaller
-# differences cannot be distinguished from none in a cell.
+# Processor time that the hypervisor takes is missing in the rates: where it takes some all the time, the machine is a
+# slower one. All tolerances of this kind are 5 %: smaller differences cannot be distinguished from none in a cell.
 STEAL_PERCENT_MAX = 5.0
 # Beyond what other processes used before the run: a load that was there all the time makes a slower machine, on which
 # cells can be compared with one another. An idle system uses some percent of one processor, and the kernel works for
@@ -60,6 +60,7 @@ class Evidence:
     shortfall: str = ""  # of the rate that an open loop asks for
     machine: MachineUse | None = None  # None in virtual time, and where the system does not say
     others_before_percent: float = 0.0  # of all processors' time: what other processes used before the run
+    stolen_before_percent: float = 0.0  # likewise: what the hypervisor took in the run until the cell began
 
 
 def judge(evidence: Evidence) -> tuple[State, str]:
@@ -73,12 +74,12 @@ def judge(evidence: Evidence) -> tuple[State, str]:
 def _disturbed(evidence: Evidence) -> list[str]:
     reasons = []
     machine = evidence.machine
-    if machine and machine.steal_percent > STEAL_PERCENT_MAX:
-        reasons.append(f"the hypervisor took {machine.steal_percent:.0f} % of the processors' time")
-    if machine and machine.others_percent > evidence.others_before_percent + OTHERS_PERCENT_MAX:
-        before = (
-            f", {evidence.others_before_percent:.0f} % before the run" if evidence.others_before_percent >= 1 else ""
-        )
+    stolen_before, others_before = evidence.stolen_before_percent, evidence.others_before_percent
+    if machine and machine.steal_percent > stolen_before + STEAL_PERCENT_MAX:
+        before = f", {stolen_before:.0f} % before" if stolen_before >= 1 else ""
+        reasons.append(f"the hypervisor took {machine.steal_percent:.0f} % of the processors' time{before}")
+    if machine and machine.others_percent > others_before + OTHERS_PERCENT_MAX:
+        before = f", {others_before:.0f} % before the run" if others_before >= 1 else ""
         reasons.append(f"other processes used {machine.others_percent:.0f} % of the processors' time{before}")
     if evidence.growth_bytes > 0:
         reasons.append(f"database files grew by {evidence.growth_bytes / _MIB:,.1f} MiB")

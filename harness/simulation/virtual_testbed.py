@@ -112,8 +112,7 @@ class VirtualTestbed:
         lab.workload = self._workload
         link.link(lab)
         if pool is not None:
-            _, dialogs, warm_up = arrangement.pool(cell)
-            dialog_pool.build(lab, initiators=cell.initiators, dialogs=dialogs, warm_up=warm_up)
+            dialog_pool.build(lab, **arrangement.pool(cell)._asdict())
         return lab
 
 

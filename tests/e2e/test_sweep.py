@@ -259,7 +259,7 @@ def test_a_killed_sweep_resumes_where_it_was_and_only_under_the_same_settings(
     assert f"{len(done)} of 5 cells are done already" in resumed.out
     completed = [entry.cell for entry in entries(results) if entry.outcome == "completed"]
     assert completed[: len(done)] == done
-    assert len(completed) == len(set(completed)) == 5
+    assert len(set(completed[:5])) == len(set(completed)) == 5  # those in doubt come once more, after all five
     assert json.loads((results / "manifest.json").read_text())["finished_at"]
 
 

@@ -54,6 +54,18 @@ def send_one(lab: Lab, number: int = 0) -> None:
         assert dialog_pool.processed(target) == 1
 
 
+def test_only_dialogs_in_use_are_warmed_up(lab: Lab) -> None:
+    linked_with(lab, Security())
+    link.remove_conversations(lab)
+    dialog_pool.build(lab, initiators=2, dialogs=12, used=((1, 3), (4, 3)))
+    sent = "SELECT d.id FROM dbo.dialogs AS d INNER JOIN sys.conversation_endpoints AS e ON e.conversation_handle = d.handle WHERE e.send_sequence >= {} ORDER BY d.id;"
+    with connections(lab.initiators) as opened:
+        for connection in opened:
+            assert scripts.values(connection, sent.format(0)) == list(range(1, 13))
+            assert scripts.values(connection, sent.format(1)) == [1, 2, 3, 4, 8, 12]
+    assert value(lab.target, "SELECT COUNT(*) FROM sys.conversation_endpoints;", lab.target.database) == 2 * 6
+
+
 def test_a_depth_that_metadata_get_wrong_holds_nothing_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     linked_with(lab, Security())
     monkeypatch.setattr(dialog_pool, "_STANDSTILL_S", 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import pytest
 from harness import doctor
 from harness.definitions.lab_kinds import EMBEDDED
 from harness.files.settings import Settings
-from harness.run import equipment
+from harness.observe.machine_use import MachineTotals
+from harness.run import equipment, run_folder
 from harness.run.equipment import LabEquipment, Preflight
 from tests.noting import NotingReporter
 
@@ -74,4 +76,27 @@ def test_a_load_of_other_processes_is_a_finding_and_cells_are_judged_by_it(
             "compare only with one another; a cell counts unless they use 10 % more; remedy: end them for rates of the whole "
             "machine"
         ]
+    )
+
+
+def test_what_the_hypervisor_takes_all_the_time_is_found_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    totals = iter(
+        [
+            MachineTotals(0, 0, 0, 0),
+            MachineTotals(10, 9, 0.9 * os.cpu_count(), 5),
+            MachineTotals(20, 9, 1.2 * os.cpu_count(), 5),
+        ]
+    )
+    monkeypatch.setattr(MachineTotals, "now", lambda: next(totals))
+    manifest: dict[str, Any] = {"findings": {"2022": []}}
+    monkeypatch.setattr(run_folder, "read_manifest", lambda folder: manifest)
+    monkeypatch.setattr(run_folder, "write_manifest", lambda folder, changed: None)
+    reporter = NotingReporter()
+    preflight = Preflight(Settings(), [], tmp_path, reporter)
+    assert (preflight.stolen_percent(), preflight.stolen_percent()) == (pytest.approx(9), pytest.approx(6))
+    [finding] = manifest["findings"]["2022"]
+    [note] = reporter.notes
+    assert (
+        note.startswith("warning: lab, load: the hypervisor takes 9 % of the processors' time")
+        and finding["text"] in note
     )

@@ -53,6 +53,12 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
             State.DISTURBED,
             "the hypervisor took 7 % of the processors' time",
         ),
+        ({"machine": machine(steal_percent=12.0), "stolen_before_percent": 8.0}, State.VALID, ""),
+        (
+            {"machine": machine(steal_percent=14.0), "stolen_before_percent": 8.0},
+            State.DISTURBED,
+            "the hypervisor took 14 % of the processors' time, 8 % before",
+        ),
         (
             {"machine": machine(others_percent=31.0)},
             State.DISTURBED,
