@@ -132,6 +132,7 @@ class Reader:
 @click.option("--host", required=True, help="The server.")
 @click.option("--port", default=1433, show_default=True)
 @click.option("--user", help="SQL login; without one, integrated authentication.")
+@click.option("--entra", "is_entra", type=bool, default=False, help="The user is an application in Microsoft Entra.")
 @click.option("--database", required=True)
 @click.option("--queue", required=True, metavar="SCHEMA.NAME", help="The queue to receive from.")
 @click.option("--top", type=click.IntRange(min=1), default=1000, show_default=True, help="Messages of one RECEIVE.")

@@ -51,10 +51,10 @@ def _asked(side: str, usual: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {"host": _value(f"Host of the {side}", "host", None)}
     keys["port"] = _value("  its port", "port", usual.get("port", 1433))
     keys["broker_port"] = _value("  port of its Service Broker endpoint", "broker_port", usual.get("broker_port", 4022))
-    kinds = click.Choice(["sql", "integrated"])
+    kinds = click.Choice(["sql", "integrated", "entra"])
     keys["authentication"] = click.prompt("  authentication", type=kinds, default=usual.get("authentication", "sql"))
-    if keys["authentication"] == "sql":
-        keys["user"] = _value("  login", "user", usual.get("user", "harness"))
+    if keys["authentication"] != "integrated":
+        keys["user"] = _value("  login (with entra: the application's id)", "user", usual.get("user", "harness"))
     trusted = usual.get("trust_server_certificate", False)
     keys["trust_server_certificate"] = click.confirm("  accept a self-signed certificate", default=trusted)
     if database := _value("  an application's database to use (Enter: a new one)", "existing_database", ""):

@@ -75,7 +75,8 @@ class LoginKeys(BaseModel):
 
     host: Host  # name or address under which this machine reaches it
     port: Port = 1433
-    authentication: Literal["sql", "integrated"] = "sql"  # integrated: Windows or Kerberos, as this process's user
+    # integrated: Windows or Kerberos, as this process's user; entra: an application (service principal) and its secret
+    authentication: Literal["sql", "integrated", "entra"] = "sql"
     user: Word | None = None
     # As Microsoft's driver has them: a server's certificate is verified, and a self-signed one is none.
     encrypt: Literal["optional", "mandatory", "strict"] = "mandatory"
@@ -100,6 +101,8 @@ class _Document(BaseModel):
 
     version: Literal["2016", "2017", "2019", "2022", "2025"]
     brakes: bool = True  # a run ends before it takes what others on these servers need (`harness.lab.brakes`)
+    processor_percent_max: Annotated[int, Field(ge=1, le=99)] | None = None  # a brake: of a server's processors
+    hours_max: Annotated[float, Field(gt=0)] | None = None  # a brake: of a run
     prefix: Annotated[Identifier, Field(max_length=32)] = PREFIX
     by_script: bool = False  # an administrator has executed the files of `harness doctor --script`
     target: Annotated[ServerKeys, Field(description="a table [target] names the target's server")]
@@ -134,6 +137,8 @@ class LabFile:
     version: str
     prefix: str
     brakes: bool
+    processor_percent_max: int | None
+    hours_max: float | None
     by_script: bool
     target: Server
     initiators: tuple[Server, ...]
@@ -170,8 +175,9 @@ def check(toml: TomlFile) -> LabFile:
     target = _server(document, document.target, 0)
     initiators = tuple(_server(document, keys, number) for number, keys in enumerate(document.initiator, start=1))
     _check_servers(toml, document.prefix, target, initiators)
-    of_lab = document.version, document.prefix, document.brakes, document.by_script
-    return LabFile(toml.path, *of_lab, target, initiators, toml)
+    names = ("version", "prefix", "brakes", "processor_percent_max", "hours_max", "by_script")
+    of_lab = {name: getattr(document, name) for name in names}
+    return LabFile(path=toml.path, **of_lab, target=target, initiators=initiators, _toml=toml)
 
 
 def refuse_passwords(toml: TomlFile, instead: str) -> None:
@@ -218,8 +224,9 @@ def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequ
 
 def check_login(toml: TomlFile, table: Key, server: LoginKeys) -> None:
     """Raise TomlError unless a table names its user just where it needs one."""
-    if server.authentication == "sql" and server.user is None:
-        raise toml.error((*table, "user"), 'missing: the SQL login (or authentication = "integrated")')
+    if server.authentication != "integrated" and server.user is None:
+        who = "the SQL login" if server.authentication == "sql" else "the id of the application in Microsoft Entra"
+        raise toml.error((*table, "user"), f'missing: {who} (or authentication = "integrated")')
     if server.authentication == "integrated" and server.user is not None:
         raise toml.error((*table, "user"), "integrated authentication signs in as this process's user: remove it")
 

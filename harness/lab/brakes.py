@@ -2,17 +2,21 @@
 
 Each server of a user is asked every ten seconds (`sql/server/brakes.sql`). What is too much at two looks in a row ends
 the run with what was seen; its cells stay, and it can go on later. What a server does not show brakes nothing, and is
-told once. `brakes = false` in lab.toml is for servers that nobody else uses.
+told once. `brakes = false` in lab.toml is for servers that nobody else uses. Two brakes are on where lab.toml has their
+keys, because a load test is there to use processors and takes its time: `processor_percent_max` and `hours_max`.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.definitions.units import counted
 from harness.failures import MachineFailure
+from harness.files.lab_file import LabFile
 from harness.files.script_text import ScriptError
 from harness.lab import interruption, scripts
 from harness.lab.instances import Instance, Lab, LabError
@@ -34,8 +38,10 @@ class Overload(MachineFailure):
 class Brakes:
     """Looks at the servers of a lab from its creation until `end`."""
 
-    def __init__(self, lab: Lab, tell: Callable[[str], None]) -> None:
+    def __init__(self, lab: Lab, file: LabFile, tell: Callable[[str], None]) -> None:
+        self._file = file
         self._tell = tell
+        self._ends_at_s = math.inf if file.hours_max is None else time.monotonic() + 3600 * file.hours_max
         self._reason = ""
         self._ended = threading.Event()
         interruption.watchers.append(self._check)
@@ -49,6 +55,8 @@ class Brakes:
             interruption.watchers.remove(self._check)
 
     def _check(self) -> None:
+        if time.monotonic() > self._ends_at_s:
+            self._reason = f"the run has taken {self._file.hours_max:g} h, which is hours_max in {self._file.path.name}"
         if self._reason:
             self.end()  # whoever cleans up is not interrupted again
             raise Overload(self._reason)
@@ -56,6 +64,7 @@ class Brakes:
     def _watch(self, instance: Instance) -> None:
         opened: pyodbc.Connection | None = None
         before: frozenset[str] = frozenset()
+        used = ProcessorShare()
         while not self._ended.wait(LOOK_EVERY_S):
             try:
                 opened = opened or instance.connect()
@@ -70,7 +79,7 @@ class Brakes:
                 continue
             except LabError:
                 continue
-            seen = dict(problems(row))
+            seen = dict(problems(row, used.percent(row), self._file.processor_percent_max))
             if lasting := before & seen.keys():
                 what = "; ".join(seen[name] for name in sorted(lasting))
                 self._reason = (
@@ -83,8 +92,25 @@ class Brakes:
             interruption.close(opened)
 
 
-def problems(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+class ProcessorShare:
+    """What a server used of its processors since the look before."""
+
+    def __init__(self) -> None:
+        self._before: tuple[float, int] | None = None  # when, and the processor time in milliseconds
+
+    def percent(self, row: Mapping[str, Any]) -> float:
+        now = time.monotonic(), int(row["processor_time_ms"])
+        before, self._before = self._before or now, now
+        passed_ms = 1000 * (now[0] - before[0]) * row["processors"]
+        return 100 * (now[1] - before[1]) / passed_ms if passed_ms else 0.0
+
+
+def problems(
+    row: Mapping[str, Any], processor_percent: float = 0.0, processor_percent_max: int | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield what is too much in a row of sql/server/brakes.sql: its name, and what was seen."""
+    if processor_percent_max is not None and processor_percent > processor_percent_max:
+        yield "processors", f"it uses {processor_percent:.0f} % of its processors (processor_percent_max)"
     for name, words in _DISKS.items():
         free = row[f"{name}_free_percent"]
         if free is not None and free < FREE_PERCENT_MIN:

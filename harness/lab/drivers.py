@@ -69,18 +69,25 @@ class Driver:
         port: int,
         user: str | None,
         password: str | None,
+        is_entra: bool = False,
         database: str,
         program: str,
         encrypt: Encryption = "optional",
         trust_server_certificate: bool = True,
     ) -> Secret:
-        """Return a connection string for `pyodbc.connect`. Without a user it asks for integrated authentication.
+        """Return a connection string for `pyodbc.connect`. Without a user it asks for integrated authentication; an
+        application that Microsoft Entra knows (`is_entra`) signs in with id and secret, by Microsoft's driver alone:
+        https://learn.microsoft.com/sql/connect/odbc/using-azure-active-directory
 
         Instances that the harness starts have self-signed certificates, which are therefore trusted by default. Those
         of a lab file have its values. Integrated authentication is Kerberos on Linux. Raises NoDriver where the driver
         cannot verify a certificate, or does not know strict encryption.
         """
         signed_in = {"Trusted_Connection": "yes"} if user is None else {"UID": user, "PWD": password or ""}
+        if is_entra:
+            if self.kind != "microsoft":
+                raise NoDriver('FreeTDS does not know authentication = "entra": pip install mssql-python-odbc')
+            signed_in["Authentication"] = "ActiveDirectoryServicePrincipal"
         parts = {"DRIVER": self.name, **signed_in, "DATABASE": database, "APP": program}
         if self.kind == "microsoft":
             if encrypt == "strict" and _BEFORE_STRICT.search(self.name):

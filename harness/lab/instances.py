@@ -61,10 +61,12 @@ class ProcedureFails(LabError):
 
 @dataclass(frozen=True)
 class Login:
-    """A SQL login. Integrated authentication has none: the operating system vouches for this process's user."""
+    """A SQL login, or an application that Microsoft Entra knows. Integrated authentication has none: the operating
+    system vouches for this process's user."""
 
     user: str
     password: Secret
+    is_entra: bool = False
 
 
 class Clock(Protocol):
@@ -165,6 +167,7 @@ class Instance:
             port=port,
             user=login.user if login else None,
             password=login.password if login else None,
+            is_entra=login is not None and login.is_entra,
             database=database,
             program=PROGRAM,
             encrypt=self.encrypt,

@@ -28,7 +28,7 @@ from harness.files.workload_file import Workload
 from harness.lab import compose, containers, drivers, embedded_instances, link, placement, user_servers
 from harness.lab.brakes import Brakes
 from harness.lab.drivers import Secret
-from harness.lab.instances import Instance, Lab, LabError, Login, Security
+from harness.lab.instances import Instance, Lab, LabError, Security
 from harness.lab.pulse import Pulse
 
 
@@ -215,7 +215,7 @@ def open(
         stack.callback(user_servers.close, lab)
         stack.callback(lab.end_pulse)
         if topology.lab_file is not None and topology.lab_file.brakes and not is_patient:
-            stack.callback(Brakes(lab, tell).end)
+            stack.callback(Brakes(lab, topology.lab_file, tell).end)
         if lab.kind is SERVERS:
             rows = zip(lab.instances, lab.identities, strict=True)
             lab.placement = placement.of_servers(
@@ -244,6 +244,9 @@ def how_to_connect(lab: Lab) -> Iterator[str]:
         words = ["-C"] if instance.trust_server_certificate else []
         words += ["-S", f"{instance.host},{instance.port}"]
         words += ["-U", instance.login.user] if instance.login else ["-E"]
+        words += ["--authentication-method=ActiveDirectoryServicePrincipal"] * (
+            instance.login is not None and instance.login.is_entra
+        )
         password_words = f"SQLCMDPASSWORD=$(cat {quote(str(secret))}) " if secret else ""
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
         yield f"  {password_words}{join(['sqlcmd', *words, '-d', instance.database])}"
@@ -254,7 +257,7 @@ def _pyodbc(instance: Instance, secret: Path | None) -> str:
     """Return Python that connects; it reads the password, or asks for it."""
     if instance.login is None:
         return f"pyodbc.connect({str(instance.connection_string())!r})"
-    unknown = replace(instance, login=Login(instance.login.user, Secret("?")))
+    unknown = replace(instance, login=replace(instance.login, password=Secret("?")))
     before, _, after = unknown.connection_string().rpartition("{?}")
     password = f"open({str(secret)!r}).read()" if secret else "getpass.getpass()"
     return f"pyodbc.connect({before!r} + {password} + {after!r})"

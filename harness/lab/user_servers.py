@@ -231,7 +231,9 @@ def password_for(server: Server) -> Secret:
 
 def instance_of(server: Server, driver: Driver, *, signs_in: bool = True) -> Instance:
     """Return how to connect to a server. Asks for a password that is needed and not in the environment."""
-    login = Login(server.user, password_for(server)) if server.user is not None and signs_in else None
+    login = None
+    if server.user is not None and signs_in:
+        login = Login(server.user, password_for(server), is_entra=server.authentication == "entra")
     return Instance(
         name=server.role,
         database=server.database,

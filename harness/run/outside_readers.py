@@ -56,7 +56,9 @@ def running(lab: Lab, receiving: Receiving, folder: Path) -> Iterator[None]:
 
 def _file(target: Instance, receiving: Receiving) -> str:
     """The activator's TOML."""
-    login = {"user": target.login.user} if target.login else {"authentication": "integrated"}
+    login = {"authentication": "integrated"}
+    if target.login:
+        login = {"user": target.login.user, "authentication": "entra" if target.login.is_entra else "sql"}
     server = {
         "host": target.host,
         "port": target.port,

@@ -1,5 +1,6 @@
 /*
-Purpose:   whether the load is too much for the server or for others on it: free disk, the log, workers, blocked sessions.
+Purpose:   whether the load is too much for the server or for others on it: free disk, the log, workers, blocked sessions,
+           processors.
 Called by: the harness on a user's own servers, every ten seconds of a run.
 Assumes:   VIEW SERVER STATE; the connection is in the side's database. The first data file of a database has file_id 1,
            its first log file 2. A session without worker waits for THREADPOOL. Others are blocked where a user's session
@@ -8,7 +9,8 @@ Assumes:   VIEW SERVER STATE; the connection is in the side's database. The firs
            https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-os-waiting-tasks-transact-sql
 Variables: none
 Columns:   data_free_percent, log_free_percent, tempdb_free_percent (int: of the disks of their first files; NULL if
-           unknown), log_used_percent (int: of the log's size), without_worker, others_blocked (int: sessions)
+           unknown), log_used_percent (int: of the log's size), without_worker, others_blocked (int: sessions),
+           processor_time_ms (bigint: of the server's process, since it started), processors (int)
 */
 SELECT
     (
@@ -42,5 +44,8 @@ SELECT
             AND s.is_user_process = 1
             AND (s.program_name IS NULL OR s.program_name <> N'service-broker-harness')
             AND b.program_name = N'service-broker-harness'
-    ) AS others_blocked;
+    ) AS others_blocked,
+    i.process_user_time_ms + i.process_kernel_time_ms AS processor_time_ms,
+    i.cpu_count AS processors
+FROM sys.dm_os_sys_info AS i;
 GO

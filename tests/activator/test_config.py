@@ -46,6 +46,7 @@ def test_missing_keys_have_defaults_and_programs_find_their_queue_in_the_environ
         "HARNESS_READER_DATABASE": "Others",
         "HARNESS_READER_DRIVER": "freetds",
         "HARNESS_READER_ENCRYPT": "mandatory",
+        "HARNESS_READER_ENTRA": "False",
         "HARNESS_READER_HOST": "sql1.example",
         "HARNESS_READER_PORT": "1433",
         "HARNESS_READER_QUEUE": "dbo.Outgoing",

@@ -62,7 +62,7 @@ class FakeLab:
 def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabTestbed:
     asked: list[str] = []
 
-    def build(lab: Any, *, initiators: int, dialogs: int, warm_up: bool) -> None:
+    def build(lab: Any, *, initiators: int, dialogs: int, warm_up: bool, used: object) -> None:
         asked.append(f"build {dialogs}{'' if warm_up else ', cold'}")
 
     monkeypatch.setattr(testbed_module, "locust_clients", lambda preflight: IdleClients())

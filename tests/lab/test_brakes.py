@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from harness.files.script_text import ScriptError
 from harness.lab import brakes, interruption, scripts
-from harness.lab.brakes import Brakes, Overload, problems
+from harness.lab.brakes import Brakes, Overload, ProcessorShare, problems
 from tests.waiting import wait_until
 
 IDLE = {
@@ -19,6 +20,8 @@ IDLE = {
     "log_used_percent": 95,
     "without_worker": 0,
     "others_blocked": 0,
+    "processor_time_ms": 0,
+    "processors": 4,
 }
 
 
@@ -38,17 +41,39 @@ def test_what_is_too_much_is_named(changed: dict[str, int], words: list[str]) ->
     assert [text for _, text in problems({**IDLE, **changed})] == words
 
 
+def test_processors_that_are_used_beyond_the_share_of_the_file_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([100.0, 110.0, 120.0])
+    monkeypatch.setattr(brakes.time, "monotonic", lambda: next(seconds))
+    used = ProcessorShare()
+    shares = [used.percent({**IDLE, "processor_time_ms": time_ms}) for time_ms in (5000, 5000 + 28_000, 5000 + 28_000)]
+    assert shares == [0, 70, 0]
+    assert not list(problems(IDLE, 70, None)) and not list(problems(IDLE, 70, 70))
+    [(_, words)] = problems(IDLE, 70, 60)
+    assert words == "it uses 70 % of its processors (processor_percent_max)"
+
+
+def test_a_run_ends_after_the_hours_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = Servers(monkeypatch, IDLE, hours_max=1e-9)
+    try:
+        wait_until(lambda: servers.looks > 0)
+        with pytest.raises(Overload, match=r"has taken 1e-09 h, which is hours_max in lab\.toml"):
+            interruption.look()
+    finally:
+        servers.brakes.end()
+
+
 class Servers:
     """A lab of one server that answers each look with the next of its rows, or with an error; then as the last."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any, hours_max: float | None = None) -> None:
         self.answers, self.looks = list(answers), 0
         self.told: list[str] = []
         monkeypatch.setattr(brakes, "LOOK_EVERY_S", 0.01)
         monkeypatch.setattr(scripts, "rows", self._rows)
         monkeypatch.setattr(interruption, "close", lambda connection: None)
         instance = SimpleNamespace(name="target", host="sql1", port=1433, connect=object)
-        self.brakes = Brakes(SimpleNamespace(instances=[instance]), self.told.append)  # type: ignore[arg-type]
+        file = SimpleNamespace(processor_percent_max=None, hours_max=hours_max, path=Path("lab.toml"))
+        self.brakes = Brakes(SimpleNamespace(instances=[instance]), file, self.told.append)  # type: ignore[arg-type]
 
     def _rows(self, *_: Any) -> list[Any]:
         answer = self.answers[min(self.looks, len(self.answers) - 1)]

@@ -45,6 +45,21 @@ def test_without_a_user_the_operating_system_vouches_and_encryption_can_be_deman
         FREETDS.connection_string(**server, encrypt="mandatory", trust_server_certificate=False)
 
 
+def test_an_application_in_entra_signs_in_by_microsofts_driver_alone() -> None:
+    login = {
+        "host": "sql1",
+        "port": 1433,
+        "user": "7b1c",
+        "password": "s",
+        "is_entra": True,
+        "database": "d",
+        "program": "p",
+    }
+    assert "UID=7b1c;PWD=s;Authentication=ActiveDirectoryServicePrincipal;" in MICROSOFT.connection_string(**login)
+    with pytest.raises(drivers.NoDriver, match="entra"):
+        FREETDS.connection_string(**login)
+
+
 def test_a_password_with_special_characters_is_quoted() -> None:
     assert "PWD={a;b}}c};" in string(MICROSOFT, "a;b}c")
 
