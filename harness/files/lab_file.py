@@ -175,8 +175,7 @@ def check(toml: TomlFile) -> LabFile:
     target = _server(document, document.target, 0)
     initiators = tuple(_server(document, keys, number) for number, keys in enumerate(document.initiator, start=1))
     _check_servers(toml, document.prefix, target, initiators)
-    names = ("version", "prefix", "brakes", "processor_percent_max", "hours_max", "by_script")
-    of_lab = {name: getattr(document, name) for name in names}
+    of_lab = document.model_dump(exclude={"target", "initiator"})
     return LabFile(path=toml.path, **of_lab, target=target, initiators=initiators, _toml=toml)
 
 
