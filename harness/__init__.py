@@ -21,6 +21,7 @@ The public names, each with its arguments, units and errors in its own docstring
 - `plan_matrix`: what a sweep would do, how long it takes, which gain its repeats can show
 - `run_matrix`, `run_cell`, `simulate`, `run_rates`, `run_techniques`: measure, or compute in virtual time; each returns
   a `Run`
+- `run_soak`: a cell for hours: what drifts, and whether every message arrives
 - `run_pair`: two workloads or settings in turns, to be compared
 - `run_twins`: the same again and again: how much runs differ here
 - `Run`: the folder of a run: tables for pandas and Spark, figures, claims, comparison
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         run_matrix,
         run_pair,
         run_rates,
+        run_soak,
         run_techniques,
         run_twins,
         simulate,
@@ -79,6 +81,7 @@ __all__ = [
     "run_matrix",
     "run_pair",
     "run_rates",
+    "run_soak",
     "run_techniques",
     "run_twins",
     "simulate",

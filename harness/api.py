@@ -142,6 +142,37 @@ def run_matrix(
         return _reduced(outcome, reduce, reporter)
 
 
+def run_soak(
+    cell: str,
+    *,
+    duration: float | str,
+    restart_target: bool = False,
+    settings_file: Path | str | None = None,
+    progress: bool | Reporter = False,
+    **settings: Any,
+) -> Run:
+    """Run one cell again and again on the same instances and dialogs, for about so long (`"8h"`); then reduce.
+
+    Each time all messages are accounted for. With `restart_target` the reporter asks for a restart of the target in the
+    middle. `run_matrix(resume=run.folder)` goes on with one that was interrupted. Errors are those of `run_matrix`.
+    """
+    from harness.experiments import matrix_run
+
+    _require_java()
+    reporter = reporter_for(progress)
+    outcome = matrix_run.soak(
+        cell,
+        duration,
+        _plain(settings),
+        reporter,
+        restart_target=restart_target,
+        settings_file=_path(settings_file),
+    )
+    if outcome is None:
+        raise Declined("a soak of more than an hour was declined: nothing was started")
+    return _reduced(outcome, True, reporter)
+
+
 def run_pair(
     *names: str,
     resume: Path | str | None = None,

@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "rates": harness.run_rates,
     "techniques": harness.run_techniques,
     "aa": harness.run_twins,
+    "soak": harness.run_soak,
     "doctor": harness.examine_lab,
     "lab open": harness.open_lab,
 }

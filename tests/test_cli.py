@@ -34,6 +34,7 @@ COMMANDS = [
     "techniques",
     "rates",
     "aa",
+    "soak",
     "workload",
     "lab",
     "doctor",

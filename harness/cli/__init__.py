@@ -1,7 +1,7 @@
 """The command line: one command a task. Its module is imported when it is called, its part when it runs; errors are one
 line.
 
-- `sweeps`: matrix, run, ui, plan, techniques, rates
+- `sweeps`: matrix, run, soak, ui, plan, techniques, rates, aa
 - `simulation`: simulate, calibrate
 - `workloads`: workload new, workload check
 - `labs`: lab, doctor
@@ -31,7 +31,7 @@ from harness.output.terminal import show_traceback, to_standard_error
 _MODULES = {
     **dict.fromkeys(("matrix", "run", "ui", "plan"), "sweeps"),
     **dict.fromkeys(("simulate", "calibrate"), "simulation"),
-    **dict.fromkeys(("techniques", "rates", "aa"), "sweeps"),
+    **dict.fromkeys(("techniques", "rates", "aa", "soak"), "sweeps"),
     "workload": "workloads",
     **dict.fromkeys(("lab", "doctor"), "labs"),
     "monitors": "monitors",

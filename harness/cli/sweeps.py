@@ -192,6 +192,49 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
         raise Failure(measured.outcome.reason, CELLS_FAILED)
 
 
+@click.command(epilog=EXIT_CODES, short_help="Does a lab keep its rate, its size and every message for hours?")
+@click.argument("cell")
+@settings_options(
+    *(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS),
+    *("measure", "settle", "drain", "seed", "results", "settings"),
+)
+@click.option("--for", "duration", default="8h", show_default=True, metavar="TIME", help="How long, such as 90m or 8h.")
+@click.option(
+    "--restart-target", is_flag=True, help="Ask for a restart of the target in the middle, with messages on their way."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before a run of more than an hour.")
+def soak(cell: str, duration: str, restart_target: bool, yes: bool, settings_file: Path | None, **options: Any) -> None:
+    """Run one cell again and again on the same instances and dialogs, and show what drifts.
+
+    Each time, for a minute or --measure, all messages are accounted for. The figure `soak` has rates, depths, pages of
+    queues, conversations and memory by time. Nothing is rebuilt meanwhile. What was interrupted goes on with harness
+    matrix --resume.
+
+    \b
+    Examples:
+      harness soak i3-t50-r150-p1024-v2022 --lab-file lab.toml
+      harness soak i1-t10-r1-p100-v2022 --for 90m --lab-file lab.toml --restart-target
+      harness soak i1-t5-r1-p100-v2008 --for 5m --measure 5s --lab embedded
+    """
+    from harness.output import reporting
+
+    with one_line_errors():
+        try:
+            with reporting.on_console(ask=not yes) as reporter:
+                measured = harness.run_soak(
+                    cell,
+                    duration=duration,
+                    restart_target=restart_target,
+                    settings_file=settings_file,
+                    progress=reporter,
+                    **options,
+                )
+                draw_and_show(measured, reporter)
+        except harness.Declined:
+            sys.exit(OK)
+    require_all_completed(measured)
+
+
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
 @settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS, "settings")
 @click.option("--port", default=WEB_PORT, show_default=True, help="Port of the web page on 127.0.0.1.")

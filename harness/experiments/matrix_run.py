@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.definitions import load_model, units
 from harness.definitions.matrix import Cell, Visit, label
@@ -14,11 +13,11 @@ from harness.definitions.whitepaper import ACTIVATION_PERIOD_S
 from harness.doctor import space
 from harness.experiments import lab_choice, precision
 from harness.experiments.precision import Precision
-from harness.experiments.run_lab import ExecutorOf
+from harness.experiments.run_lab import ExecutorOf, RunLab
 from harness.experiments.selected_cells import cell_of, visits_on
 from harness.files import journal
 from harness.files.journal import Journal
-from harness.files.settings import RunSettings, Settings
+from harness.files.settings import RunSettings, Settings, SettingsError
 from harness.lab import opening
 from harness.output.reporting import Reporter, duration
 from harness.run import under_way
@@ -29,6 +28,8 @@ from harness.run.settling import SHORTEST_MAX_S, shortest_s
 from harness.run.under_way import Outcome
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
+SOAK_WINDOW = "1m"
+SOAK_WINDOWS_MIN = 3  # two say nothing of a drift
 
 
 def sweep(
@@ -42,6 +43,44 @@ def sweep(
     """Run the cells that the options select, or those that a run lacks, or the same as a run `like` that; None where
     the user declines a long sweep."""
     lab = lab_choice.choose(options, reporter, verb="matrix", resume=resume or like, settings_file=settings_file)
+    return _run(lab, reporter, resume)
+
+
+def soak(
+    cell_id: str,
+    duration: float | str,
+    options: Mapping[str, Any],
+    reporter: Reporter,
+    *,
+    restart_target: bool = False,
+    settings_file: Path | None = None,
+) -> Outcome | None:
+    """Run one cell again and again on the same instances and dialogs, for about so long: a matrix of one cell in many
+    blocks. With `restart_target` the user is asked for a restart in the middle; None where he declines a long run."""
+    try:
+        duration_s = units.parse_duration(duration)
+    except ValueError as error:
+        raise SettingsError(f"--for: {error}") from None
+    given = {**options, "blocks": "warm", "measure": options.get("measure") or SOAK_WINDOW}
+    lab = lab_choice.choose(given, reporter, verb="matrix", settings_file=settings_file)
+    if restart_target and lab.settings.kind.can.instances_are_children:
+        raise SettingsError("--restart-target: nobody can restart the embedded lab's instances: name servers of yours")
+    cell = cell_of(cell_id, {}, lab.topology)
+    lab = lab.changed(
+        soak=True,
+        restart_target=restart_target,
+        repeats=max(SOAK_WINDOWS_MIN, int(duration_s / _visit_s(lab.settings))),
+        cells=(cell.id,),
+        server_versions=(cell.server_version,),
+        initiators=(cell.initiators,),
+        threads=(cell.threads,),
+        ratios=(cell.dialog_ratio,),
+        payloads=(cell.payload_bytes,),
+    )
+    return _run(lab, reporter)
+
+
+def _run(lab: RunLab, reporter: Reporter, resume: Path | None = None) -> Outcome | None:
     settings = lab.settings
     visits = visits_on(lab.topology, settings)
     plan = counted(settings, visits)
@@ -134,8 +173,7 @@ def _note_readers(settings: RunSettings, reporter: Reporter) -> None:
 # -- the plan ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Cells that share instances and a pool of dialogs."""
 
     server_version: str
@@ -178,18 +216,24 @@ def settling_s(settings: RunSettings, settled_s: float | None = None) -> float:
     return shortest + settings.kind.costs.settled_part * (settings.settle - shortest)
 
 
+def _visit_s(settings: RunSettings, settled_s: float | None = None) -> float:
+    """How long a cell takes on dialogs that exist."""
+    costs = settings.kind.costs
+    return max(settings.measure, costs.window_s) + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
+
+
 def estimate_s(settings: RunSettings, visits: Sequence[Visit], settled_s: float | None = None) -> float:
     """How long the visits take; `settled_s` as for `settling_s`."""
     costs = settings.kind.costs
-    window_s = max(settings.measure, costs.window_s)
-    cell_s = window_s + settling_s(settings, settled_s) + costs.drain_s + costs.cell_s
     built = groups(visits)
+    if isinstance(settings, Settings) and settings.blocks == "warm":  # a pool lives until another group needs its place
+        built = [next(same) for _, same in itertools.groupby(built, lambda group: group[:2])]
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
     warms_up_all = not isinstance(settings, Settings) or settings.warms_up_all
     if isinstance(settings, Settings) and settings.blocks == "fresh":
         versions = list({(visit.block, visit.cell.server_version) for visit in visits})
     return (
-        len(visits) * cell_s
+        len(visits) * _visit_s(settings, settled_s)
         + sum(group.dialogs for group in built) / costs.dialogs_begun_per_s
         + sum(group.dialogs if warms_up_all else group.used_dialogs for group in built) / costs.dialogs_warmed_per_s
         + len(built) * (costs.group_s + (SETTLE_OF_FIRST - 1) * costs.settled_part * settings.settle)

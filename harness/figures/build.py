@@ -28,6 +28,7 @@ from harness.figures import (
     rate_lines,
     report,
     sharing,
+    soak,
     technique_bars,
     throughput,
     topology,
@@ -171,7 +172,13 @@ def drawings(run: Run) -> dict[str, Drawing]:
             if network.is_known(run.counters)
             else {}
         ),
-        **({"drift": functools.partial(drift.draw, run.cells)} if drift.is_visible(run) else {}),
+        **(
+            {"soak": functools.partial(soak.draw, run.cells, run.folder)}
+            if soak.is_visible(run)
+            else {"drift": functools.partial(drift.draw, run.cells)}
+            if drift.is_visible(run)
+            else {}
+        ),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),
     }

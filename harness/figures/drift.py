@@ -27,7 +27,7 @@ def draw(cells: pd.DataFrame) -> parts.Sheet:
     ax = fig.subplots()
     ax.axhline(0, color=parts.muted_colour(), linewidth=0.8)
     ax.plot(points.minutes, np.expm1(points.log) * 100, ".", color=parts.muted_colour(), label="a cell")
-    blocks = points.groupby("block", as_index=False)[["minutes", "log"]].mean()
+    blocks = mean_of_blocks(points)
     ax.plot(blocks.minutes, np.expm1(blocks.log) * 100, label="mean of a block", **parts.cycle_entry(0))
     ax.set_xlabel("minutes since the first cell")
     ax.set_ylabel("rate processed beside the cell's mean, in %")
@@ -65,8 +65,17 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     points = counting[counting.groupby("cell_id").block.transform("nunique") == blocks]
     if blocks < 2 or points.started_at_ns.nunique() < 2:
         raise Missing("no cell counts in every block")
+    return with_course(points, cells.started_at_ns.min())
+
+
+def with_course(points: pd.DataFrame, began_ns: int) -> pd.DataFrame:
+    """Add `minutes` since a moment, and `log` of the rate beside the cell's mean."""
     logs = np.log(points.processed_per_s.astype(float))
     return points.assign(
         log=logs - logs.groupby(points.cell_id).transform("mean"),
-        minutes=(points.started_at_ns - cells.started_at_ns.min()) / MINUTE_NS,
+        minutes=(points.started_at_ns - began_ns) / MINUTE_NS,
     )
+
+
+def mean_of_blocks(points: pd.DataFrame) -> pd.DataFrame:
+    return points.groupby("block", as_index=False)[["minutes", "log"]].mean()

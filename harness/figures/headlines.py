@@ -31,6 +31,7 @@ from harness.definitions.whitepaper import (
     PEAK_THROUGHPUT,
     TRICK_DIALOG_RATIO,
 )
+from harness.figures import soak
 from harness.figures.parts import count, higher_uncounted, payload_name, payload_words, percent, short, used_dialogs
 from harness.figures.reduced_run import Missing, Run
 
@@ -152,7 +153,9 @@ USED_ALONE = (
 
 
 def conclusion(run: Run) -> str:
-    """Say in a sentence what the run found: the mean gain of the trick, or the highest rate."""
+    """Say in a sentence what the run found: the mean gain of the trick, or the highest rate; of a soak, what drifts."""
+    if soak.is_visible(run):
+        return soak.sentence(run)
     whose = "A model, not SQL Server. " if run.is_model else ""
     completed = of_the_trick(run.gain)
     gain = _first(judgement.choices(run), functools.partial(_gain_of_all, completed))

@@ -238,6 +238,8 @@ class Settings(RunSettings):
     warm_up: Literal["all", "used"] | None = Field(
         None, description="dialogs that send a message before the load: all of a pool, or those that a cell uses"
     )
+    soak: bool = Field(False, description="one cell again and again on the same instances: nothing is rebuilt")
+    restart_target: bool = Field(False, description="the user restarts the target in the middle of a soak")
     events: Annotated[bool, AfterValidator(_with_extended_events)] = Field(
         False, description="events of latches and broker are recorded after the window of each cell's first block"
     )

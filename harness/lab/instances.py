@@ -119,6 +119,7 @@ class Instance:
     control_group: ControlGroup | None = field(default=None, repr=False)  # of its container on this machine
     log_storage: LogStorage | None = field(default=None, repr=False)  # of its container, likewise
     silence: str = ""  # for how long it has not answered, once it counts as dead (`lab.pulse`)
+    may_be_silent: bool = False  # it is being restarted, so that it does not count as dead
     client: Login | None = None  # the test clients' own login, once the lab is linked
     names: Names = field(default_factory=Names, repr=False)  # of the lab's workload, once the lab is linked
     retention: bool = False  # of its queue, likewise

@@ -80,7 +80,7 @@ class Pulse:
             self._tell(f"{place} has not answered for {after_s} s{dead}")
         elif not after_s and before_s >= TOLD_AFTER_S:
             self._tell(f"{place} answers again, after {before_s} s")
-        elif after_s == DEAD_AFTER_S and not self._is_patient:
+        elif after_s >= DEAD_AFTER_S and not self._is_patient and not instance.may_be_silent and not instance.silence:
             instance.silence = f"{place} has not answered for {after_s} s"
             if self._lab.kind.can.instances_are_children and instance.process is not None:
                 instance.silence += ": its process was killed"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from harness.definitions.units import counted
 from harness.files import records
 from harness.lab import scripts
-from harness.lab.instances import Instance
+from harness.lab.instances import Instance, connections
 
 _LOCATION = struct.Struct("<IHH")  # page, file, slot
 
@@ -60,6 +60,27 @@ def estimate(instance: Instance, dialog_ratio: int, threads: int) -> str:
     return (
         f"{instance.name}: {counted(row['dialogs'], 'used dialog')} should lie on {counted(row['pages'], 'page')} of "
         f"sys.sysdesend, at most {row['dialogs_per_page_max']} on one page: an estimate from the order of their handles"
+    )
+
+
+def at_target(target: Instance, initiators: Sequence[Instance], dialog_ratio: int, threads: int) -> str:
+    """Say on how many pages of the target's sys.sysdercv the used dialogs lie.
+
+    Raises LabError if the connection is refused, ScriptError if it does not show the table.
+    """
+    variables = {"DialogRatio": str(dialog_ratio), "LastDialog": str(dialog_ratio * threads)}
+    with connections(initiators) as opened:
+        conversations = {
+            row["conversation_id"]
+            for connection in opened
+            for row in scripts.rows(connection, "observe/used_conversations.sql", variables)
+        }
+    with closing(target.connect_admin()) as connection:
+        rows = scripts.rows(connection, "observe/received_dialog_locations.sql", {})
+    pages = Counter(row["location"][:6] for row in rows if row["conversation_id"] in conversations)
+    return (
+        f"{counted(pages.total(), 'used dialog')} lie on {counted(len(pages), 'page')} of the target's sys.sysdercv, "
+        f"at most {max(pages.values(), default=0)} on one page"
     )
 
 

@@ -1,4 +1,5 @@
-"""The size of each side's queue and transmission queue before each cell, and what makes all cells begin alike.
+"""The size of each side's queue and transmission queue before each cell, with its conversations and memory, and what
+makes all cells begin alike.
 
 RECEIVE deletes rows, which stay on their pages as ghost records until a task of the server removes them. A queue with
 many of them is slower, so one that has grown is rebuilt. A checkpoint writes the pages that the cell before changed,
@@ -20,7 +21,6 @@ from harness.lab.instances import Instance, Lab, in_parallel
 
 NAME = "queue-sizes.csv"  # of a run
 QUERY_TIMEOUT_S = 60
-_COLUMNS = ("cell", "moment", "instance", "messages", "pages", "ghost_records", "transmission_pages")
 
 SMALL_PAGES = 2048  # 16 MB
 SMALL_GHOST_RECORDS = 10_000
@@ -35,6 +35,8 @@ class Size(NamedTuple):
     pages: int | None  # of 8 KB
     ghost_records: int | None
     transmission_pages: int | None  # of 8 KB, of the database's transmission queue
+    conversations: int | None = None  # conversation endpoints of the database
+    memory_mib: int | None = None  # of the server's process
 
     def __str__(self) -> str:
         return f"{counted(self.pages or 0, 'page')} and {counted(self.ghost_records or 0, 'ghost record')}"
@@ -47,12 +49,18 @@ class Size(NamedTuple):
         )
 
 
+_COLUMNS = ("cell", "moment", "instance", *Size._fields, "sampled_at_ns")
+
+
 class QueueSizes:
     """Make it when a lab is open. Its methods raise no MachineFailure: the measurement does not need them."""
 
-    def __init__(self, lab: Lab, tell: Callable[[str], None]) -> None:
+    def __init__(self, lab: Lab, tell: Callable[[str], None], *, rebuilds: bool = True) -> None:
+        """Without `rebuilds` queues stay as they are: a soak shows how they grow."""
         self._instances = lab.instances
+        self._now_ns = lab.clock.utc_ns
         self._tell = tell
+        self._rebuilds = rebuilds
         self._first: dict[str, Size] = {}
 
     def cell_begins(self, cell: str, results: Path) -> None:
@@ -62,7 +70,7 @@ class QueueSizes:
         """
         sizes = self._record(cell, "before", results, self._instances)
         rebuilt = []
-        for instance in self._instances:
+        for instance in self._instances if self._rebuilds else ():
             size = sizes.get(instance.name)
             if size is None or not size.has_grown(first := self._first.setdefault(instance.name, size)):
                 continue
@@ -92,7 +100,7 @@ class QueueSizes:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
                 writer.writerow(_COLUMNS)
-            writer.writerows((cell, moment, name, *size) for name, size in sizes.items())
+            writer.writerows((cell, moment, name, *size, self._now_ns()) for name, size in sizes.items())
         return sizes
 
     def _size(self, instance: Instance) -> Size | None:

@@ -46,8 +46,14 @@ class HeaderAccounts:
     """Accounts by the headers in dbo.messageDrop."""
 
     def __init__(
-        self, target: pyodbc.Connection, run: int, target_progress: Callable[[], TargetProgress], *, has_order: bool
+        self,
+        target: Callable[[], pyodbc.Connection],
+        run: int,
+        target_progress: Callable[[], TargetProgress],
+        *,
+        has_order: bool,
     ) -> None:
+        """`target` returns the connection of the moment: it is another one after a restart."""
         self.progress = target_progress
         self._target = target
         self._run = run
@@ -55,12 +61,12 @@ class HeaderAccounts:
         self._deliveries: Columns = {}
 
     def account(self, report: LoadReport) -> Accounting:
-        self._deliveries = scripts.columns(self._target, "observe/deliveries.sql", {"Run": str(self._run)})
+        self._deliveries = scripts.columns(self._target(), "observe/deliveries.sql", {"Run": str(self._run)})
         stored = accounting.stored_by_client(self._deliveries)
         return accounting.compare(report.sent, stored, has_order=self._has_order)
 
     def records(self, returned_ns: Numbers, samples: Columns, moments_ns: Sequence[int]) -> dict[str, Columns]:
-        receives = scripts.columns(self._target, "observe/receives.sql", {})
+        receives = scripts.columns(self._target(), "observe/receives.sql", {})
         return {"deliveries": self._deliveries, "receives": receives}
 
 

@@ -169,6 +169,7 @@ class Attempt:
     times: Times
     results: Path
     settles_in_full: bool = False  # measuring begins after the longest settling, even if the cell is steady before
+    while_sending: Callable[[], None] = lambda: None  # called after the window
     on_stopped: Callable[[], None] = lambda: None  # called when clients have stopped and messages are still processed
     events: EventSessions | None = None  # None: none are recorded
     sending: Sending | None = None  # None: that of the lab's workload
@@ -251,14 +252,15 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         if attempt.events is not None:
             with phases.phase("events"):
                 events = _collect(attempt.events, attempt, lab)
+        attempt.while_sending()
     finally:
         with phases.phase("stop"):
             report = reached.report = _stop(equipment.clients, reached.moments)
     assert report is not None  # else the block above has raised
-    clock_rows = worker_clocks.rows(clocks_before, _clocks(equipment))
     with phases.phase("drain"):
         attempt.on_stopped()
         reached.moments.drained_at_ns = _drain(attempt, equipment, report)
+    clock_rows = worker_clocks.rows(clocks_before, _clocks(equipment))
     with phases.phase("accounting"):
         observed = reached.observed = observers.end()
         reached.accounting = accounts.account(report)
@@ -332,7 +334,7 @@ def _accounts_of(sending: Sending, attempt: Attempt, equipment: Equipment) -> Ac
     if lab.workload.is_counted:
         initiators = list(zip(attempt.taking_part(lab), equipment.initiators, strict=False))
         return CountAccounts(lab, initiators, progress, has_dialogs=has_dialogs)
-    return HeaderAccounts(equipment.target, attempt.run_number, progress, has_order=has_dialogs)
+    return HeaderAccounts(lambda: equipment.target, attempt.run_number, progress, has_order=has_dialogs)
 
 
 def _settle(attempt: Attempt, equipment: Equipment, accounts: Accounts, moments: Moments) -> Settling:

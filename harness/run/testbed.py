@@ -37,6 +37,7 @@ from harness.run.attempt import Attempt, Equipment, Measured, Times
 from harness.run.cell_failures import not_ready
 from harness.run.equipment import LabEquipment, Preflight, locust_clients
 from harness.run.phases import Phases
+from harness.run.restart import Restart
 
 
 @dataclass
@@ -113,6 +114,9 @@ class LabTestbed:
             others_before_percent=self._preflight.others_percent,
             stolen_before_percent=self._preflight.stolen_percent(),
         )
+        if self._settings.restart_target and cell.block == 1 + self._settings.repeats // 2 and attempt == 1:
+            restart = Restart(parts, self._reporter.note)
+            attempted = replace(attempted, while_sending=restart.begins, on_stopped=restart.ends)
         if arrangement is None:
             return attempts.run(attempted, parts, phases)
         attempted = replace(attempted, **_arranged(parts, cell.cell, arrangement))
@@ -153,8 +157,9 @@ class LabTestbed:
         if stage.equipment.parts is None:
             with phases.phase("lab"):
                 parts = stage.equipment.open(version, self._initiators[version])
-            if self._can.has_data_files and arrangement is None:
-                stage.queue_sizes = QueueSizes(parts.lab, self._preflight.note_once)
+            is_soak = self._settings.soak
+            if (self._can.has_data_files or is_soak) and arrangement is None:
+                stage.queue_sizes = QueueSizes(parts.lab, self._preflight.note_once, rebuilds=not is_soak)
         assert stage.equipment.parts is not None
         lab = stage.equipment.parts.lab
         if arrangement is not None:
@@ -219,6 +224,10 @@ class LabTestbed:
                 ]
             if stage.pages:
                 lines.append(dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads)))
+                try:
+                    lines.append(dialog_pages.at_target(lab.target, taking_part, ratio, threads))
+                except (LabError, ScriptError) as error:
+                    self._preflight.note_once(f"the pages of sys.sysdercv are not known: {error}")
             for line in lines:
                 self._reporter.note(f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {line}")
 

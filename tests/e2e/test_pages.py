@@ -41,6 +41,9 @@ def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(la
         (page.page_id, page.slot) == (first + page.handle_rank // ROWS_PER_PAGE, page.handle_rank % ROWS_PER_PAGE)
         for page in found
     )
+    assert dialog_pages.at_target(lab.target, lab.initiators, 1, 300) == (
+        "300 used dialogs lie on 3 pages of the target's sys.sysdercv, at most 144 on one page"
+    )
     every_150th = dialog_pages.used(spread, 150, 4)
     assert [page.handle_rank for page in every_150th["initiator-1"]] == [149, 299, 449, 599]
     assert dialog_pages.summary(every_150th) == (

@@ -38,6 +38,11 @@ TURNS = {
 Run = Callable[[str], list[str]]
 
 
+@pytest.fixture(autouse=True)
+def _on_a_machine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Preflight, "stolen_percent", lambda self: 0.0)
+
+
 class FakeLab:
     """Stands in for `LabEquipment` and records its calls."""
 

@@ -10,7 +10,7 @@ from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.observe.queue_sizes import NAME, QueueSizes, Size
 
-HEADER = "cell,moment,instance,messages,pages,ghost_records,transmission_pages"
+HEADER = "cell,moment,instance,messages,pages,ghost_records,transmission_pages,conversations,memory_mib,sampled_at_ns"
 SMALL, LARGE = Size(0, 40, 7, 3), Size(0, 4_000, 90_000, 3)
 
 
@@ -21,7 +21,9 @@ class Queues:
         self.sizes: dict[str, Size | ScriptError] = {"target": SMALL, "initiator-1": SMALL}
         self.told: list[str] = []
         self.ran: list[tuple[str, str]] = []
-        self.lab: Any = SimpleNamespace(instances=[self._instance(name, kept) for name in self.sizes])
+        self.lab: Any = SimpleNamespace(
+            instances=[self._instance(name, kept) for name in self.sizes], clock=SimpleNamespace(utc_ns=lambda: 5)
+        )
         monkeypatch.setattr(scripts, "rows", self._rows)
         monkeypatch.setattr(scripts, "run", self._run)
 
@@ -70,12 +72,21 @@ def test_sizes_are_recorded_and_a_queue_that_has_grown_is_rebuilt_before_the_nex
     assert queues.ran[2] == ("target", "reset/queue.sql") and set(queues.ran[3:]) == checkpoints
     assert (tmp_path / NAME).read_text().splitlines() == [
         HEADER,
-        "a,before,target,0,40,7,3",
-        "a,before,initiator-1,0,40,7,3",
-        "b,before,target,0,4000,90000,3",
-        "b,before,initiator-1,0,40,7,3",
-        "b,rebuilt,target,0,40,7,3",
+        "a,before,target,0,40,7,3,,,5",
+        "a,before,initiator-1,0,40,7,3,,,5",
+        "b,before,target,0,4000,90000,3,,,5",
+        "b,before,initiator-1,0,40,7,3,,,5",
+        "b,rebuilt,target,0,40,7,3,,,5",
     ]
+
+
+def test_in_a_soak_a_queue_that_has_grown_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = Queues(monkeypatch)
+    sizes = QueueSizes(queues.lab, queues.told.append, rebuilds=False)
+    sizes.cell_begins("a", tmp_path)
+    queues.sizes["target"] = LARGE
+    sizes.cell_begins("b", tmp_path)
+    assert queues.told == [] and {path for _, path in queues.ran} == {"reset/checkpoint.sql"}
 
 
 def test_nothing_is_changed_in_a_database_that_existed_before_the_lab(
@@ -97,7 +108,7 @@ def test_an_instance_that_does_not_show_its_queue_is_told_and_the_others_are_rec
     queues.sizes |= {"target": ScriptError("no right"), "initiator-1": Size(0, 40, None, 3)}
     QueueSizes(queues.lab, queues.told.append).cell_begins("a", tmp_path)
     assert queues.told == ["the size of the queue of target is not recorded: no right"]
-    assert (tmp_path / NAME).read_text().splitlines() == [HEADER, "a,before,initiator-1,0,40,,3"]
+    assert (tmp_path / NAME).read_text().splitlines() == [HEADER, "a,before,initiator-1,0,40,,3,,,5"]
 
 
 @pytest.mark.parametrize(

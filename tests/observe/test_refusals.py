@@ -67,12 +67,15 @@ def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instan
     assert {"system", "container", "memory"} <= set(found["refused"])
 
 
-def test_what_an_instance_does_not_show_of_its_queue_is_empty(plain: Instance, tmp_path: Path) -> None:
+def test_the_size_of_a_queue_of_an_instance_that_shows_nothing_of_itself_is_not_recorded(
+    plain: Instance, tmp_path: Path
+) -> None:
     told: list[str] = []
     QueueSizes(Lab(EMBEDDED, "2022", plain, [], tmp_path), told.append).cell_begins("a", tmp_path)
-    assert (tmp_path / NAME).read_text().splitlines()[1:] == ["a,before,target,,,,"]
-    [refused] = told
-    assert refused.startswith("no checkpoint on target: ") and "permission denied" in refused
+    assert not (tmp_path / NAME).exists()
+    size, checkpoint = told
+    assert size.startswith("the size of the queue of target is not recorded: ") and "VIEW SERVER STATE" in size
+    assert checkpoint.startswith("no checkpoint on target: ") and "permission denied" in checkpoint
 
 
 def test_the_administrator_connection_is_refused(plain: Instance) -> None:

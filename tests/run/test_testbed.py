@@ -27,6 +27,11 @@ CELL = Cell.parse("i1-t3-r1-p100-v2008")
 BEGIN = [f"{label(CELL.id, block)} begins" for block in (1, 2, 3)]
 
 
+@pytest.fixture(autouse=True)
+def _on_a_machine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Preflight, "stolen_percent", lambda self: 0.0)
+
+
 def test_missing_pages_without_an_administrator_connection_are_noted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +107,8 @@ def test_cells_share_a_pool_and_queues_are_measured_before_each_unless_blocks_ar
             self.parts = None
 
     class FakeQueueSizes:
-        def __init__(self, *_: Any) -> None: ...
+        def __init__(self, *_: Any, rebuilds: bool) -> None:
+            assert rebuilds
 
         def cell_begins(self, cell: str, results: Path) -> None:
             asked.append(f"{cell} begins")

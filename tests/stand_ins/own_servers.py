@@ -152,7 +152,7 @@ class OwnServers:
         path.write_text("\n".join(lines) + "\n")
         return path
 
-    def begin(self, *arguments: str) -> Child:
+    def begin(self, *arguments: str, **environment: str) -> Child:
         return Child(
             [sys.executable, "-m", "harness", *arguments],
             stdin=subprocess.DEVNULL,
@@ -160,7 +160,7 @@ class OwnServers:
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
-            env={**child_environment({"HARNESS_PASSWORD": self.password}), "COLUMNS": "200"},
+            env={**child_environment({"HARNESS_PASSWORD": self.password, **environment}), "COLUMNS": "200"},
         )
 
     def harness(self, *arguments: str) -> CommandResult:

@@ -387,6 +387,7 @@ VIEWS = [
         """,
         _endpoints,
         is_base_table=True,
+        location=location,  # as if in the order of sys.sysdesend: SQL Server's own is not known
         visible=owners,
     ),
     View(
