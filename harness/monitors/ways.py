@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from harness.definitions.units import counted
 from harness.files.script_text import literal, quoted
-from harness.monitors import state
+from harness.monitors import state, statuses
 from harness.monitors.state import Database, Queue, Route, Server, Waiting
 from harness.monitors.wording import time_text
 
@@ -22,59 +22,6 @@ Why = tuple[str, str, str]
 
 _TCP = re.compile(r"TCP://(?P<host>\[[\w:.%]+\]|[\w.-]+):(?P<port>\d+)", re.IGNORECASE)
 
-# Words of a status, the reason, and the remedy: {database}, {to_service}, {service} and {enable} are filled in.
-_ROUTE = "CREATE ROUTE [<name>] WITH SERVICE_NAME = {service}, ADDRESS = N'TCP://<host>:4022';"
-_STATUSES = (
-    ("broker is disabled in the sender", "the broker of this database is disabled", "{enable}"),
-    (
-        "administratively disabled",
-        "the broker of the target's database is disabled",
-        "in the target's server: ALTER DATABASE <target's> SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;",
-    ),
-    ("target service name could not be found", "no route leads to the service, and it is not in this instance", _ROUTE),
-    ("No route matches", "no route leads to the service", _ROUTE),
-    (
-        "target broker in the local",
-        "the conversation names a broker that is not in this instance, and no route leads there",
-        _ROUTE,
-    ),
-    (
-        "transport is not available",
-        "this instance has no Service Broker endpoint that is started",
-        "CREATE ENDPOINT ... FOR SERVICE_BROKER, or ALTER ENDPOINT <name> STATE = STARTED;",
-    ),
-    (
-        "handshake failed",
-        "what answers at the address of the route refuses this instance, or is no Service Broker endpoint",
-        "see the error log of the other server, or ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';",
-    ),
-    (
-        "Connection attempt failed",
-        "nothing answers at the address of the route",
-        "start the endpoint there, or ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';",
-    ),
-    ("address", "the address of the route is wrong", "ALTER ROUTE [<name>] WITH ADDRESS = N'TCP://<host>:<port>';"),
-    (
-        "local service",
-        "the target's queue does not take messages",
-        "ALTER QUEUE <queue of {to_service}> WITH STATUS = ON;",
-    ),
-    (
-        "remote service binding",
-        "the dialog is encrypted, and no remote service binding names the service",
-        "CREATE REMOTE SERVICE BINDING [<name>] TO SERVICE {service} WITH USER = [<user with the certificate>];",
-    ),
-    (
-        "master key",
-        "the server cannot open the master key of the database",
-        "CREATE MASTER KEY, or ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY;",
-    ),
-    (
-        "security context",
-        "the sender's user is nobody in the target's database",
-        "sign the procedure, or ALTER DATABASE {database} SET TRUSTWORTHY ON;",
-    ),
-)
 # Status of a connection that did not come about or broke: a wrong address could be the reason.
 _OF_CONNECTIONS = ("connect", "address", "receiving data", "sending data", "login protocol")
 
@@ -110,12 +57,15 @@ def of_way(server: Server, database: Database, waiting: Waiting, servers: Sequen
         return reason, f"{evidence}; {shown}", remedy
     if not status:
         return _unacknowledged(server, database, evidence, route, far)
-    for words, reason, remedy in _STATUSES:
-        if words.lower() in status.lower():
-            service = waiting.to_service
-            filled = {"database": quoted(database.name), "to_service": service, "service": literal(service)}
-            return reason, evidence, remedy.format(enable=enable(database), **filled)
-    return "the broker cannot send them", evidence, "do what transmission_status says; harness doctor examines a lab"
+    if (found := statuses.understand(status)) is None:
+        return (
+            "the broker cannot send them",
+            evidence,
+            "do what transmission_status says; harness doctor examines a lab",
+        )
+    service = waiting.to_service
+    names = {"database": quoted(database.name), "to_service": service, "service": literal(service)}
+    return found.reason, evidence, found.remedy(name=quoted(service), enable=enable(database), **names)
 
 
 def enable(database: Database) -> str:

@@ -20,6 +20,7 @@ from harness.monitors.asking import Asker
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
 from harness.monitors.state import Database, Monitor, Queue, Route, Server, Waiting
+from harness.monitors.statuses import table
 from harness.monitors.ways import of_way
 from tests.monitors.conftest import send
 
@@ -419,7 +420,7 @@ def test_what_a_message_to_another_instance_lacks_is_told_with_the_route(
     )
     try:
         for service, encryption, reason, remedy in (
-            ("Far", "OFF", "nothing answers at the address", "ALTER ROUTE [<name>] WITH ADDRESS"),
+            ("Far", "OFF", "nothing listens on that port", "ALTER ROUTE [<name>] WITH ADDRESS"),
             ("Sealed", "ON", "cannot open the master key", "CREATE MASTER KEY"),
             ("Unbound", "ON", "no remote service binding names the service", "TO SERVICE N'Unbound' WITH USER"),
         ):
@@ -541,7 +542,7 @@ def test_a_remedy_can_be_pasted_whatever_routes_and_services_are_called() -> Non
     database.routes = [Route("r", "it's", "", "TCP://$(reboot):4022")]
     for status, words in (
         ("", "harness monitors --server sql1,1433 --server <target's>"),
-        ("No route matches the destination service name", "SERVICE_NAME = N'it''s', "),
+        (table()["9750"].text, "SERVICE_NAME = N'it''s', "),
     ):
         way = of_way(Server("server", "sql1:1433"), database, Waiting("a", "it's", None, status, 1, 99.0), [])
         assert way is not None and words in way[2] and "$(" not in way[2]
