@@ -96,4 +96,6 @@ def check(name: str) -> None:
     if outcome.measured is None:
         raise Failure(outcome.reason, CELLS_FAILED)
     say(outcome.measured.accounted)
+    if outcome.measured.leak:
+        raise Failure(f"the workload leaks: {outcome.measured.leak}", CELLS_FAILED)
     say(f"the workload runs. Next: harness run --workload {name}")

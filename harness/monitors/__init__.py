@@ -2,7 +2,8 @@
 
 - `state`: what a look has shown; `asking`, `reading`: one server, look by look, read-only and at little cost to it
 - `explaining`: the reason for each queue whose messages stay, and the cure; `ways`: for messages that wait for
-  transmission, with the other side if it is looked at too; `wording`: how both write times
+  transmission, with the other side if it is looked at too; `statuses`: what a transmission status says, by its table
+  `statuses.tsv`; `wording`: how both write times
 - `showing`: tables and JSON; `watching`: the view that goes on when a database vanishes or the server stops answering
 
 The tree of reasons is that of two articles: "Understanding Queue Monitors" (R. Rusanu, 2008) and the manual's

@@ -22,6 +22,7 @@ Why = tuple[str, str, str]
 
 _TCP = re.compile(r"TCP://(?P<host>\[[\w:.%]+\]|[\w.-]+):(?P<port>\d+)", re.IGNORECASE)
 
+_NO_ROUTE = ("9750", "9793")
 # Status of a connection that did not come about or broke: a wrong address could be the reason.
 _OF_CONNECTIONS = ("connect", "address", "receiving data", "sending data", "login protocol")
 
@@ -57,15 +58,33 @@ def of_way(server: Server, database: Database, waiting: Waiting, servers: Sequen
         return reason, f"{evidence}; {shown}", remedy
     if not status:
         return _unacknowledged(server, database, evidence, route, far)
-    if (found := statuses.understand(status)) is None:
-        return (
-            "the broker cannot send them",
-            evidence,
-            "do what transmission_status says; harness doctor examines a lab",
-        )
+    reason, remedy = _of_status(server, database, waiting)
+    return reason, evidence, remedy
+
+
+def _of_status(server: Server, database: Database, waiting: Waiting) -> tuple[str, str]:
+    """Return the reason that the transmission status gives, and the remedy."""
+    understood = statuses.understand(waiting.transmission_status)
+    if understood is None:
+        return "the broker cannot send them", "see what transmission_status says; harness doctor examines a lab"
     service = waiting.to_service
+    if understood.message.number in _NO_ROUTE and (here := _in_this_instance(server, service)) is not None:
+        return here
     names = {"database": quoted(database.name), "to_service": service, "service": literal(service)}
-    return found.reason, evidence, found.remedy(name=quoted(service), enable=enable(database), **names)
+    return understood.reason, understood.remedy(name=quoted(service), enable=enable(database), **names)
+
+
+def _in_this_instance(server: Server, service: str) -> tuple[str, str] | None:
+    """Return why no route leads to a service that a database of this server has, perhaps in other letters."""
+    for database in server.databases:
+        for known in database.services:
+            if known == service:
+                remedy = "CREATE ROUTE [AutoCreatedLocal] WITH ADDRESS = N'LOCAL';"
+                return f"no route leads to the service, though {database.name} of this server has it", remedy
+            if known.lower() == service.lower():
+                remedy = f"END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE {literal(known)}"
+                return f"{database.name} has the service {known}: names of services are compared byte by byte", remedy
+    return None
 
 
 def enable(database: Database) -> str:

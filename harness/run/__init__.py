@@ -15,6 +15,7 @@
 - `phases`: how long each phase of a cell took; `run_folder`: the run's folder, made or reopened with its manifest
 - `under_way`: how every run is run: no other process writes into it, and an early end says how to go on
 - `outside_readers`: programs that receive in place of the activation procedure
+- `leaks`: conversations that a cell leaves behind
 - `restart`: a restart of the target by the user in the middle of a soak
 
 Rules. A cell is completed only if its line in the journal says so. That line is written last, after the cell's raw

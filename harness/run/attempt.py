@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -37,6 +38,7 @@ from harness.run.accounting import Accounting
 from harness.run.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
 from harness.run.arrangement import Arrangement
 from harness.run.cell_failures import FINAL, CellFailed, named_failures
+from harness.run.leaks import Leaks, Sides
 from harness.run.phases import Phases
 from harness.run.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.run.settling import Settling
@@ -69,13 +71,15 @@ class Measured:
     state: State = State.VALID
     state_reason: str = ""
     is_counted: bool = False  # messages were counted, not matched one by one
+    leak: str = ""  # conversations that the cell has left behind
 
     @property
     def accounted(self) -> str:
         """What became of the messages, in words."""
+        fate = "each processed once and in order"
         if self.is_counted:
-            return f"{counted(self.sent, 'message')} sent, none left in a queue (counted, not matched one by one)"
-        return f"{counted(self.sent, 'message')} sent, each processed once and in order"
+            fate = "none left in a queue (counted, not matched one by one)"
+        return f"{counted(self.sent, 'message')} sent, {fate}{f'; but {self.leak}' if self.leak else ''}"
 
 
 @dataclass
@@ -238,6 +242,7 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
     with phases.phase("prepare"):
         accounts = _prepare(attempt, equipment)
         clocks_before = _clocks(equipment)
+        leaks = None if lab.kind.can.virtual_time else Leaks(partial(_sides, attempt, equipment), lab.clock)
     observers.begin(1 + attempt.visit.cell.initiators)
     try:
         with phases.phase("settle"):
@@ -265,6 +270,7 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         observed = reached.observed = observers.end()
         reached.accounting = accounts.account(report)
         _require_faultless(report, reached.accounting, equipment.target)
+        leak = leaks.complaint(report.sent_messages) if leaks else ""
     with phases.phase("write"):
         moments, calls = reached.moments, _calls(attempt, report.barriers_at_ns)
         processed = accounts.records(
@@ -282,9 +288,14 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         measured = _measured(attempt, equipment.lab, reached, calls, processed)
         _write_cell(attempt, reached, "completed", state=measured.state, state_reason=measured.state_reason)
     complaints = worker_clocks.complaints(clock_rows)
-    for complaint in (*observed.failures, *complaints, *filter(None, [measured.shortfall])):
+    for complaint in (*observed.failures, *complaints, *filter(None, [measured.shortfall, leak])):
         phases.reporter.note(f"{phases.cell}: {complaint}")
-    return measured
+    return replace(measured, leak=leak)
+
+
+def _sides(attempt: Attempt, equipment: Equipment) -> Sides:
+    initiators = zip(attempt.taking_part(equipment.lab), equipment.initiators, strict=False)
+    return [(equipment.lab.target, equipment.target), *initiators]
 
 
 def _clocks(equipment: Equipment) -> Clocks:

@@ -285,3 +285,31 @@ def test_a_mistake_is_one_line(tmp_path: Path, file: str, old: str, new: str, wo
     assert words in line, line
     assert checked.code == code
     assert "tried again" not in checked.out
+
+
+# Of the paper's procedure that begins a dialog for each message: what it lacks, and what is said of the conversations.
+LEAKS = [
+    ("    END CONVERSATION @handle;\n", "CONVERSING: nobody ends them: END CONVERSATION belongs to both sides"),
+]
+
+
+@pytest.mark.parametrize(("missing", "words"), LEAKS)
+def test_conversations_that_nobody_ends_are_a_finding_of_a_cell_and_a_workload_with_them_fails(
+    missing: str, words: str, tmp_path: Path
+) -> None:
+    leaking = tmp_path / "leaking"
+    shutil.copytree(FOLDER / PAPER, leaking)
+    send = leaking / "send_message_on_new_dialog.sql"
+    assert missing in send.read_text()
+    send.write_text(send.read_text().replace(missing, ""))
+    (leaking / "workload.toml").write_text(
+        'about = "A dialog a message."\n[client]\nprocedure = "dbo.SendMessageOnNewDialog"\n'
+        'parameters = ["broker_instance", "body"]\n[initiator]\nscripts = ["send_message_on_new_dialog.sql"]\n'
+        '[target]\nscripts = ["receive_procedure.sql"]\nactivation_procedure = "dbo.SRPerf_Queue_LabTest"\n'
+        "receive_top = 10_000\nreceive_timeout_ms = 3_000\nmax_queue_readers = 16\n"
+    )
+    checked = harness(tmp_path, "workload", "check", "leaking")
+    assert checked.code == 1 and checked.line.startswith("the workload leaks: ") and words in checked.line
+    assert "each processed once and in order; but " in checked.out
+    send.write_text((FOLDER / PAPER / send.name).read_text())
+    assert harness(tmp_path, "workload", "check", "leaking").code == 0

@@ -326,6 +326,24 @@ def test_a_broker_of_this_instance_that_is_disabled_is_told_by_the_status_or_by_
         connection.execute(f"ALTER DATABASE {database} SET TRUSTWORTHY OFF; DROP DATABASE disabled;")
 
 
+def test_a_service_of_this_server_to_which_no_route_leads_or_in_other_letters_gets_no_route_to_another(
+    connection: pyodbc.Connection, database: str, find: Callable[..., Explanation | None]
+) -> None:
+    connection.execute(queue("Unrouted"))
+    connection.execute("DROP ROUTE AutoCreatedLocal;")
+    connection.execute(send("Unrouted"))
+    found = find("to Unrouted")
+    assert found is not None
+    assert found.reason == f"no route leads to the service, though {database} of this server has it"
+    connection.execute(found.remedy)
+    assert find("to Unrouted", there=False) is None
+    connection.execute(send("unrouted"))
+    found = find("to unrouted")
+    assert found is not None
+    assert found.reason == f"{database} has the service Unrouted: names of services are compared byte by byte"
+    assert found.remedy == "END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE N'Unrouted'"
+
+
 def test_locked_groups_are_told_with_the_session_that_may_hold_them(
     instance: Instance, database: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
 ) -> None:
