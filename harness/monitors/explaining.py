@@ -10,14 +10,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.definitions.units import counted
-from harness.files.script_text import quoted
+from harness.files.script_text import literal, quoted
 from harness.monitors import state, ways
-from harness.monitors.state import NOT_COMPLETE, RETAINED, Database, Queue, Server, Session
+from harness.monitors.state import NOT_COMPLETE, RETAINED, Conversations, Database, Queue, Server, Session
 from harness.monitors.ways import Why
 from harness.monitors.wording import time_text
 
 _EVENT_CONTRACT = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
 _LISTED = 3  # sessions that an explanation names
+GROWS_S = 30.0
+# States in which a conversation waits for a program of this side, and why it does.
+_STAYING = {
+    "DISCONNECTED_INBOUND": "the other side has ended conversations, and nothing here receives that and ends them too",
+    "ERROR": "conversations have ended with an error, and nothing here receives the Error message and ends them too",
+}
+_GROWING = {
+    "CONVERSING": "conversations are begun, and nobody ends them",
+    "STARTED_OUTBOUND": "conversations are begun, and nothing answers or ends them",
+}
 _START_ACTIVATOR = "start the activator that reads this service: harness activator, or Microsoft's External Activator"
 
 
@@ -45,12 +55,40 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
         for queue in database.queues:
             for why in _of_queue(server, database, queue):
                 explanations.append(Explanation(database.shown_name, queue.full_name, *_of_mail(database, *why)))
+        for conversations in database.conversations or ():
+            if (why := _of_conversations(conversations)) is not None:
+                what = f"conversations of {conversations.service}"
+                explanations.append(Explanation(database.shown_name, what, *why))
         for waiting in database.transmission:
             if not database.transmission_rows:
                 continue
             if (reason := ways.of_way(server, database, waiting, servers or [server])) is not None:
                 explanations.append(Explanation(database.name, f"to {waiting.to_service}", *reason))
     return explanations
+
+
+def _of_conversations(conversations: Conversations) -> Why | None:
+    """Say why conversations stay, or become more and more; None where they may just be on their way."""
+    number, stays = conversations.number, conversations.stays_s >= max(state.THRESHOLD_S, 1e-9)
+    evidence = f"{counted(number, 'conversation')} {conversations.state}"
+    if stays and (reason := _STAYING.get(conversations.state)) is not None:
+        evidence += f", one of them for {time_text(conversations.stays_s)} at least"
+        return reason, evidence, _end_all(conversations)
+    if conversations.state in _GROWING and conversations.grows_s >= max(GROWS_S, 1e-9):
+        evidence += f", more at each look for {time_text(conversations.grows_s)}"
+        return _GROWING[conversations.state], evidence, _end_all(conversations)
+    return None
+
+
+def _end_all(conversations: Conversations) -> str:
+    """Return what ends conversations that nobody ends."""
+    before = "let the programs of both sides END CONVERSATION when it is over; those that are there: "
+    return (
+        f"{before}DECLARE @h uniqueidentifier; WHILE 1 = 1 BEGIN SET @h = (SELECT TOP (1) e.conversation_handle FROM "
+        "sys.conversation_endpoints AS e JOIN sys.services AS s ON s.service_id = e.service_id WHERE s.name = "
+        f"{literal(conversations.service)} AND e.state_desc = N'{conversations.state}'); IF @h IS NULL BREAK; END "
+        "CONVERSATION @h; END;"
+    )
 
 
 def _of_mail(database: Database, reason: str, evidence: str, remedy: str) -> Why:

@@ -17,7 +17,7 @@ from typing import Any
 from harness.failures import UsageFailure, nearest
 from harness.lab.instances import Instance
 from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, error_number
-from harness.monitors.state import Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
+from harness.monitors.state import Conversations, Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
 
 # Of a core of the server, by its clock, which does not see all that an answer costs it: together about one per cent.
 LOOKS_SHARE, DETAILS_SHARE = 0.007, 0.001
@@ -259,11 +259,14 @@ class Reader:
             database.problems.append(f"{lacking}; remedy: ALTER ROLE db_owner ADD MEMBER its user")
 
     def _read_conversations(self, database: Database) -> None:
-        rows = self._asker.ask(database.name, ["observe/conversations"], {}).get("observe/conversations", [])
-        database.conversations = {}
-        for row in rows:
-            state = str(row["state_desc"])
-            database.conversations[state] = database.conversations.get(state, 0) + row["conversations"]
+        name, now = "monitors/conversations", time.monotonic()
+        before = {(one.service, one.state): one for one in database.conversations or ()}
+        database.conversations = []
+        for row in self._asker.ask(database.name, [name], {}).get(name, []):
+            service, state, number = str(row["service_name"]), str(row["state_desc"]), int(row["conversations"])
+            conversations = Conversations(service, state, number, str(row["first_handle"]), now)
+            conversations.follow(before.get((service, state)))
+            database.conversations.append(conversations)
 
     def _read_transmission(self, database: Database) -> None:
         name = "monitors/transmission"

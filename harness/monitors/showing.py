@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
@@ -189,7 +190,10 @@ def _lines_of_databases(databases: Sequence[Database]) -> Iterable[str]:
             mostly = "mostly: " if len({waiting.transmission_status for waiting in database.transmission}) > 1 else ""
             parts[0] += f" ({mostly}{database.reason.partition('. ')[0].rstrip('.')})"
         if database.conversations:
-            states = sorted(database.conversations.items(), key=lambda state: (-state[1], state[0]))
+            numbers = Counter[str]()
+            for conversations in database.conversations:
+                numbers[conversations.state] += conversations.number
+            states = sorted(numbers.items(), key=lambda state: (-state[1], state[0]))
             parts.append("conversations: " + ", ".join(f"{count:,} {state}" for state, count in states))
         else:
             rows = database.conversation_rows

@@ -100,6 +100,26 @@ class Waiting:
 
 
 @dataclass
+class Conversations:
+    """The conversation endpoints of a service that are in one state."""
+
+    service: str
+    state: str  # state_desc
+    number: int
+    first_handle: str  # of one of them: the same at two looks, if that one stays
+    read_at_s: float
+    stays_s: float = 0.0  # how long that one has been there, as far as it was watched
+    grows_s: float = 0.0  # how long their number has grown from look to look
+
+    def follow(self, before: Conversations | None) -> None:
+        """Take what is known from the look before."""
+        if before is not None:
+            passed_s = self.read_at_s - before.read_at_s
+            self.stays_s = before.stays_s + passed_s if self.first_handle == before.first_handle else 0.0
+            self.grows_s = before.grows_s + passed_s if self.number > before.number else 0.0
+
+
+@dataclass
 class Route:
     """A route of a database that has not expired."""
 
@@ -148,7 +168,7 @@ class Database:
     transmission_rows: int | None = None
     conversation_rows: int | None = None
     transmission: list[Waiting] = field(default_factory=list)
-    conversations: dict[str, int] | None = None  # endpoints by state
+    conversations: list[Conversations] | None = None
     sessions: list[Session] | None = None
     services: dict[str, int] = field(default_factory=dict)  # name → id of its queue
     routes: list[Route] | None = None

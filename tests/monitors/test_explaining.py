@@ -19,7 +19,7 @@ from harness.monitors import state
 from harness.monitors.asking import Asker
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
-from harness.monitors.state import Database, Monitor, Queue, Route, Server, Waiting
+from harness.monitors.state import Conversations, Database, Monitor, Queue, Route, Server, Waiting
 from harness.monitors.statuses import table
 from harness.monitors.ways import of_way
 from tests.monitors.conftest import send
@@ -342,6 +342,50 @@ def test_a_service_of_this_server_to_which_no_route_leads_or_in_other_letters_ge
     assert found is not None
     assert found.reason == f"{database} has the service Unrouted: names of services are compared byte by byte"
     assert found.remedy == "END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE N'Unrouted'"
+
+
+@pytest.mark.parametrize(
+    ("service", "state_name", "ending"),
+    [
+        ("Ended", "DISCONNECTED_INBOUND", "END CONVERSATION @h;"),
+        ("Failed", "ERROR", "END CONVERSATION @h WITH ERROR = 5 DESCRIPTION = N'no';"),
+    ],
+)
+def test_conversations_that_nobody_ends_on_this_side_are_told_with_the_batch_that_ends_them(
+    service: str,
+    state_name: str,
+    ending: str,
+    connection: pyodbc.Connection,
+    find: Callable[..., Explanation | None],
+) -> None:
+    connection.execute(queue(service))
+    for _ in range(3):
+        connection.execute(f"{send(service)} {ending}")
+    found = find(f"conversations of {service}")
+    assert found is not None and f"3 conversations {state_name}, one of them for " in found.evidence
+    assert "nothing here receives" in found.reason
+    connection.execute(found.remedy.partition("those that are there: ")[2])
+    assert find(f"conversations of {service}", there=False) is None
+
+
+def test_conversations_that_become_more_and_more_are_told_and_those_on_their_way_are_not() -> None:
+    def seen(number: int, at_s: float, handle: str = "a", state_name: str = "CONVERSING") -> Conversations:
+        return Conversations("Orders", state_name, number, handle, at_s)
+
+    before, after, later = seen(100, 0.0), seen(110, 20.0), seen(111, 40.0)
+    after.follow(before)
+    later.follow(after)
+    assert (after.grows_s, later.grows_s, later.stays_s) == (20.0, 40.0, 40.0)
+    database = Database(5, "app", True, "", conversations=[later])
+    [found] = explain(Server("server", "here", [database]))
+    assert found.what == "conversations of Orders" and found.reason == "conversations are begun, and nobody ends them"
+    assert found.evidence == "111 conversations CONVERSING, more at each look for 40 s"
+    fewer = seen(105, 60.0)
+    fewer.follow(later)
+    passing = seen(7, 80.0, "b", "DISCONNECTED_INBOUND")
+    passing.follow(seen(7, 70.0, "a", "DISCONNECTED_INBOUND"))
+    database.conversations = [fewer, passing]
+    assert explain(Server("server", "here", [database])) == []
 
 
 def test_locked_groups_are_told_with_the_session_that_may_hold_them(
