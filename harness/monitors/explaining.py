@@ -56,9 +56,9 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
             for why in _of_queue(server, database, queue):
                 explanations.append(Explanation(database.shown_name, queue.full_name, *_of_mail(database, *why)))
         for conversations in database.conversations or ():
-            if (why := _of_conversations(conversations)) is not None:
+            if (cause := _of_conversations(conversations)) is not None:
                 what = f"conversations of {conversations.service}"
-                explanations.append(Explanation(database.shown_name, what, *why))
+                explanations.append(Explanation(database.shown_name, what, *cause))
         for waiting in database.transmission:
             if not database.transmission_rows:
                 continue
