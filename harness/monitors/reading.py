@@ -260,7 +260,7 @@ class Reader:
 
     def _read_conversations(self, database: Database) -> None:
         name, now = "monitors/conversations", time.monotonic()
-        before = {(one.service, one.state): one for one in database.conversations or ()}
+        before = {(earlier.service, earlier.state): earlier for earlier in database.conversations or ()}
         database.conversations = []
         for row in self._asker.ask(database.name, [name], {}).get(name, []):
             service, state, number = str(row["service_name"]), str(row["state_desc"]), int(row["conversations"])

@@ -63,7 +63,7 @@ def table() -> dict[str, Message]:
 def _by_length() -> list[tuple[re.Pattern[str], Message]]:
     """Return the patterns of texts, those first that say most: `Connection handshake failed. ...` has many."""
     messages = [message for message in table().values() if not message.number.startswith("OS")]
-    return [(each.pattern, each) for each in sorted(messages, key=lambda each: -each.fixed_length)]
+    return [(message.pattern, message) for message in sorted(messages, key=lambda message: -message.fixed_length)]
 
 
 def understand(status: str) -> Understood | None:

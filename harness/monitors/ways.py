@@ -77,13 +77,13 @@ def _of_status(server: Server, database: Database, waiting: Waiting) -> tuple[st
 def _in_this_instance(server: Server, service: str) -> tuple[str, str] | None:
     """Return why no route leads to a service that a database of this server has, perhaps in other letters."""
     for database in server.databases:
-        for known in database.services:
-            if known == service:
+        for name in database.services:
+            if name == service:
                 remedy = "CREATE ROUTE [AutoCreatedLocal] WITH ADDRESS = N'LOCAL';"
                 return f"no route leads to the service, though {database.name} of this server has it", remedy
-            if known.lower() == service.lower():
-                remedy = f"END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE {literal(known)}"
-                return f"{database.name} has the service {known}: names of services are compared byte by byte", remedy
+            if name.lower() == service.lower():
+                remedy = f"END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE {literal(name)}"
+                return f"{database.name} has the service {name}: names of services are compared byte by byte", remedy
     return None
 
 
