@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.doctor.facts import Facts, Finding, Row
-from harness.doctor.transport import other_of_that_name, validity
+from harness.doctor.transport import end_of_validity, other_of_that_name, validity
 from harness.files.script_text import quoted
 from harness.lab.instances import Security
 
@@ -60,7 +60,10 @@ def _faults(side: Facts, row: Row) -> Iterator[Finding]:
 
 def check_certificate(side: Facts) -> Iterator[Finding]:
     """Check this side's own certificate."""
-    if not side.knows("dialog_certificates") or own_certificate(side) is not None:
+    if not side.knows("dialog_certificates"):
+        return
+    if (own := own_certificate(side)) is not None:
+        yield from end_of_validity(side, own, "dialog certificate", "the certificate of its dialogs")
         return
     candidates = _own_certificates(side)
     for row in candidates:

@@ -10,6 +10,7 @@ from harness.lab.instances import Security
 
 BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
 DEFINITIONS = "sees_server_definitions"
+EXPIRY_DAYS_ERROR, EXPIRY_DAYS_WARNING = 2, 30  # a run of hours may end after a certificate
 
 
 def used_routes(side: Facts, other: Facts) -> Sequence[Row]:
@@ -161,7 +162,8 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
         remedy = "run sql/link/endpoint_certificate.sql, DROP ENDPOINT, run sql/link/endpoint.sql and grant_connect.sql"
         yield side.absent(DEFINITIONS, "endpoint certificate", text, remedy)
         return
-    yield from validity(side, row, "endpoint certificate", "the endpoint's certificate")
+    faults = list(validity(side, row, "endpoint certificate", "the endpoint's certificate"))
+    yield from faults or end_of_validity(side, row, "endpoint certificate", "the endpoint's certificate")
     if row["private_key"] != "ENCRYPTED_BY_MASTER_KEY":
         text = f"the private key of the endpoint's certificate {row['certificate_name']} is {row['private_key']}"
         remedy = "create it again with sql/link/endpoint_certificate.sql, under the master key of master"
@@ -176,6 +178,16 @@ def validity(side: Facts, row: Row, check: str, label: str) -> Iterator[Finding]
         yield side.error(check, text, "create it again with START_DATE in the past, and check the clock")
     elif row["is_expired"]:
         yield side.error(check, f"{label} {name} expired on {row['expiry_date']} UTC", "create it again, link again")
+
+
+def end_of_validity(side: Facts, row: Row, check: str, label: str) -> Iterator[Finding]:
+    """Check that a certificate that is valid stays so: in the run, and for a while."""
+    text = f"{label} {row['certificate_name']} expires on {row['expiry_date']} UTC"
+    remedy = "create it again with a later EXPIRY_DATE, and give its public key to the other sides: link again"
+    if row["days_left"] < EXPIRY_DAYS_ERROR:
+        yield side.error(check, f"{text}, perhaps in the run", remedy)
+    elif row["days_left"] < EXPIRY_DAYS_WARNING:
+        yield side.warning(check, f"{text}, in {row['days_left']} days", remedy)
 
 
 def other_of_that_name(certificates: Sequence[Row], certificate: Row) -> str:

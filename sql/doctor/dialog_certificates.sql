@@ -7,7 +7,7 @@ Variables: none
 Columns:   certificate_name, certificate_id (int), owner_name, private_key
            (should be ENCRYPTED_BY_MASTER_KEY; ENCRYPTED_BY_PASSWORD, NO_PRIVATE_KEY), thumbprint (varbinary),
            is_active_for_begin_dialog (bit), is_started (int: its first day has come), is_expired (int),
-           start_date (datetime, UTC), expiry_date (datetime, UTC)
+           start_date (datetime, UTC), expiry_date (datetime, UTC), days_left (int)
 */
 SELECT
     c.name AS certificate_name,
@@ -19,7 +19,8 @@ SELECT
     CASE WHEN c.start_date <= GETUTCDATE() THEN 1 ELSE 0 END AS is_started,
     CASE WHEN c.expiry_date <= GETUTCDATE() THEN 1 ELSE 0 END AS is_expired,
     c.start_date,
-    c.expiry_date
+    c.expiry_date,
+    DATEDIFF(DAY, GETUTCDATE(), c.expiry_date) AS days_left
 FROM sys.certificates AS c
 LEFT JOIN sys.database_principals AS p ON p.principal_id = c.principal_id
 WHERE c.name NOT LIKE N'##%'

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from harness import doctor
+from harness.doctor import transport
+from harness.doctor.transport import end_of_validity
 from harness.files.workload_file import Names
 from harness.lab import link, scripts
 from harness.lab.instances import Instance, Lab
@@ -424,3 +427,23 @@ def mend(run: Callable[[str, str], None], breakage: Breakage) -> None:
         run(breakage.on, text.removesuffix("{link}"))
         text = "{link}"
     run(breakage.on, text)
+
+
+@pytest.mark.parametrize(
+    ("days", "severity"), [(-1, "error"), (1, "error"), (2, "warning"), (29, "warning"), (30, None), (300, None)]
+)
+def test_a_certificate_that_ends_soon_is_told_and_one_that_may_end_in_a_run_is_an_error(days, severity):
+    side = SimpleNamespace(error=lambda *words: ("error", *words), warning=lambda *words: ("warning", *words))
+    row = {"certificate_name": "c", "expiry_date": "2027-01-01", "days_left": days}
+    findings = list(end_of_validity(side, row, "endpoint certificate", "the certificate"))
+    assert [finding[0] for finding in findings] == ([] if severity is None else [severity])
+    assert all("the certificate c expires on 2027-01-01 UTC" in finding[2] for finding in findings)
+
+
+def test_the_certificates_of_a_lab_are_examined_for_their_end(lab, monkeypatch):
+    monkeypatch.setattr(transport, "EXPIRY_DAYS_WARNING", 10_000_000)
+    checks = ills(doctor.configuration(lab, asked(lab)))
+    names = [instance.name for instance in lab.instances]
+    assert sorted(checks) == sorted(
+        [("warning", name, check) for name in names for check in ("dialog certificate", "endpoint certificate")]
+    )
