@@ -152,6 +152,9 @@ def _not_ready(queue: Queue) -> Why:
 
 def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
     """Messages are ready, and none is taken."""
+    if queue.activation_procedure is None and queue.notification is None and _holders(database, queue):
+        yield _locked(database, queue, "no procedure is activated: a program receives")
+        return
     settings = list(_missing_for_activation(database, queue))
     yield from settings
     if settings:
@@ -261,17 +264,22 @@ def _at_limit(queue: Queue) -> Why | None:
 
 def _locked(database: Database, queue: Queue, evidence: str) -> Why:
     """Rows are ready, and the monitor or its readers find none: others have locked the conversation groups."""
-    holders = [
-        session
-        for session in database.sessions or ()
-        if session.open_transactions and session.activated_for in (None, queue.queue_id)
-    ]
+    holders = _holders(database, queue)
     reason = "open transactions have locked the conversation groups of its messages"
     if not holders:
         return reason, f"{evidence}; no session with one is seen", "look again; VIEW SERVER STATE shows the sessions"
     open_here = "has a transaction" if len(holders) == 1 else "have transactions"
     evidence += f"; {_listed(holders)} {open_here} open in this database"
     return reason, evidence, f"commit it, or KILL {holders[0].session_id};"
+
+
+def _holders(database: Database, queue: Queue) -> list[Session]:
+    """Return the sessions whose open transaction may have locked conversation groups of a queue."""
+    return [
+        session
+        for session in database.sessions or ()
+        if session.open_transactions and session.activated_for in (None, queue.queue_id)
+    ]
 
 
 def _received_by_others(database: Database, queue: Queue, evidence: str) -> Why:

@@ -388,6 +388,28 @@ def test_conversations_that_become_more_and_more_are_told_and_those_on_their_way
     assert explain(Server("server", "here", [database])) == []
 
 
+def test_a_program_that_holds_what_it_has_received_is_told_before_that_nothing_reads(
+    instance: Instance, connection: pyodbc.Connection, database: str, find: Callable[..., Explanation | None]
+) -> None:
+    connection.execute(queue("Held"))
+    connection.execute(send("Held", 2))
+    found = find("Held")
+    assert found is not None and found.reason.startswith("nothing reads it")
+    client = instance.connect(database)
+    client.autocommit = False
+    client.execute("RECEIVE TOP (1) message_body FROM dbo.Held;").fetchall()  # one is left, in the same group
+    session = client.execute("SELECT @@SPID;").fetchval()
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while (found := find("Held")) is None or "open transactions" not in found.reason:
+            assert time.monotonic() < until, found
+        assert f"session {session} " in found.evidence and found.remedy == f"commit it, or KILL {session};"
+    finally:
+        client.commit()
+        client.close()
+    assert (found := find("Held")) is not None and "nothing reads it" in found.reason
+
+
 def test_locked_groups_are_told_with_the_session_that_may_hold_them(
     instance: Instance, database: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
 ) -> None:
