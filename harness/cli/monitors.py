@@ -40,6 +40,7 @@ _SHORTEST_S = 0.1
 @click.option("--database", metavar="NAME", help="Only this database (default: all user databases).")
 @click.option("--once", is_flag=True, help="Print one state and end, as it does where the output is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="The same as one line of JSON.")
+@click.option("--sql", "as_sql", is_flag=True, help="Print the questions as T-SQL, for SSMS, and ask no server.")
 @click.option("--watch", default="1s", show_default=True, metavar="TIME", help="From one look to the next.")
 def monitors(
     *,
@@ -51,6 +52,7 @@ def monitors(
     database: str | None,
     once: bool,
     as_json: bool,
+    as_sql: bool,
     watch: str,
 ) -> None:
     """Show the queues of any SQL Server, what their monitors do, and why messages do not move.
@@ -70,12 +72,18 @@ def monitors(
       harness monitors --server sql1.example --server sql2.example      both sides of a conversation
       harness monitors --lab-file lab.toml --database Orders --once
       harness monitors --server sql1.example --json | jq .servers[0].explanations
+      harness monitors --sql --database Orders > questions.sql          for a machine without the harness
     """
     from harness.definitions.units import parse_duration
     from harness.lab import interruption
+    from harness.monitors import as_sql as questions
     from harness.monitors import showing, watching
     from harness.monitors.reading import Reader
 
+    if as_sql:
+        for line in questions.lines(database):
+            say(line)
+        return
     with one_line_errors(), contextlib.ExitStack() as stack:
         try:
             every_s = parse_duration(watch)

@@ -407,7 +407,8 @@ def test_a_program_that_holds_what_it_has_received_is_told_before_that_nothing_r
     finally:
         client.commit()
         client.close()
-    assert (found := find("Held")) is not None and "nothing reads it" in found.reason
+    found = find("Held")
+    assert found is not None and "nothing reads it" in found.reason
 
 
 def test_locked_groups_are_told_with_the_session_that_may_hold_them(
