@@ -57,6 +57,7 @@ class Restart:
         while not is_so():
             interruption.check()
             if clock.now_s() > deadline_s:
+                self._target.may_be_silent = False
                 raise LabError(f"{self._place} {otherwise} within {limit_s / 60:.0f} min")
             clock.sleep(POLL_S)
 
