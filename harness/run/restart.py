@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from harness.definitions.units import counted
 from harness.failures import MachineFailure
 from harness.lab import dialog_pool, interruption, scripts
 from harness.lab.instances import LabError
 from harness.run.attempt import Equipment
-
-if TYPE_CHECKING:
-    import pyodbc
 
 LIMIT_S = 1800.0
 POLL_S = 0.2
@@ -69,15 +64,16 @@ class Restart:
 
     def _is_back(self) -> bool:
         """Whether it has started anew and lets the harness into its database; then it has a new connection."""
-        connection: pyodbc.Connection | None = None
         try:
             connection = self._target.connect()
-            if scripts.scalar(connection, _STARTED) == self._before:
-                return False  # it is still ending
+            has_started_anew = scripts.scalar(connection, _STARTED) != self._before
         except MachineFailure:
             return False
-        self._equipment.target = connection
-        return True
+        if has_started_anew:
+            self._equipment.target = connection
+        else:
+            connection.close()  # it is still ending
+        return has_started_anew
 
     def _untransmitted(self) -> int:
         return sum(dialog_pool.transmission_queue_depth(connection) for connection in self._equipment.initiators)
