@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+
 from harness.definitions.units import counted
 from harness.failures import MachineFailure
 from harness.lab import dialog_pool, interruption, scripts
