@@ -67,7 +67,7 @@ class Restart:
         """Whether it has started anew and lets the harness into its database; then it has a new connection."""
         try:
             connection = self._target.connect()
-            has_started_anew = scripts.scalar(connection, _STARTED) != self._before
+            has_started_anew = bool(scripts.scalar(connection, _STARTED) != self._before)
         except MachineFailure:
             return False
         if has_started_anew:
