@@ -10,6 +10,7 @@ from harness.definitions.units import counted
 from harness.figures import drift, parts
 from harness.figures.reduced_run import Missing, Run
 from harness.observe.queue_sizes import NAME
+from harness.output.reporting import duration
 
 # Columns of queue-sizes.csv and what a panel calls them. A server does not show all.
 _PANELS = {
@@ -62,10 +63,10 @@ def draw(cells: pd.DataFrame, folder: Path) -> parts.Sheet:
 def sentence(run: Run) -> str:
     """Say what a soak has shown; its windows that failed are in no table."""
     blocks = run.cells.sort_values("started_at_ns")
-    hours = (blocks.started_at_ns.iloc[-1] - blocks.started_at_ns.iloc[0]) / drift.MINUTE_NS / 60
+    seconds = (blocks.started_at_ns.iloc[-1] - blocks.started_at_ns.iloc[0]) / 1e9
     messages = int(blocks.processed_messages.sum())
     return (
-        f"{counted(len(blocks), 'window')} in {hours:.1f} h: each of {messages:,} messages was processed"
+        f"{counted(len(blocks), 'window')} in {duration(seconds)}: each of {messages:,} messages was processed"
         f"{'' if run.is_counted else ' once and in order'}. {_change(blocks)}."
     )
 
