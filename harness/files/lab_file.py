@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,6 +144,7 @@ class LabFile:
     target: Server
     initiators: tuple[Server, ...]
     _toml: TomlFile = field(repr=False, compare=False)
+    read_at_s: float = field(default_factory=time.monotonic, repr=False, compare=False)
 
     @property
     def servers(self) -> tuple[Server, ...]:

@@ -41,7 +41,8 @@ class Brakes:
     def __init__(self, lab: Lab, file: LabFile, tell: Callable[[str], None]) -> None:
         self._file = file
         self._tell = tell
-        self._ends_at_s = math.inf if file.hours_max is None else time.monotonic() + 3600 * file.hours_max
+        # A run opens its lab anew for each block, and reads its file once.
+        self._ends_at_s = math.inf if file.hours_max is None else file.read_at_s + 3600 * file.hours_max
         self._reason = ""
         self._ended = threading.Event()
         interruption.watchers.append(self._check)

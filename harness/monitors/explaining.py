@@ -28,6 +28,7 @@ _GROWING = {
     "CONVERSING": "conversations are begun, and nobody ends them",
     "STARTED_OUTBOUND": "conversations are begun, and nothing answers or ends them",
 }
+_END = "let the programs of both sides END CONVERSATION when it is over"
 _START_ACTIVATOR = "start the activator that reads this service: harness activator, or Microsoft's External Activator"
 
 
@@ -56,7 +57,7 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
             for why in _of_queue(server, database, queue):
                 explanations.append(Explanation(database.shown_name, queue.full_name, *_of_mail(database, *why)))
         for conversations in database.conversations or ():
-            if (cause := _of_conversations(conversations)) is not None:
+            if (cause := _of_conversations(database, conversations)) is not None:
                 what = f"conversations of {conversations.service}"
                 explanations.append(Explanation(database.shown_name, what, *cause))
         for waiting in database.transmission:
@@ -67,27 +68,32 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
     return explanations
 
 
-def _of_conversations(conversations: Conversations) -> Why | None:
-    """Say why conversations stay, or become more and more; None where they may just be on their way."""
-    number, stays = conversations.number, conversations.stays_s >= max(state.THRESHOLD_S, 1e-9)
-    evidence = f"{counted(number, 'conversation')} {conversations.state}"
-    if stays and (reason := _STAYING.get(conversations.state)) is not None:
-        evidence += f", one of them for {time_text(conversations.stays_s)} at least"
-        return reason, evidence, _end_all(conversations)
-    if conversations.state in _GROWING and conversations.grows_s >= max(GROWS_S, 1e-9):
+def _of_conversations(database: Database, conversations: Conversations) -> Why | None:
+    """Say why conversations stay, or become more and more; None where they may just be on their way.
+
+    Where messages lie in the service's queue, the end of a conversation may be among them.
+    """
+    evidence = f"{counted(conversations.number, 'conversation')} {conversations.state}"
+    queue_id = database.services.get(conversations.service)
+    queue = next((queue for queue in database.queues if queue.queue_id == queue_id), None)
+    if conversations.state in _STAYING and queue is not None and not queue.rows:
+        if 0 < conversations.stays_s >= state.THRESHOLD_S:
+            evidence += f", one of them for {time_text(conversations.stays_s)} at least"
+            return _STAYING[conversations.state], evidence, _end_all(conversations, queue)
+    elif conversations.state in _GROWING and conversations.grows_s >= GROWS_S:
         evidence += f", more at each look for {time_text(conversations.grows_s)}"
-        return _GROWING[conversations.state], evidence, _end_all(conversations)
+        return _GROWING[conversations.state], evidence, f"{_END}: which of them are over, only the programs know"
     return None
 
 
-def _end_all(conversations: Conversations) -> str:
-    """Return what ends conversations that nobody ends."""
-    before = "let the programs of both sides END CONVERSATION when it is over; those that are there: "
+def _end_all(conversations: Conversations, queue: Queue) -> str:
+    """Return what ends conversations that the other side has ended, but for those with messages to be read."""
     return (
-        f"{before}DECLARE @h uniqueidentifier; WHILE 1 = 1 BEGIN SET @h = (SELECT TOP (1) e.conversation_handle FROM "
-        "sys.conversation_endpoints AS e JOIN sys.services AS s ON s.service_id = e.service_id WHERE s.name = "
-        f"{literal(conversations.service)} AND e.state_desc = N'{conversations.state}'); IF @h IS NULL BREAK; END "
-        "CONVERSATION @h; END;"
+        f"{_END}; those that are there: DECLARE @h uniqueidentifier; WHILE 1 = 1 BEGIN SET @h = (SELECT TOP (1) "
+        "e.conversation_handle FROM sys.conversation_endpoints AS e JOIN sys.services AS s ON s.service_id = "
+        f"e.service_id WHERE s.name = {literal(conversations.service)} AND e.state_desc = N'{conversations.state}' "
+        f"AND NOT EXISTS (SELECT 1 FROM {queue.full_name} AS q WHERE q.conversation_handle = e.conversation_handle)); "
+        "IF @h IS NULL BREAK; END CONVERSATION @h; END;"
     )
 
 
@@ -152,10 +158,13 @@ def _not_ready(queue: Queue) -> Why:
 
 def _without_reader(database: Database, queue: Queue) -> Iterator[Why]:
     """Messages are ready, and none is taken."""
-    if queue.activation_procedure is None and queue.notification is None and _holders(database, queue):
-        yield _locked(database, queue, "no procedure is activated: a program receives")
-        return
     settings = list(_missing_for_activation(database, queue))
+    if queue.activation_procedure is None and queue.notification is None and _holders(database, queue):
+        # No view says from which queue a session receives.
+        reason, evidence, remedy = _locked(database, queue, "no procedure is activated")
+        reason = f"a program has received from it, and {reason}; or nothing reads it"
+        yield reason, evidence, f"if that session receives from this queue: {remedy} else {settings[0][2]}"
+        return
     yield from settings
     if settings:
         return

@@ -68,16 +68,17 @@ def _of_status(server: Server, database: Database, waiting: Waiting) -> tuple[st
     if understood is None:
         return "the broker cannot send them", "see what transmission_status says; harness doctor examines a lab"
     service = waiting.to_service
-    if understood.message.number in _NO_ROUTE and (here := _in_this_instance(server, service)) is not None:
+    if understood.message.number in _NO_ROUTE and (here := _in_this_instance(server, waiting)) is not None:
         return here
     names = {"database": quoted(database.name), "to_service": service, "service": literal(service)}
     return understood.reason, understood.remedy(name=quoted(service), enable=enable(database), **names)
 
 
-def _in_this_instance(server: Server, service: str) -> tuple[str, str] | None:
+def _in_this_instance(server: Server, waiting: Waiting) -> tuple[str, str] | None:
     """Return why no route leads to a service that a database of this server has, perhaps in other letters."""
+    service, broker_instance = waiting.to_service, (waiting.to_broker_instance or "").lower()
     for database in server.databases:
-        for name in database.services:
+        for name in database.services if broker_instance in ("", database.broker_instance.lower()) else ():
             if name == service:
                 remedy = "CREATE ROUTE [AutoCreatedLocal] WITH ADDRESS = N'LOCAL';"
                 return f"no route leads to the service, though {database.name} of this server has it", remedy

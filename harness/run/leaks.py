@@ -2,7 +2,8 @@
 
 All messages may be processed and the application still fill its database. Rows of sys.sysdesend say cheaply whether
 there are more endpoints than before. Only then the endpoints are read by state, because CLOSED ones are no leak: a
-server keeps them for half an hour, so that a message that comes late begins nothing anew.
+server keeps them for half an hour, so that a message that comes late begins nothing anew. Those that were CLOSED before
+the cell are not told apart: they hide as many open ones on their instance.
 """
 
 from __future__ import annotations

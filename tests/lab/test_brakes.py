@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,7 +73,9 @@ class Servers:
         monkeypatch.setattr(scripts, "rows", self._rows)
         monkeypatch.setattr(interruption, "close", lambda connection: None)
         instance = SimpleNamespace(name="target", host="sql1", port=1433, connect=object)
-        file = SimpleNamespace(processor_percent_max=None, hours_max=hours_max, path=Path("lab.toml"))
+        file = SimpleNamespace(
+            processor_percent_max=None, hours_max=hours_max, path=Path("lab.toml"), read_at_s=time.monotonic()
+        )
         self.brakes = Brakes(SimpleNamespace(instances=[instance]), file, self.told.append)  # type: ignore[arg-type]
 
     def _rows(self, *_: Any) -> list[Any]:

@@ -342,6 +342,10 @@ def test_a_service_of_this_server_to_which_no_route_leads_or_in_other_letters_ge
     assert found is not None
     assert found.reason == f"{database} has the service Unrouted: names of services are compared byte by byte"
     assert found.remedy == "END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE N'Unrouted'"
+    here = Database(5, "app", True, "aa-1", services={"Shop": 1})
+    status = table()["9750"].text
+    elsewhere = of_way(Server("s", "sql1:1433", [here]), here, Waiting("a", "Shop", "bb-2", status, 1, 99.0), [])
+    assert elsewhere is not None and "TCP://" in elsewhere[2], "it is for another broker"
 
 
 @pytest.mark.parametrize(
@@ -361,10 +365,17 @@ def test_conversations_that_nobody_ends_on_this_side_are_told_with_the_batch_tha
     connection.execute(queue(service))
     for _ in range(3):
         connection.execute(f"{send(service)} {ending}")
+    assert find(f"conversations of {service}", there=False) is None  # what ends them is in the queue
+    while connection.execute(f"RECEIVE TOP (1) message_type_name FROM dbo.{service};").fetchall():
+        pass
     found = find(f"conversations of {service}")
     assert found is not None and f"3 conversations {state_name}, one of them for " in found.evidence
     assert "nothing here receives" in found.reason
+    unread = 2
+    for _ in range(unread):
+        connection.execute(f"{send(service)} {ending}")
     connection.execute(found.remedy.partition("those that are there: ")[2])
+    assert connection.execute(f"SELECT COUNT(DISTINCT conversation_handle) FROM dbo.{service};").fetchval() == unread
     assert find(f"conversations of {service}", there=False) is None
 
 
@@ -380,6 +391,7 @@ def test_conversations_that_become_more_and_more_are_told_and_those_on_their_way
     [found] = explain(Server("server", "here", [database]))
     assert found.what == "conversations of Orders" and found.reason == "conversations are begun, and nobody ends them"
     assert found.evidence == "111 conversations CONVERSING, more at each look for 40 s"
+    assert "DECLARE" not in found.remedy  # it would end those in use
     fewer = seen(105, 60.0)
     fewer.follow(later)
     passing = seen(7, 80.0, "b", "DISCONNECTED_INBOUND")
@@ -403,7 +415,8 @@ def test_a_program_that_holds_what_it_has_received_is_told_before_that_nothing_r
         until = time.monotonic() + PATIENCE_S
         while (found := find("Held")) is None or "open transactions" not in found.reason:
             assert time.monotonic() < until, found
-        assert f"session {session} " in found.evidence and found.remedy == f"commit it, or KILL {session};"
+        assert f"session {session} " in found.evidence and f"commit it, or KILL {session};" in found.remedy
+        assert "or nothing reads it" in found.reason and "ACTIVATION (STATUS = ON" in found.remedy
     finally:
         client.commit()
         client.close()
