@@ -74,6 +74,10 @@ class LabKind:
         """Whether its numbers are computed, not measured."""
         return self.can.virtual_time
 
+    def warms_up_all(self, choice: str | None) -> bool:
+        """Whether dialogs that no cell uses are warmed up too: as in the paper, unless that costs time for nothing."""
+        return self.can.has_page_latches if choice is None else choice == "all"
+
     @property
     def whose_numbers(self) -> str:
         """What a page says of the numbers that it shows."""

@@ -229,7 +229,7 @@ def estimate_s(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     if isinstance(settings, Settings) and settings.blocks == "warm":  # a pool lives until another group needs its place
         built = [next(same) for _, same in itertools.groupby(built, lambda group: group[:2])]
     versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
-    warms_up_all = not isinstance(settings, Settings) or settings.warms_up_all
+    warms_up_all = settings.kind.warms_up_all(settings.warm_up if isinstance(settings, Settings) else None)
     if isinstance(settings, Settings) and settings.blocks == "fresh":
         versions = list({(visit.block, visit.cell.server_version) for visit in visits})
     return (

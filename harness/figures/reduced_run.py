@@ -162,10 +162,7 @@ class Run(Tables):
     @property
     def warms_up_used_alone(self) -> bool:
         """Whether only dialogs that a cell uses were warmed up. Before there was a choice, all were."""
-        settings = self.manifest.get("settings") or {}
-        if "warm_up" not in settings:
-            return False
-        return (settings["warm_up"] or ("all" if self.kind.can.has_page_latches else "used")) == "used"
+        return not self.kind.warms_up_all((self.manifest.get("settings") or {}).get("warm_up", "all"))
 
     @property
     def few_schedulers(self) -> str:

@@ -12,16 +12,17 @@ from harness.figures.reduced_run import Missing, Run
 from harness.observe.queue_sizes import NAME
 from harness.output.reporting import duration
 
-# Columns of queue-sizes.csv and what a panel calls them. A server does not show all.
+# Columns of queue-sizes.csv, what a panel calls them, and a sentence. A server does not show all.
 _PANELS = {
-    "pages": "pages of the queue (8 KB)",
-    "ghost_records": "ghost records of the queue",
-    "conversations": "conversation endpoints",
-    "memory_mib": "memory of the process, MiB",
+    "pages": ("pages of the queue (8 KB)", "pages"),
+    "ghost_records": ("ghost records of the queue", "ghost records"),
+    "conversations": ("conversation endpoints", "conversations"),
+    "memory_mib": ("memory of the process, MiB", "MiB"),
 }
 
 
 def is_visible(run: Run) -> bool:
+    """Whether a run was a soak."""
     return bool((run.manifest.get("settings") or {}).get("soak"))
 
 
@@ -48,7 +49,7 @@ def draw(cells: pd.DataFrame, folder: Path) -> parts.Sheet:
     for ax, name in zip(others, shown, strict=True):
         for place, (instance, rows) in enumerate(sizes.groupby("instance", sort=False)):
             ax.plot(rows.minutes, rows[name], label=str(instance), **parts.cycle_entry(place))
-        ax.set_ylabel(_PANELS[name])
+        ax.set_ylabel(_PANELS[name][0])
     for ax in (rate, depth, *others):
         ax.margins(y=0.1)
         ax.set_ylim(bottom=0)
@@ -90,9 +91,8 @@ def _sizes(folder: Path, began_ns: int) -> pd.DataFrame:
 
 def _changes(sizes: pd.DataFrame, shown: list[str]) -> list[str]:
     """Say from what to what the sizes of each instance changed."""
-    words = {"pages": "pages", "ghost_records": "ghost records", "conversations": "conversations", "memory_mib": "MiB"}
     return [
         f"{instance}: "
-        + ", ".join(f"{rows[name].iloc[0]:,.0f} → {rows[name].iloc[-1]:,.0f} {words[name]}" for name in shown)
+        + ", ".join(f"{rows[name].iloc[0]:,.0f} → {rows[name].iloc[-1]:,.0f} {_PANELS[name][1]}" for name in shown)
         for instance, rows in (sizes.groupby("instance", sort=False) if shown else ())
     ]

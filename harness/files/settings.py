@@ -249,11 +249,6 @@ class Settings(RunSettings):
         return lab_kinds.SERVERS if self.lab_file else super().kind
 
     @property
-    def warms_up_all(self) -> bool:
-        """Whether dialogs that no cell uses are warmed up too: as in the paper, or it would cost time for nothing."""
-        return self.kind.can.has_page_latches if self.warm_up is None else self.warm_up == "all"
-
-    @property
     def axes(self) -> Axes:
         """The axes in place of the matrix's; a workload with sizes of its own has one payload, their mean."""
         bodies = self.workload.bodies

@@ -244,9 +244,8 @@ def how_to_connect(lab: Lab) -> Iterator[str]:
         words = ["-C"] if instance.trust_server_certificate else []
         words += ["-S", f"{instance.host},{instance.port}"]
         words += ["-U", instance.login.user] if instance.login else ["-E"]
-        words += ["--authentication-method=ActiveDirectoryServicePrincipal"] * (
-            instance.login is not None and instance.login.is_entra
-        )
+        if instance.login and instance.login.is_entra:
+            words += ["--authentication-method=ActiveDirectoryServicePrincipal"]
         password_words = f"SQLCMDPASSWORD=$(cat {quote(str(secret))}) " if secret else ""
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
         yield f"  {password_words}{join(['sqlcmd', *words, '-d', instance.database])}"

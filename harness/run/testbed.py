@@ -193,7 +193,7 @@ class LabTestbed:
     def _pool_of_group(self, lab: Lab, cell: Cell) -> Pool:
         begins_dialogs = lab.workload.client.begins_dialogs
         group = self._groups[cell.group]
-        used = () if self._settings.warms_up_all else used_dialogs(group)
+        used = () if self._settings.kind.warms_up_all(self._settings.warm_up) else used_dialogs(group)
         return Pool(cell.initiators, 0 if begins_dialogs else max(each.dialogs for each in group), used=used)
 
     def _build_pool(self, stage: _Stage, pool: Pool) -> None:

@@ -54,10 +54,11 @@ def test_processors_that_are_used_beyond_the_share_of_the_file_are_named(monkeyp
 
 
 def test_a_run_ends_after_the_hours_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    servers = Servers(monkeypatch, IDLE, hours_max=1e-9)
+    """They count from the reading of the file: a run opens its lab anew for each block."""
+    servers = Servers(monkeypatch, IDLE, hours_max=2, read_s_ago=7201)
     try:
         wait_until(lambda: servers.looks > 0)
-        with pytest.raises(Overload, match=r"has taken 1e-09 h, which is hours_max in lab\.toml"):
+        with pytest.raises(Overload, match=r"has taken 2 h, which is hours_max in lab\.toml"):
             interruption.look()
     finally:
         servers.brakes.end()
@@ -66,7 +67,9 @@ def test_a_run_ends_after_the_hours_of_the_file(monkeypatch: pytest.MonkeyPatch)
 class Servers:
     """A lab of one server that answers each look with the next of its rows, or with an error; then as the last."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any, hours_max: float | None = None) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *answers: Any, hours_max: float | None = None, read_s_ago: float = 0
+    ) -> None:
         self.answers, self.looks = list(answers), 0
         self.told: list[str] = []
         monkeypatch.setattr(brakes, "LOOK_EVERY_S", 0.01)
@@ -74,7 +77,10 @@ class Servers:
         monkeypatch.setattr(interruption, "close", lambda connection: None)
         instance = SimpleNamespace(name="target", host="sql1", port=1433, connect=object)
         file = SimpleNamespace(
-            processor_percent_max=None, hours_max=hours_max, path=Path("lab.toml"), read_at_s=time.monotonic()
+            processor_percent_max=None,
+            hours_max=hours_max,
+            path=Path("lab.toml"),
+            read_at_s=time.monotonic() - read_s_ago,
         )
         self.brakes = Brakes(SimpleNamespace(instances=[instance]), file, self.told.append)  # type: ignore[arg-type]
 
