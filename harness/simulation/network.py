@@ -17,6 +17,7 @@ from functools import partial
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import Frame, body_bytes
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
 from harness.simulation.parameters import NetworkParameters
 
@@ -157,12 +158,12 @@ class Transport:
 
     def listen(self, host: str, port: int) -> None:
         """Listen at the computer's name, whatever the host."""
-        self.stop_listening()
+        self.stop()
         self._network.listening[self.computer, port] = self
         for transport in self._network.transports.values():
             transport.try_again()
 
-    def stop_listening(self) -> None:
+    def stop(self) -> None:
         listening = self._network.listening
         for address in [address for address, transport in listening.items() if transport is self]:
             del listening[address]
@@ -204,7 +205,8 @@ class Transport:
     def _tell(self, address: Address, is_up: bool, error: str) -> None:
         # Later, because the broker is in the middle of sending.
         at_ns = self._network.clock.now_ns + self._network.latency_ns
-        self.scheduler.call_at(at_ns, partial(self.broker.on_connection_state, address, is_up, error))
+        status = SqlServerError(9754, error).text if error else ""
+        self.scheduler.call_at(at_ns, partial(self.broker.on_connection_state, address, is_up, status))
 
 
 @dataclass(slots=True)

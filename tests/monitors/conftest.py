@@ -35,10 +35,10 @@ def database(instance: Instance) -> Iterator[str]:
     connection.execute(f"CREATE DATABASE {name};")
     connection.execute(f"USE {name};")
     connection.execute("CREATE QUEUE dbo.Sender; CREATE SERVICE [Sender] ON QUEUE dbo.Sender;")
+    connection.execute("USE master;")  # who is in a database is disconnected by ROLLBACK IMMEDIATE
     try:
         yield name
     finally:
-        connection.execute("USE master;")
         connection.execute(f"ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE; DROP DATABASE {name};")
         connection.close()
 

@@ -139,7 +139,7 @@ BREAKAGES = [
     Breakage(
         "Limited",
         (
-            procedure("Limited", "BEGIN TRANSACTION; RECEIVE TOP (1) * FROM dbo.{name}; WAITFOR DELAY '00:10:00';"),
+            procedure("Limited", "RECEIVE TOP (1) * FROM dbo.{name}; WAITFOR DELAY '00:10:00';"),
             activated("Limited"),
             send("Limited"),
             send("Limited"),
@@ -312,7 +312,7 @@ def test_a_broker_of_this_instance_that_is_disabled_is_told_by_the_status_or_by_
     try:
         found = find("to Disabled")
         assert found is not None and found.reason == "the broker of the target's database is disabled"
-        assert "transmission_status: The service broker is administratively disabled." in found.evidence
+        assert "is unavailable: 'The service broker is administratively disabled.'" in found.evidence
         server = everywhere.look(thoroughly=True)
         [seen] = [one for one in explain(server) if (one.database, one.what) == (database, "to Disabled")]
         assert "disabled: is_broker_enabled = 0" in seen.evidence
@@ -427,12 +427,21 @@ def test_a_program_that_holds_what_it_has_received_is_told_before_that_nothing_r
 def test_locked_groups_are_told_with_the_session_that_may_hold_them(
     instance: Instance, database: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
 ) -> None:
-    for batch in (queue("Locked"), send("Locked", 2), procedure("Locked", READING)):
+    for batch in (procedure("Locked", READING), activated("Locked"), send("Locked")):
         connection.execute(batch)
+    reads = "SELECT COUNT(*) FROM dbo.Locked;"
+    ends = (
+        "SELECT e.is_initiator, e.conversation_handle FROM sys.conversation_endpoints AS e JOIN sys.conversation_endpoints"
+        " AS t ON t.conversation_id = e.conversation_id JOIN sys.services AS s ON s.service_id = t.service_id"
+        " WHERE s.name = N'Locked' AND t.is_initiator = 0;"
+    )
+    until = time.monotonic() + PATIENCE_S
+    while len(handles := dict(map(tuple, connection.execute(ends)))) < 2 or connection.execute(reads).fetchval():
+        assert time.monotonic() < until
+        time.sleep(0.05)
     holder = instance.connect(database)
-    holder.execute("BEGIN TRANSACTION; RECEIVE TOP (1) * FROM dbo.Locked;").fetchall()
-    change = "(STATUS = ON, PROCEDURE_NAME = dbo.ReadLocked, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER)"
-    connection.execute(f"ALTER QUEUE dbo.Locked WITH ACTIVATION {change};")
+    holder.execute(f"BEGIN TRANSACTION; SEND ON CONVERSATION '{handles[False]}' (0x02);")
+    connection.execute(f"SEND ON CONVERSATION '{handles[True]}' (0x03);")
     try:
         found = find("Locked")
         assert found is not None and "have locked the conversation groups" in found.reason
@@ -519,7 +528,7 @@ def test_what_a_message_to_another_instance_lacks_is_told_with_the_route(
     try:
         for service, encryption, reason, remedy in (
             ("Far", "OFF", "nothing listens on that port", "ALTER ROUTE [<name>] WITH ADDRESS"),
-            ("Sealed", "ON", "cannot open the master key", "CREATE MASTER KEY"),
+            ("Sealed", "ON", "the session keys of the dialog need the master key", "CREATE MASTER KEY"),
             ("Unbound", "ON", "no remote service binding names the service", "TO SERVICE N'Unbound' WITH USER"),
         ):
             if service == "Unbound":

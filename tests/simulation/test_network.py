@@ -36,7 +36,8 @@ class Broker:
         self.arrived += [(self.clock.now_ns / US, str(peer), frame.sequence) for frame in frames]
 
     def on_connection_state(self, address: tuple[str, int], up: bool, error: str) -> None:
-        self.states.append((self.clock.now_ns / US, address[0], up, error))
+        quoted = error.removeprefix("Connection attempt failed with error: '").removesuffix("'.")
+        self.states.append((self.clock.now_ns / US, address[0], up, quoted))
 
     def sequences(self) -> list[int]:
         return [sequence for _, _, sequence in self.arrived]
@@ -264,7 +265,7 @@ def test_a_computer_that_goes_down_loses_frames_on_the_way_and_comes_back(site):
 
 
 def test_a_connection_without_a_listener_is_refused_once(site):
-    site.network.transports["target"].stop_listening()
+    site.network.transports["target"].stop()
     for sequence in range(3):
         site.send(message(sequence))
     site.run()

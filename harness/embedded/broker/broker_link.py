@@ -28,7 +28,9 @@ class Transport(Protocol):
 
     def listen(self, host: str, port: int) -> None: ...
 
-    def stop_listening(self) -> None: ...
+    def stop(self) -> None:
+        """Stop listening, and close all connections."""
+        ...
 
     def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
         """Send without blocking. Frames may be lost: the broker sends unacknowledged messages again."""
@@ -97,11 +99,11 @@ class BrokerLink:
             self._counters.fragments_sent += len(frames)
 
     def listen(self) -> None:
-        """Make the transport listen if the endpoint is STARTED, or stop."""
+        """Make the transport listen if the endpoint is STARTED, or stop: then no connection stays."""
         self.failure = None
         if self.transport is None:
             return
-        self.transport.stop_listening()
+        self.transport.stop()
         endpoint = self.endpoint
         if endpoint is None or endpoint.state != "STARTED":
             return
@@ -125,46 +127,61 @@ class BrokerLink:
         return certificate.blob if certificate is not None else None
 
     def sign(self, data: bytes) -> bytes:
-        """Sign with the private key of the endpoint's certificate; ValueError if it has none that can be used."""
+        """Sign with the private key of the endpoint's certificate; ValueError if `own_refusal` has something to say."""
         certificate, master_key = self._certificate(), self.master.principals.master_key
-        if certificate is None or certificate.private_key is None or certificate.has_password or master_key is None:
-            raise ValueError("it has no private key that the master key of master protects")
+        if certificate is None or certificate.private_key is None or master_key is None:
+            raise ValueError(self.own_refusal())
         return self._keys.sign(certificate.private_key, master_key, data)
 
     def verify(self, certificate: bytes, signature: bytes, data: bytes) -> None:
         """Checks that the owner of a certificate has signed the data; ValueError if not."""
         self._keys.verify(certificate, signature, data)
 
-    def refusal_of(self, blob: bytes | None) -> str:
-        """Say why a peer with this certificate may not connect; empty if it may.
+    def own_refusal(self) -> str:
+        """Say why this endpoint cannot prove who it is; empty if it can."""
+        certificate = self._certificate()
+        if certificate is None:
+            return ""  # refused as having no compatible authentication protocol
+        reason = self._invalid(certificate)
+        if not reason and (not certificate.has_usable_key or self.master.master_key_error() is not None):
+            reason = "The certificate's private key cannot be found"
+        return SqlServerError(28036, reason, 85).text if reason else ""
 
-        The login of the user of master who owns the certificate needs CONNECT; dbo's is sa."""
+    def refusal_of(self, blob: bytes | None) -> str:
+        """Say why a peer with this certificate may not connect, whoever owns it; empty if it may."""
         endpoint = self.endpoint
         if endpoint is None or endpoint.state != "STARTED":
-            return "the endpoint is not started"
+            return "Connection handshake failed. The Service Broker endpoint is not started."
         if "CERTIFICATE" not in endpoint.authentication.upper() or blob is None:
-            return "there is no compatible authentication protocol, as both endpoints need AUTHENTICATION = CERTIFICATE"
+            return SqlServerError(28027, "authentication protocol", 21).text
         certificate = self.certificate_of(blob)
-        if certificate is None:
-            return "the certificate is not known"
-        if not certificate.is_valid(self._clock.utc_ns()):
-            return "the certificate is not valid at this time"
-        return self._refusal_of_owner(endpoint, certificate.owner)
+        reason = "Certificate not found" if certificate is None else self._invalid(certificate)
+        return SqlServerError(28035, reason, 89).text if reason else ""
+
+    def refusal_of_owner(self, blob: bytes | None) -> str:
+        """Say why the owner of a peer's certificate may not connect, once the peer has proved that it is his; empty if
+        he may. The login of the user of master who owns the certificate needs CONNECT; dbo's is sa."""
+        endpoint, certificate = self.endpoint, self.certificate_of(blob)
+        if endpoint is None or certificate is None:
+            return self.refusal_of(blob)  # changed meanwhile
+        owner = certificate.owner.lower()
+        user = self.master.principals.users.get(owner)
+        login = "sa" if owner == "dbo" else user.login if user is not None else None
+        granted = endpoint.connect_granted_to
+        if login is not None and (login == "sa" or "public" in granted or login.lower() in granted):
+            return ""
+        return SqlServerError(28034, login or certificate.owner, 84).text
+
+    def _invalid(self, certificate: Certificate) -> str:
+        now_ns = self._clock.utc_ns()
+        if certificate.start_ns > now_ns:
+            return "Certificate not yet valid"
+        return "" if certificate.is_valid(now_ns) else "Certificate expired"
 
     def certificate_of(self, blob: bytes | None) -> Certificate | None:
         """The certificate of master with this blob."""
         certificates = self.master.principals.certificates.values()
         return next((certificate for certificate in certificates if certificate.blob == blob), None)
-
-    def _refusal_of_owner(self, endpoint: BrokerEndpoint, owner: str) -> str:
-        user = self.master.principals.users.get(owner.lower())
-        login = "sa" if owner.lower() == "dbo" else user.login if user is not None else None
-        if login is None:
-            return f"its owner '{owner}' has no login"
-        granted = endpoint.connect_granted_to
-        if login == "sa" or "public" in granted or login.lower() in granted:
-            return ""
-        return f"the login '{login}' does not have CONNECT permission on the endpoint"
 
     def _certificate(self) -> Certificate | None:
         endpoint = self.endpoint

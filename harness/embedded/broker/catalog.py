@@ -134,6 +134,14 @@ class Catalog:
             self.principals.locked_master_key,
         )
 
+    def master_key_error(self) -> int | None:
+        """Return the code in message 28054 if the server cannot use the master key: 25 where there is none, 32 where
+        the key of the server does not open it."""
+        if not self.principals.has_master_key:
+            return 25
+        master_key = self.principals.master_key
+        return None if master_key is not None and self.keys.opens(master_key) else 32
+
     def new_id(self, kind: str) -> int:
         """Assign the next id of a kind of object. A rolled back statement leaves a gap."""
         self._last_ids[kind] += 1

@@ -185,8 +185,13 @@ def _endpoint(link: BrokerLink, verb: str, name: str) -> BrokerEndpoint:
 
 
 def _require_certificate(link: BrokerLink, name: str | None) -> None:
-    if name is not None and link.master.principals.certificate(name) is None:
+    if name is None:
+        return
+    certificate = link.master.principals.certificate(name)
+    if certificate is None:
         raise SqlServerError(15151, "find", "certificate", name)
+    if not certificate.has_usable_key or not certificate.is_valid(link.master.clock.utc_ns()):
+        raise SqlServerError(28055, certificate.name)
 
 
 def _set_endpoint(tx: Transaction, link: BrokerLink, endpoint: BrokerEndpoint | None) -> None:

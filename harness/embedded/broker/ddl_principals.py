@@ -7,7 +7,7 @@ from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.definitions import Certificate, Login, User
 from harness.embedded.broker.keys import CertificateText, KeyPair, Protection
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import SECOND
 
 Logins = dict[str, Login]  # by name, lower case
@@ -38,6 +38,15 @@ def opened_master_key(catalog: Catalog, password: str) -> bytes:
         return catalog.keys.unlock_master_key(locked, password)
     except ValueError:
         raise SqlServerError(15313) from None
+
+
+def drop_master_key_encryption(tx: Transaction, catalog: Catalog) -> None:
+    """ALTER MASTER KEY DROP ENCRYPTION BY SERVICE MASTER KEY: from now on only its password opens it."""
+    if not catalog.principals.has_master_key:
+        raise SqlServerError(15151, "find", "symmetric key", "master key")
+    if catalog.principals.locked_master_key is None:
+        raise UnsupportedSyntax("ALTER MASTER KEY DROP ENCRYPTION of a key without a password", 0)
+    set_master_key(tx, catalog, None)
 
 
 def drop_master_key(tx: Transaction, catalog: Catalog) -> None:
@@ -100,7 +109,7 @@ def create_certificate(
     protect the private key."""
     certificates = catalog.principals.certificates
     ddl.refuse_existing(certificates, name, 15232, name.lower())
-    if blob is None and password is None and not catalog.principals.has_master_key:
+    if blob is None and password is None and catalog.master_key_error() is not None:
         raise SqlServerError(15581)
     protection = Protection(catalog.principals.master_key, password)
     text, pair = _certificate(catalog, protection, subject, blob, start_ns, expiry_ns)

@@ -185,6 +185,8 @@ def _set_activation(tx: Transaction, catalog: Catalog, queue: Queue, activation:
         max_readers=activation.max_queue_readers,
         execute_as=activation.execute_as,
     )
+    if queue.is_activation_enabled and queue.activation_procedure is None:
+        raise SqlServerError(9614, queue.name)
 
 
 def _store_queue(tx: Transaction, catalog: Catalog, queue: Queue) -> None:

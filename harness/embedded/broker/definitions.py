@@ -147,6 +147,11 @@ class Certificate:
     is_active_for_begin_dialog: bool = True
     has_password: bool = False  # which protects the private key
 
+    @property
+    def has_usable_key(self) -> bool:
+        """Whether it has a private key that the master key protects, which Service Broker needs."""
+        return self.private_key is not None and not self.has_password
+
     def is_valid(self, now_ns: int) -> bool:
         return self.start_ns <= now_ns < self.expiry_ns
 
@@ -157,22 +162,20 @@ class Principals:
 
     users: dict[str, User] = field(default_factory=dict)  # by name, lower case
     certificates: dict[str, Certificate] = field(default_factory=dict)  # by name, lower case
-    master_key: bytes | None = None  # protected by the key of the server
+    master_key: bytes | None = None  # protected by the key of the server; None if it is not, or if there is no key
     locked_master_key: bytes | None = None  # the same, protected by a password; None if it was made without one
 
     @property
     def has_master_key(self) -> bool:
+        return self.master_key is not None or self.locked_master_key is not None
+
+    @property
+    def is_master_key_encrypted_by_server(self) -> bool:
         return self.master_key is not None
 
-    def certificates_of(self, user: str, now_ns: int) -> list[Certificate]:
-        """Find the user's certificates that can begin a dialog now, latest expiry first."""
-        owned = [
-            certificate
-            for certificate in self.certificates.values()
-            if certificate.owner.lower() == user.lower()
-            and certificate.is_active_for_begin_dialog
-            and certificate.is_valid(now_ns)
-        ]
+    def certificates_of(self, user: str) -> list[Certificate]:
+        """Find the user's certificates, latest expiry first."""
+        owned = [certificate for certificate in self.certificates.values() if certificate.owner.lower() == user.lower()]
         return sorted(owned, key=lambda certificate: -certificate.expiry_ns)
 
     def certificate(self, name: str) -> Certificate | None:

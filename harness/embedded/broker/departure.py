@@ -197,7 +197,7 @@ def _lacks_master_key(sender: ConversationEndpoint, destination: Local) -> bool:
     if destination.database is sender.database:
         return False
     for database in (sender.database, destination.database):
-        if not database.catalog.principals.has_master_key:
-            sender.outgoing.transmission_status = status_text(28054, database.name, 25)
+        if (code := database.catalog.master_key_error()) is not None:
+            sender.outgoing.transmission_status = status_text(28054, database.name, code)
             return True
     return False

@@ -42,7 +42,7 @@ class DialogSecurity:
             if endpoint.terms.is_encrypted and endpoint.terms.is_initiator:
                 self._prepare_initiator(endpoint)
             elif endpoint.terms.is_encrypted and self._keys.encrypts and endpoint.session is None:
-                raise _Unsecured(28054, endpoint.database.name, 25)
+                raise _Unsecured(28054, endpoint.database.name, endpoint.database.catalog.master_key_error() or 32)
         except _Unsecured as reason:
             return str(reason)
         except ValueError as error:
@@ -52,25 +52,17 @@ class DialogSecurity:
     def _prepare_initiator(self, endpoint: ConversationEndpoint) -> None:
         catalog, now_ns = endpoint.database.catalog, self._clock.utc_ns()
         principals, terms = catalog.principals, endpoint.terms
-        if principals.master_key is None:
-            raise _Unsecured(28054, catalog.name, 25)
+        if (code := catalog.master_key_error()) is not None or principals.master_key is None:
+            raise _Unsecured(28054, catalog.name, code) if principals.has_master_key else _Unsecured(28050)
         binding = catalog.binding_for(terms.far_service)
         if binding is None:
             raise _Unsecured(9727)
-        theirs = principals.certificates_of(binding.user, now_ns)
-        if not theirs:
-            raise _Unsecured(9731, principals.principal_id(binding.user))
+        theirs = _certificate_for_dialogs(principals, binding.user, now_ns)
         key = None
         if not binding.is_anonymous_on:
-            owned = [
-                certificate
-                for certificate in principals.certificates_of(endpoint.service.owner, now_ns)
-                if _is_usable(certificate)
-            ]
-            if not owned:
-                raise _Unsecured(9731, principals.principal_id(endpoint.service.owner))
-            key = _own_key(principals, owned[0])
-        exchange, recipient = endpoint.outgoing.key_exchange, theirs[0].blob
+            own = _certificate_for_dialogs(principals, endpoint.service.owner, now_ns, with_key=True)
+            key = _own_key(principals, own)
+        exchange, recipient = endpoint.outgoing.key_exchange, theirs.blob
         is_offered = exchange is not None and self._keys.is_recipient(exchange, recipient)
         if not endpoint.first_is_acknowledged and not is_offered:
             self._offer(endpoint, key, recipient, principals.master_key)
@@ -110,7 +102,7 @@ class DialogSecurity:
         keys = [
             candidate
             for candidate in principals.certificates.values()
-            if _is_usable(candidate) and self._keys.is_recipient(exchange, candidate.blob)
+            if candidate.has_usable_key and self._keys.is_recipient(exchange, candidate.blob)
         ]
         if not keys and self._keys.encrypts:
             raise Undeliverable("the certificate for which it is encrypted is not here, or has no private key")
@@ -142,9 +134,22 @@ class DialogSecurity:
         endpoint.session.open(frame)
 
 
-def _is_usable(certificate: Certificate) -> bool:
-    """Broker needs a private key that the master key protects."""
-    return certificate.private_key is not None and not certificate.has_password
+def _certificate_for_dialogs(principals: Principals, user: str, now_ns: int, *, with_key: bool = False) -> Certificate:
+    """The certificate of a user that can begin a dialog now, with the latest expiry; _Unsecured says why none can."""
+    principal_id = principals.principal_id(user)
+    owned = principals.certificates_of(user)
+    usable = [certificate for certificate in owned if not with_key or certificate.has_usable_key]
+    valid = [certificate for certificate in usable if certificate.is_valid(now_ns)]
+    active = [certificate for certificate in valid if certificate.is_active_for_begin_dialog]
+    if active:
+        return active[0]
+    if not owned:
+        raise _Unsecured(9731, principal_id)
+    if not usable:
+        raise _Unsecured(9737 if owned[0].private_key is not None else 9733, principal_id)
+    if not valid:
+        raise _Unsecured(28024 if usable[0].start_ns > now_ns else 28025, principal_id)
+    raise _Unsecured(9767, principal_id)
 
 
 def _own_key(principals: Principals, certificate: Certificate) -> OwnKey:

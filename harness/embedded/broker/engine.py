@@ -146,7 +146,6 @@ class Engine:
         """Take frames from another broker, `peer`."""
         self._inboxes.put(frames)
 
-    def on_connection_state(self, address: tuple[str, int], is_up: bool, error: str) -> None:
-        """Notes that our connection is up or down; `error` becomes the transmission status."""
-        text = SqlServerError(9754, error).text if error else ""
-        self._transmitter.connection_changed(address, is_up, text)
+    def on_connection_state(self, address: tuple[str, int], is_up: bool, status: str) -> None:
+        """Notes that our connection is up, or down for a reason that becomes the transmission status."""
+        self._transmitter.connection_changed(address, is_up, status)

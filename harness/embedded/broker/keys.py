@@ -75,6 +75,10 @@ class Keys(Protocol):
 
     def new_master_key(self) -> bytes: ...
 
+    def opens(self, master_key: bytes) -> bool:
+        """Tell whether the key of the server protects a master key: it does not if it was lost and made anew."""
+        ...
+
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         """Protect a master key by a password too, with which it can be had without the key of the server."""
         ...
@@ -130,6 +134,9 @@ class NoKeys:
 
     def new_master_key(self) -> bytes:
         return b""
+
+    def opens(self, master_key: bytes) -> bool:
+        return True
 
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         return password.encode()

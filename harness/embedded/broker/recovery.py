@@ -278,6 +278,8 @@ def _sessions(
     database: Database, read: Callable[..., Iterator[tuple[ConversationEndpoint, Any, Any]]], asides: Asides
 ) -> None:
     catalog, table = database.catalog, database.session_table
+    if catalog.master_key_error() is not None:
+        return  # they stay as they are until the key can be opened
     for endpoint, handle, (protected,) in read(table, tuple[bytes]):
         try:
             endpoint.session = catalog.keys.restore(

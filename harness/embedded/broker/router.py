@@ -206,7 +206,7 @@ class Router:
     @staticmethod
     def _in_database(database: Database, service: str) -> Destination:
         if not database.catalog.is_broker_enabled:
-            return Delayed(status_text(28013))
+            return Delayed(status_text(28012, SqlServerError(28013).text))
         if service not in database.catalog.services:
             return Unknown(service)
         return Local(database, database.catalog.services[service])

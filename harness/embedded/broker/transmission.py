@@ -216,14 +216,14 @@ class Transmitter:
             if not isinstance(endpoint.outgoing.destination, Remote) or not endpoint.outgoing.in_flight:
                 self._dispatchers.wake(endpoint)
 
-    def connection_changed(self, address: tuple[str, int], is_up: bool, error: str) -> None:
+    def connection_changed(self, address: tuple[str, int], is_up: bool, status: str) -> None:
         """Send messages lost with a broken connection again as soon as a new one is up."""
         if not is_up:
             self._broken.add(address)
         for endpoint in self._with_rows():
             outgoing = endpoint.outgoing
             if outgoing.destination == Remote(address):
-                outgoing.transmission_status = error
+                outgoing.transmission_status = status
                 if is_up and (address in self._broken or outgoing.retry_count):
                     outgoing.in_flight = 0
                     self._dispatchers.wake(endpoint)

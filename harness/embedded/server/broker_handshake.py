@@ -32,12 +32,14 @@ from msgspec import Meta
 
 from harness.embedded.broker.definitions import Encryption
 from harness.embedded.broker.frames import Certificate
+from harness.embedded.errors import SqlServerError
 
 PROTOCOL: Final = "service-broker-harness/2"
 MESSAGE_SIZE_MAX = 16 * 1024  # of the handshake
 NAME_LENGTH_MAX = 128
 REASON_LENGTH_MAX = 500
 TAG_BYTES = 16
+FAILED = "Connection handshake failed. "
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 
@@ -50,7 +52,11 @@ class Link(Protocol):
 
     def presented_certificate(self) -> bytes | None: ...
 
+    def own_refusal(self) -> str: ...
+
     def refusal_of(self, certificate: bytes | None) -> str: ...
+
+    def refusal_of_owner(self, certificate: bytes | None) -> str: ...
 
     def sign(self, data: bytes) -> bytes: ...
 
@@ -84,7 +90,7 @@ _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class HandshakeError(Exception):
-    """The connection must end. `answer` is what the peer may be sent before."""
+    """The connection must end, for a reason in SQL Server's words. `answer` is what the peer may be sent before."""
 
     def __init__(self, reason: str, answer: bytes = b"") -> None:
         super().__init__(reason)
@@ -92,8 +98,13 @@ class HandshakeError(Exception):
 
 
 def quoted(text: str) -> str:
-    """A peer's text for a log or an error: on one line, and short."""
+    """A peer's name for a log or an error: on one line, and short."""
     return repr(text if len(text) <= NAME_LENGTH_MAX else text[:NAME_LENGTH_MAX] + "...")
+
+
+def one_line(text: str) -> str:
+    """A peer's sentence for a log or an error."""
+    return repr(text[:REASON_LENGTH_MAX])[1:-1]
 
 
 class Protection:
@@ -191,9 +202,11 @@ class Handshake:
         self.peer, self.peer_certificate = hello.name, hello.certificate
         encryption = {hello.encryption, self._hello.encryption}
         if encryption == {"DISABLED", "REQUIRED"}:
-            raise _refusal("There is no compatible encryption algorithm")
+            raise _refusal(SqlServerError(28027, "encryption algorithm", 22).text)
         if problem := self._link.refusal_of(hello.certificate):
-            raise _refusal(f"{self._hello.name} does not accept the certificate of {quoted(hello.name)}", problem)
+            raise _refusal(problem)
+        if problem := self._link.own_refusal():
+            raise HandshakeError(problem)  # the peer is told nothing, as it would look for it at its own side
         return hello
 
     def _agree(self, connecting: bytes | memoryview, listening: bytes | memoryview, peer: Hello) -> None:
@@ -203,7 +216,7 @@ class Handshake:
         try:
             shared = self._private_key.exchange(X25519PublicKey.from_public_bytes(peer.public_key))
         except ValueError:  # a point of small order
-            raise _refusal("The key of the peer is invalid") from None
+            raise _refusal(f"{FAILED}The key of the peer is invalid.") from None
         keys = HKDF(hashes.SHA256(), 2 * _KEY_BYTES, self._transcript, PROTOCOL.encode()).derive(shared)
         self.is_encrypted = "DISABLED" not in {peer.encryption, self._hello.encryption}
         by_role = {
@@ -216,7 +229,7 @@ class Handshake:
         try:
             signature = self._link.sign(self._claim(self._roles[0]))
         except ValueError as error:
-            raise _refusal(f"{self._hello.name} cannot use the certificate of its endpoint", str(error)) from None
+            raise HandshakeError(str(error)) from None
         return _ENCODER.encode(Proof(signature))
 
     def _verify(self, peer: Hello, proof: Proof) -> None:
@@ -225,7 +238,9 @@ class Handshake:
             self._link.verify(peer.certificate, proof.signature, self._claim(self._roles[1]))
         except ValueError as error:
             reason = f"{quoted(peer.name)} does not prove that it owns its certificate"
-            raise _refusal(reason, str(error)) from None
+            raise _refusal(f"{FAILED}{reason}: {error}.") from None
+        if problem := self._link.refusal_of_owner(peer.certificate):
+            raise _refusal(problem)
 
     def _claim(self, role: bytes) -> bytes:
         return b"\0".join((PROTOCOL.encode(), role, self._transcript))
@@ -235,15 +250,13 @@ def _decode(record: bytes | memoryview, kind: type[Expected]) -> Expected:
     try:
         message = _DECODER.decode(record)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        raise HandshakeError("it sent no handshake of this version") from None
+        raise HandshakeError(f"{FAILED}The peer sent no handshake of this version.") from None
     if isinstance(message, Refused):
-        raise HandshakeError(f"the peer refuses: {message.reason[:REASON_LENGTH_MAX]!r}")
+        raise HandshakeError(one_line(message.reason))
     if not isinstance(message, kind):
-        raise HandshakeError("it sent a message of the handshake out of turn")
+        raise HandshakeError(f"{FAILED}The peer sent a message of the handshake out of turn.")
     return message
 
 
-def _refusal(reason: str, detail: str = "") -> HandshakeError:
-    """The detail is for our log: a peer that has proved nothing does not get it."""
-    text = f"{reason}: {detail}" if detail else reason
-    return HandshakeError(text, _ENCODER.encode(Refused(reason[:REASON_LENGTH_MAX])))
+def _refusal(reason: str) -> HandshakeError:
+    return HandshakeError(reason, _ENCODER.encode(Refused(reason[:REASON_LENGTH_MAX])))

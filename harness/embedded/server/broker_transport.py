@@ -29,7 +29,9 @@ from typing import cast
 from harness.embedded.broker.broker_link import Connection
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import RECORD_FRAMES_MAX, RECORD_SIZE_MAX, Frame, pack_frames, unpack_frames
+from harness.embedded.errors import SqlServerError
 from harness.embedded.server.broker_handshake import (
+    FAILED,
     MESSAGE_SIZE_MAX,
     TAG_BYTES,
     Handshake,
@@ -71,7 +73,6 @@ class BrokerTransport:
 
     def listen(self, host: str, port: int) -> None:
         """Listen; an OSError says that the port is in use or that the operator did not allow the address."""
-        self.stop_listening()
         address = self._allowed(host)
         listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -86,7 +87,7 @@ class BrokerTransport:
         self._starting = self.loop.create_task(self._accept(listening))
         log.info("the Service Broker endpoint listens on %s port %d", address, port)
 
-    def stop_listening(self) -> None:
+    def stop(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
         if self._server is not None:
@@ -96,6 +97,10 @@ class BrokerTransport:
         self._server = self._socket = self._starting = None
         for protocol in list(self.incoming):
             protocol.close()
+        peers, self._peers = self._peers, {}
+        for peer in peers.values():
+            peer.close()
+            self.broker.on_connection_state(peer.address, False, SqlServerError(9748).text)
 
     def send(self, address: Address, frames: Sequence[Frame]) -> None:
         peer = self._peers.get(address)
@@ -122,12 +127,6 @@ class BrokerTransport:
         if len(proved) > PEERS_MAX:
             oldest = min(proved, key=lambda protocol: protocol.connection.last_activity_time)
             oldest.cut_off(f"it was silent the longest of {len(proved)}")
-
-    def close(self) -> None:
-        self.stop_listening()
-        for peer in self._peers.values():
-            peer.close()
-        self._peers.clear()
 
     async def _accept(self, listening: socket.socket) -> None:
         self._server = await self.loop.create_server(lambda: IncomingProtocol(self), sock=listening, backlog=BACKLOG)
@@ -170,7 +169,7 @@ class IncomingProtocol(asyncio.Protocol):
         except HandshakeError as refusal:
             if refusal.answer:
                 self._transport.write(_framed(refusal.answer))
-            self._complain(f"Connection handshake failed. {refusal}")
+            self._complain(str(refusal))
             self.close()
         except ValueError as error:
             self.cut_off(f"it sent something other than frames: {error}")
@@ -255,16 +254,16 @@ class Peer:
         self.flush_soon()
         self.owner.run()
 
-    def failed(self, error: str) -> None:
-        """Report that there is no connection, or no longer, and try again later."""
+    def failed(self, status: str) -> None:
+        """Report why there is no connection, or no longer, and try again later."""
         if self._closed:
             return
         self._protocol = self._connecting = None
         self._frames.clear()  # the broker resends them: keeping them would send them twice
         delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
-        log.warning("no connection to the broker at %s:%d: %s", *self.address, error)
-        self.owner.broker.on_connection_state(self.address, False, error)
+        log.warning("no connection to the broker at %s:%d: %s", *self.address, status)
+        self.owner.broker.on_connection_state(self.address, False, status)
         self._retry = self.owner.loop.call_later(delay_s, self._try_again)
         self.owner.run()
 
@@ -282,8 +281,8 @@ class Peer:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 await self.owner.loop.create_connection(lambda: OutgoingProtocol(self), host, port)
         except OSError as error:  # TimeoutError is one
-            text = os.strerror(error.errno) if error.errno else str(error) or "timed out"
-            self.failed(f"{error.errno}({text})" if error.errno else text)
+            text = _of_system(error.errno) if error.errno else str(error) or "timed out"
+            self.failed(SqlServerError(9754, text).text)
 
     def _flush(self) -> None:
         self._flush_is_due = False
@@ -300,7 +299,7 @@ class OutgoingProtocol(asyncio.Protocol):
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._records = RecordReader(MESSAGE_SIZE_MAX)
-        self._error = "Connection closed by the peer."
+        self._status = SqlServerError(9755, _of_system(errno.ECONNRESET)).text
         self.paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -308,7 +307,7 @@ class OutgoingProtocol(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=1024 * 1024)
         owner = self._peer.owner
         self._connection = owner.opened(is_accept=False)
-        self._timeout = owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "Connection handshake timed out.")
+        self._timeout = owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, f"{FAILED}It timed out.")
         self._handshake = Handshake(owner.broker.name, owner.broker.link, is_connecting=True)
         self._write_records(self._handshake.start)
 
@@ -320,14 +319,14 @@ class OutgoingProtocol(asyncio.Protocol):
         except HandshakeError as refusal:
             if refusal.answer:
                 self._write_records([refusal.answer])
-            self._end(f"Connection handshake failed. {refusal}.")
+            self._end(str(refusal))
         except ValueError as error:
-            self._end(f"Connection handshake failed. {error}.")
+            self._end(f"{FAILED}{error}.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timeout.cancel()
         self._peer.owner.closed(self._connection)
-        self._peer.failed(f"{self._error[:-1]}: {exc}." if exc else self._error)
+        self._peer.failed(self._status)
 
     def pause_writing(self) -> None:
         self.paused = True
@@ -357,14 +356,19 @@ class OutgoingProtocol(asyncio.Protocol):
             _logged_in(self._connection, self._handshake)
             self._peer.connected(self)
 
-    def _end(self, error: str) -> None:
-        self._error = error
+    def _end(self, status: str) -> None:
+        self._status = status
         self._transport.close()
 
 
 def _logged_in(connection: Connection, handshake: Handshake) -> None:
     connection.login_time = time.time_ns()
     connection.peer_certificate, connection.is_encrypted = handshake.peer_certificate, handshake.is_encrypted
+
+
+def _of_system(number: int) -> str:
+    """How SQL Server quotes an error of the operating system."""
+    return f"{number}({os.strerror(number)})"
 
 
 def _is_loopback(host: str) -> bool:

@@ -67,6 +67,13 @@ class ServerKeys:
     def new_master_key(self) -> bytes:
         return protect(self._service_master_key, os.urandom(KEY_BYTES))
 
+    def opens(self, master_key: bytes) -> bool:
+        try:
+            self._master_key(master_key)
+        except ValueError:
+            return False
+        return True
+
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         salt = os.urandom(passwords.SALT_BYTES)
         return salt + protect(passwords.derived(password, salt, self._cost), self._master_key(master_key))

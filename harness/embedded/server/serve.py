@@ -235,7 +235,7 @@ class InstanceServer:
         self._memory.stop()
         for listener in self._listeners:
             await listener.close()
-        self._transport.close()
+        self._transport.stop()
         self._driver.run()
         self._store.close()
 

@@ -509,6 +509,76 @@ def test_an_encrypted_dialog_needs_keys_a_binding_and_send_permission(world, pai
     assert len(target.receive()) == 1 and not initiator.db.transmission_queue
 
 
+def _give_password(principals):
+    principals.certificate("own").has_password = True
+
+
+def _expire(name):
+    def spoil(principals):
+        principals.certificate(name).expiry_ns = 1
+
+    return spoil
+
+
+def _postpone(principals):
+    principals.certificate("own").start_ns = 2**62
+
+
+def _deactivate(principals):
+    principals.certificate("theirs").is_active_for_begin_dialog = False
+
+
+def _drop_key(principals):
+    principals.certificate("own").private_key = None
+
+
+def _lock_master_key(principals):
+    principals.master_key, principals.locked_master_key = None, b"locked"
+
+
+def _drop_master_key(principals):
+    principals.master_key = None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status"),
+    [
+        (_drop_master_key, SqlServerError(28050).text),
+        (_lock_master_key, SqlServerError(28054, "initiator", 32).text),
+        (_expire("own"), SqlServerError(28025, 1).text),
+        (_expire("theirs"), SqlServerError(28025, 5).text),
+        (_postpone, SqlServerError(28024, 1).text),
+        (_give_password, SqlServerError(9737, 1).text),
+        (_drop_key, SqlServerError(9733, 1).text),
+        (_deactivate, SqlServerError(9767, 5).text),
+    ],
+)
+def test_what_an_encrypted_dialog_lacks_is_said_in_the_status(world, pair, spoil, status):
+    initiator, target = pair
+    world.secure(initiator, target)
+    spoil(initiator.db.catalog.principals)
+    handle = world.dialog(initiator, target, encryption=True)
+    initiator.send(handle)
+    world.run_for(0.1)
+    assert initiator.db.transmission_status(handle) == status
+
+
+def test_an_endpoint_takes_a_certificate_with_a_key_that_is_valid_now(world, pair):
+    _, target = pair
+    engine, catalog = target.engine, target.engine.databases["master"].catalog
+    target.ddl(lambda tx: ddl_principals.create_master_key(tx, catalog))
+    for name, options in (
+        ("old", {"expiry_ns": 1, "start_ns": 0}),
+        ("locked", {"password": "x"}),
+        ("public", {"blob": b"x"}),
+    ):
+        target.ddl(
+            lambda tx, name=name, options=options: ddl_principals.create_certificate(tx, catalog, name, **options)
+        )
+        with pytest.raises(SqlServerError, match=f"The certificate '{name}' is not valid for endpoint authentication"):
+            target.ddl(lambda tx, name=name: ddl_network.alter_endpoint(tx, engine.link, "broker", certificate=name))
+
+
 def test_a_binding_secures_a_dialog_without_encryption_too(world, pair):
     initiator, target = pair
     world.secure(initiator, target)
@@ -560,19 +630,28 @@ def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
     blob = b"the initiator's certificate"
     target.ddl(lambda tx: ddl_principals.create_login(tx, engine.logins, "peer", password_hash=b"x"))
     target.ddl(lambda tx: ddl_principals.create_user(tx, catalog, engine.logins, "peer", login="peer"))
-    assert engine.link.refusal_of(blob) == "the certificate is not known"
-    assert "no compatible authentication protocol" in engine.link.refusal_of(None)
+    assert "due to the following reason: Certificate not found. State 89." in engine.link.refusal_of(blob)
+    assert "There is no compatible authentication protocol. State 21." in engine.link.refusal_of(None)
     target.ddl(lambda tx: ddl_principals.create_certificate(tx, catalog, "peer", owner="peer", blob=blob))
-    assert "the login 'peer' does not have CONNECT permission" in engine.link.refusal_of(blob)
-    target.ddl(lambda tx: ddl_network.set_connect(tx, engine.link, "secure", "peer", may=True))
     assert engine.link.refusal_of(blob) == ""
+    assert engine.link.refusal_of_owner(blob) == (
+        "Connection handshake failed. The login 'peer' does not have CONNECT permission on the endpoint. State 84."
+    )
+    target.ddl(lambda tx: ddl_network.set_connect(tx, engine.link, "secure", "peer", may=True))
+    assert engine.link.refusal_of_owner(blob) == engine.link.own_refusal() == ""
     assert engine.link.presented_certificate() == catalog.principals.certificate("endpoint").blob
     catalog.principals.certificate("peer").expiry_ns = engine.clock.utc_ns()
-    assert engine.link.refusal_of(blob) == "the certificate is not valid at this time"
+    assert "following reason: Certificate expired. State 89." in engine.link.refusal_of(blob)
+    own = catalog.principals.certificate("endpoint")
+    own.start_ns = engine.clock.utc_ns() + 1
+    assert "used by this endpoint was not found: Certificate not yet valid." in engine.link.own_refusal()
+    own.start_ns, own.has_password = 0, True
+    assert "not found: The certificate's private key cannot be found. Use DBCC" in engine.link.own_refusal()
+    own.has_password = False
     target.ddl(lambda tx: ddl_network.alter_endpoint(tx, engine.link, "secure", authentication="WINDOWS NEGOTIATE"))
-    assert "no compatible authentication protocol" in engine.link.refusal_of(blob)
+    assert "There is no compatible authentication protocol. State 21." in engine.link.refusal_of(blob)
     target.ddl(lambda tx: ddl_network.alter_endpoint(tx, engine.link, "secure", state="STOPPED"))
-    assert engine.link.refusal_of(blob) == "the endpoint is not started"
+    assert "The Service Broker endpoint is not started" in engine.link.refusal_of(blob)
 
 
 def test_a_master_key_that_protects_a_private_key_is_not_dropped(here):

@@ -55,7 +55,7 @@ class _Transport:
     def listen(self, host: str, port: int) -> None:
         self._network.listening["host", port] = self._instance
 
-    def stop_listening(self) -> None:
+    def stop(self) -> None:
         for address, instance in list(self._network.listening.items()):
             if instance is self._instance:
                 del self._network.listening[address]

@@ -29,6 +29,12 @@ class EndpointLink:
     def presented_certificate(self) -> bytes | None:
         return self.pair.blob
 
+    def own_refusal(self) -> str:
+        return ""
+
+    def refusal_of_owner(self, certificate: bytes | None) -> str:
+        return ""
+
     def refusal_of(self, certificate: bytes | None) -> str:
         return "" if certificate in self.known else "the certificate is not known"
 

@@ -222,7 +222,8 @@ def test_without_the_key_of_the_server_an_encrypted_dialog_waits_and_says_why(wo
     initiator.send(handle, b"0")
     world.run_for(1)
     assert len(initiator.db.transmission_queue) == 1
-    assert "the service master key belongs to other data" in initiator.db.transmission_status(handle)
+    assert "needs to access the master key in the database" in initiator.db.transmission_status(handle)
+    assert "Error code:32." in initiator.db.transmission_status(handle)
 
 
 def test_a_certificate_is_one_of_x509_with_the_dates_and_the_subject_that_were_asked_for(world, pair):

@@ -82,7 +82,7 @@ class _Transport:
     def listen(self, host: str, port: int) -> None:
         self._side.world.network.listening["127.0.0.1", port] = self._side  # type: ignore[assignment]
 
-    def stop_listening(self) -> None:
+    def stop(self) -> None:
         pass
 
     def send(self, address: tuple[str, int], frames: Sequence[Any]) -> None:

@@ -81,7 +81,10 @@ REFUSED = {
     "ALTER QUEUE dbo.q WITH STATUS = OFF;": (15151, "Cannot alter the queue 'dbo.q'"),
     "DROP SERVICE s;": (15151, "Cannot drop the service 's'"),
     "CREATE DATABASE other;": (262, "CREATE DATABASE permission denied in database 'master'."),
-    "ALTER DATABASE shop SET NEW_BROKER;": (5011, "User does not have permission to alter database 'shop'"),
+    "ALTER DATABASE shop SET NEW_BROKER WITH NO_WAIT;": (
+        5011,
+        "User does not have permission to alter database 'shop'",
+    ),
     "DROP DATABASE shop;": (3701, "Cannot drop the database 'shop'"),
     "CREATE LOGIN eve WITH PASSWORD = 'x';": (15247, "User does not have permission to perform this action."),
     "ALTER LOGIN bob WITH PASSWORD = 'x';": (15151, "Cannot alter the login 'bob'"),

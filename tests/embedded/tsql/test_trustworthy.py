@@ -129,7 +129,7 @@ def test_only_a_sysadmin_makes_a_database_trustworthy(side):
     side.run("ALTER AUTHORIZATION ON DATABASE::here TO ann")
     ann = as_login(side, "ann", "here")
     assert side.error("ALTER DATABASE here SET TRUSTWORTHY ON", ann).number == 15247
-    side.run("ALTER DATABASE here SET READ_COMMITTED_SNAPSHOT ON", ann)
+    side.run("ALTER DATABASE here SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE", ann)
 
 
 def test_an_activated_call_into_another_database_fails_and_rolls_back(side):

@@ -123,7 +123,7 @@ VIEWS = [
         page_verify_option_desc              nvarchar(60)      <- options.PAGE_VERIFY
         is_recursive_triggers_on             bit               = 0
         is_trustworthy_on                    bit               <- catalog.is_trustworthy_on
-        is_master_key_encrypted_by_server    bit               <- catalog.principals.has_master_key
+        is_master_key_encrypted_by_server    bit               <- catalog.principals.is_master_key_encrypted_by_server
         service_broker_guid                  uniqueidentifier NOT NULL  <- catalog.service_broker_guid
         is_broker_enabled                    bit NOT NULL      <- catalog.is_broker_enabled
         is_honor_broker_priority_on          bit               <- catalog.is_honor_broker_priority_on

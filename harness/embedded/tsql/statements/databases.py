@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from harness.embedded.broker.catalog import SHOWN_OPTIONS
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink
 from harness.embedded.tsql.catalog.database_views import USER_ACCESSES
 from harness.embedded.tsql.instance.properties import File, FileType, compatibility_levels
@@ -48,6 +49,9 @@ def create_database(parser: Parser) -> definitions.Definition:
 
 
 BROKER_OPTIONS = ("ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "ERROR_BROKER_CONVERSATIONS")
+# They need the database for themselves: a script that waits for ever in production shall do so here.
+EXCLUSIVE_OPTIONS = ("ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "READ_COMMITTED_SNAPSHOT", "SINGLE_USER")
+ALONE_POLL_NS = 20 * MILLISECOND
 
 
 def _without_value(tokens: Tokens) -> str:
@@ -115,7 +119,8 @@ DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
 def alter_database(parser: Parser) -> definitions.Definition:
     """
     ALTER DATABASE { name | CURRENT } {
-        SET { option [ = ] [ value ] } [ , ... ] [ WITH { ROLLBACK IMMEDIATE | NO_WAIT } ]
+        SET { option [ = ] [ value ] } [ , ... ]
+            [ WITH { ROLLBACK IMMEDIATE | ROLLBACK AFTER n [ SECONDS ] | NO_WAIT } ]
         | ADD FILE spec [ , ... ] | ADD LOG FILE spec [ , ... ] | MODIFY FILE spec }
     """
     tokens = parser.tokens
@@ -145,24 +150,39 @@ def _option(tokens: Tokens) -> tuple[str, str]:
     return ("USER_ACCESS", option) if option in USER_ACCESSES else (option, read(tokens))
 
 
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """WITH { ROLLBACK IMMEDIATE | ROLLBACK AFTER n [ SECONDS ] | NO_WAIT }: what becomes of the other sessions."""
+
+    after_s: float  # how long they are waited for before they are disconnected; infinite without the clause
+    no_wait: bool = False
+
+
+def _termination(tokens: Tokens) -> Termination:
+    if not tokens.accept("WITH"):
+        return Termination(math.inf)
+    if tokens.accept("NO_WAIT"):
+        return Termination(0, no_wait=True)
+    tokens.expect("ROLLBACK")
+    if tokens.accept("IMMEDIATE"):
+        return Termination(0)
+    tokens.expect("AFTER")
+    after_s = tokens.integer()
+    tokens.accept("SECONDS")
+    return Termination(after_s)
+
+
 def _set_options(tokens: Tokens) -> Change:
     chosen = tokens.comma_separated(lambda: _option(tokens))
-    single = ("USER_ACCESS", "SINGLE_USER") in chosen
-    rollback_immediate = no_wait = False
-    if tokens.accept("WITH"):
-        rollback_immediate = tokens.accept("ROLLBACK", "IMMEDIATE")
-        if tokens.at("ROLLBACK", "AFTER"):
-            tokens.unsupported("ALTER DATABASE SET ... WITH ROLLBACK AFTER")
-        if not rollback_immediate:
-            tokens.expect("NO_WAIT")
-            no_wait = True
+    is_exclusive = any(word in EXCLUSIVE_OPTIONS for pair in chosen for word in pair)
+    termination = _termination(tokens)
 
     def change(frame: Frame, tx: Transaction, database: Database) -> Waiting[None]:
         engine = frame.instance.engine
-        if rollback_immediate:
-            yield from _roll_back_others(frame, database, disconnect=single)
-        elif single and any(session.is_user_process for session in frame.instance.others_in(database, frame.session)):
-            raise SqlServerError(5070 if no_wait else 5061, database.name)
+        if is_exclusive:
+            yield from _wait_until_alone(frame, database, termination)
+        if termination.after_s != math.inf and not termination.no_wait:
+            yield from _disconnect_others(frame, database)
         for option, value in chosen:
             if option in BROKER_OPTIONS:
                 ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, option)
@@ -172,6 +192,25 @@ def _set_options(tokens: Tokens) -> Change:
                 ddl_databases.set_shown_option(tx, database.catalog, option, value)
 
     return change
+
+
+def _has_others(frame: Frame, database: Database) -> bool:
+    """Whether other clients are in the database; activated procedures do not count here."""
+    return any(session.is_user_process for session in frame.instance.others_in(database, frame.session))
+
+
+def _wait_until_alone(frame: Frame, database: Database, termination: Termination) -> Waiting[None]:
+    """Wait for the lock on the database that others keep as long as they are in it, even without a transaction."""
+    engine = frame.instance.engine
+    task, begun_ns = engine.scheduler.current, engine.clock.now_ns
+    engine.waits.begin(task, "LCK_M_X", begun_ns)
+    try:
+        while _has_others(frame, database) and engine.clock.now_ns - begun_ns < termination.after_s * SECOND:
+            yield Delay(ALONE_POLL_NS)
+    finally:
+        engine.waits.end(task, engine.clock.now_ns)
+    if termination.no_wait and _has_others(frame, database):
+        raise SqlServerError(5070, database.name)
 
 
 def _set_option(frame: Frame, tx: Transaction, database: Database, option: str, value: str) -> None:
@@ -191,13 +230,12 @@ def _set_option(frame: Frame, tx: Transaction, database: Database, option: str, 
     ddl_databases.set_option(tx, database.catalog, option, value == "ON")
 
 
-def _roll_back_others(frame: Frame, database: Database, *, disconnect: bool) -> Waiting[None]:
-    """WITH ROLLBACK IMMEDIATE. SQL Server disconnects the other sessions of the database. Here SINGLE_USER does; with
-    other options idle sessions lose their transaction, and running statements finish."""
+def _disconnect_others(frame: Frame, database: Database) -> Waiting[None]:
+    """Roll back the other sessions of the database, and disconnect those of clients."""
     for session in frame.instance.others_in(database, frame.session):
         if not session.is_running:
             session.rollback()
-        if disconnect and session.disconnect is not None:
+        if session.disconnect is not None:
             session.disconnect()
             if session.is_running and session.task is not None:
                 yield from session.task.join()

@@ -210,14 +210,18 @@ def close_master_key(parser: Parser) -> definitions.Definition:
 
 @definitions.define("ALTER MASTER KEY")
 def alter_master_key(parser: Parser) -> definitions.Definition:
-    """`ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY`: after the file with the key of the server was lost, with
-    the master key open."""
+    """`ALTER MASTER KEY { ADD | DROP } ENCRYPTION BY SERVICE MASTER KEY`: ADD with the master key open, for example
+    after the file with the key of the server was lost."""
     tokens = parser.tokens
-    if not tokens.accept("ADD", "ENCRYPTION", "BY", "SERVICE"):
-        tokens.unsupported(f"ALTER MASTER KEY {tokens.word()}")
-    tokens.expect("MASTER", "KEY")
+    verb = tokens.word()
+    if not (tokens.accept("ADD") or tokens.accept("DROP")):
+        tokens.unsupported(f"ALTER MASTER KEY {verb}")
+    tokens.expect("ENCRYPTION", "BY", "SERVICE", "MASTER", "KEY")
 
     def work(frame: Frame, tx: Transaction) -> None:
+        if verb == "DROP":
+            ddl_principals.drop_master_key_encryption(tx, frame.database.catalog)
+            return
         opened = frame.session.open_master_keys.get(frame.database.database_id)
         if opened is None:
             raise SqlServerError(15315, MASTER_KEY)

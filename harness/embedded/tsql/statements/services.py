@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.embedded.broker import ddl_services
+from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
@@ -137,11 +138,21 @@ def alter_queue(parser: Parser) -> definitions.Definition:
         tokens.expect("WITH")
         clauses = _clauses(tokens)
 
-    def work(frame: Frame, tx: Transaction) -> None:
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         database, schema, queue = frame.instance.located(name, frame.database)
+        yield from _wait_for_readers(frame, tx, database, f"{schema}.{queue}")
         ddl_services.alter_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 
     return definitions.Definition(parser.line, definitions.on_object("alter", "QUEUE", name), work)
+
+
+def _wait_for_readers(frame: Frame, tx: Transaction, database: Database, queue_name: str) -> Waiting[None]:
+    """Wait for the transactions that have received from a queue: RECEIVE locks it (IX) to the end of its transaction,
+    and ALTER QUEUE needs it alone (Sch-M). https://dba.stackexchange.com/q/73833 shows both locks."""
+    queue = database.catalog.queues.get(queue_name.lower())
+    for group in [group for group in database.groups.values() if group.queue is queue]:
+        if isinstance(group.owner, Transaction) and group.owner is not tx and queue in group.owner.received_from:
+            yield from group.acquire(tx, frame.instance.engine.waits)
 
 
 MAX_QUEUE_READERS_MAX = 32767
@@ -201,10 +212,10 @@ def _procedure_name(frame: Frame, parts: definitions.ObjectName) -> str:
     """The three-part name in sys.service_queues. The procedure need not exist yet."""
     database, schema, name = frame.instance.located(parts, frame.database, frame.session.guard)
     if name.startswith("#"):
-        raise SqlServerError(9742)
+        raise SqlServerError(9742, name)
     procedure = frame.instance.procedure(parts, frame.database)
     if procedure is not None and compiled(procedure).names:
-        raise SqlServerError(9653)
+        raise SqlServerError(9653, name)
     return ".".join(f"[{part.replace(']', ']]')}]" for part in (database.name, schema, name))
 
 

@@ -6,6 +6,7 @@ object": they see what the views see.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -23,7 +24,6 @@ from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.tables import Table
-from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 from harness.embedded.tsql.translation.functions.kinds import (
     Functions,
@@ -55,17 +55,32 @@ def _sees(frame: Frame, database: Database) -> bool:
     return guard is None or database is frame.database or guard.sees_database(database)
 
 
+MAX_PARTS = 4  # server.database.schema.name
+# A part of a name in a string: in brackets, in quotation marks, or anything without a dot. It need not be a regular
+# identifier: SqlDependency asks for queues whose names end with a GUID.
+_PART = re.compile(r'\s*(?:\[((?:[^\]]|\]\])*)\]|"((?:[^"]|"")*)"|([^.\["][^.]*|))\s*(\.|$)')
+
+
 @lru_cache(maxsize=1024)
 def _parts(name: str) -> tuple[str, ...]:
-    return Tokens(name).object_name()
+    """The parts of a name as PARSENAME takes them; () if it is none."""
+    parts: list[str] = []
+    end, dot = 0, "."
+    while dot and (part := _PART.match(name, end)) is not None:
+        bracketed, quoted, plain, dot = part.groups()
+        in_brackets, in_marks = (bracketed or "").replace("]]", "]"), (quoted or "").replace('""', '"')
+        parts.append(in_brackets or in_marks or (plain or "").rstrip())
+        end = part.end()
+    return () if dot or len(parts) > MAX_PARTS or not parts[-1] else tuple(parts)
 
 
 def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     """OBJECT_ID ( 'name' [ , 'type' ] )"""
     if name is None:
         return None
+    if not (parts := _parts(str(name))):
+        return None
     try:
-        parts = _parts(str(name))
         database, schema, last = frame.instance.located(parts, frame.database, frame.session.guard)
     except SqlServerError:
         return None
@@ -256,8 +271,9 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
         or (securable is None) != (kind == "SERVER")
     ):
         return None
+    if not (parts := _securable_name(kind, str(securable))):
+        return None
     try:
-        parts = _securable_name(kind, str(securable))
         target = securables.find(frame, kind, parts)
     except SqlServerError:
         return None
@@ -269,7 +285,7 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
 def _securable_name(kind: str, name: str) -> tuple[str, ...]:
     """An object has a name of parts; any other securable has one name, which may be quoted."""
     if kind == "OBJECT" or name.startswith(("[", '"')):
-        return Tokens(name).object_name()
+        return _parts(name)
     return (name,)
 
 
