@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 from harness.results.summary import states, states_by_cell
+from harness.run.leaks import Leak
 
 Write = Callable[..., Path]
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Write:
-    """Write a journal of entries: cell, block, outcome, state and reason."""
+    """Write a journal of entries: cell, block, outcome, state, reason, and what it left behind."""
 
-    def write(*entries: tuple[str, int, str, str, str]) -> Path:
-        names = ("cell", "block", "outcome", "state", "state_reason")
+    def write(*entries: tuple[str | int, ...]) -> Path:
+        names = ("cell", "block", "outcome", "state", "state_reason", "leak")
         known = {"attempt": 1, "reason": "", "at": "2026-11-22T12:00:00Z", "run": 1}
-        lines = [json.dumps(known | dict(zip(names, entry, strict=True))) for entry in entries]
+        lines = [json.dumps(known | dict(zip(names, entry, strict=False))) for entry in entries]
         (tmp_path / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
         return tmp_path
 
@@ -65,3 +66,12 @@ def test_of_many_the_first_ten_are_listed_and_the_others_counted(written):
     lines = states(written(*((f"c{number}", 1, "completed", state, "why") for number, state in enumerate(found))))
     assert lines[0] == "0 of 13 cells count." and lines[10] == "c9 is unsettled: why" and len(lines) == 12
     assert lines[11].startswith("and 3 more (2 behind, 1 unsettled): reasons in ")
+
+
+def test_conversations_that_cells_left_behind_are_said_once_with_the_first_cell(written):
+    leak = str(Leak("target", "CONVERSING", 200, 0.99, 200))
+    entries = [("a", 1, "completed", "valid", ""), *(("b", block, "completed", "valid", "", leak) for block in (1, 2))]
+    assert states(written(*entries))[1:] == [
+        "2 of 3 cells left conversations behind, first b: 200 messages left 200 conversations more on target, where 99% "
+        "are CONVERSING: nobody ends them: END CONVERSATION belongs to both sides"
+    ]

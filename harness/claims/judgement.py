@@ -43,6 +43,7 @@ class Tables:
     spinlocks: pd.DataFrame = field(default_factory=pd.DataFrame)
     file_io: pd.DataFrame = field(default_factory=pd.DataFrame)
     counters: pd.DataFrame = field(default_factory=pd.DataFrame)
+    leaks: pd.DataFrame = field(default_factory=pd.DataFrame)
     techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 

@@ -37,7 +37,13 @@ _SHORTEST_S = 0.1
 @click.option("--user", metavar="NAME", help="SQL login, with its password in HARNESS_PASSWORD (default: integrated).")
 @click.option("--trust-server-certificate", "-C", "trust", is_flag=True, help="Verify no certificate, as sqlcmd -C.")
 @settings_options("lab_file", "driver")
-@click.option("--database", metavar="NAME", help="Only this database (default: all user databases).")
+@click.option(
+    "--database",
+    "databases",
+    metavar="NAME",
+    multiple=True,
+    help="Only this database (default: all user databases); one for each server in their order, if they differ.",
+)
 @click.option("--once", is_flag=True, help="Print one state and end, as it does where the output is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="The same as one line of JSON.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the questions as T-SQL, for SSMS, and ask no server.")
@@ -49,7 +55,7 @@ def monitors(
     trust: bool,
     lab_file: Path | None,
     driver: str | None,
-    database: str | None,
+    databases: tuple[str, ...],
     once: bool,
     as_json: bool,
     as_sql: bool,
@@ -70,18 +76,19 @@ def monitors(
       read -rs HARNESS_PASSWORD; export HARNESS_PASSWORD                once; then
       harness monitors --server sql1.example,1433 --user me
       harness monitors --server sql1.example --server sql2.example      both sides of a conversation
+      harness monitors --server sql1.example --database Shop --server sql2.example --database Stock
       harness monitors --lab-file lab.toml --database Orders --once
       harness monitors --server sql1.example --json | jq .servers[0].explanations
       harness monitors --sql --database Orders > questions.sql          for a machine without the harness
     """
-    from harness.definitions.units import parse_duration
+    from harness.definitions.units import counted, parse_duration
     from harness.lab import interruption
     from harness.monitors import as_sql as questions
     from harness.monitors import showing, watching
     from harness.monitors.reading import Reader
 
     if as_sql:
-        for line in questions.lines(database):
+        for line in questions.lines(databases[0] if databases else None):
             say(line)
         return
     with one_line_errors(), contextlib.ExitStack() as stack:
@@ -92,7 +99,16 @@ def monitors(
         if every_s < _SHORTEST_S:
             raise Failure(f"--watch: {watch} is shorter than 100ms", USAGE)
         instances = _instances(addresses, user, trust, lab_file, driver)
-        readers = [Reader(instance, database=database) for instance in instances]
+        if len(databases) not in (0, 1, len(instances)):
+            raise Failure(
+                f"--database: {len(databases)} for {counted(len(instances), 'server')}: give one, or one each", USAGE
+            )
+        database_names = databases * len(instances) if len(databases) == 1 else databases or (None,) * len(instances)
+        alone = len(instances) == 1
+        readers = [
+            Reader(instance, database=name, alone=alone)
+            for instance, name in zip(instances, database_names, strict=True)
+        ]
         for reader in readers:
             stack.callback(reader.close)
         stack.enter_context(interruption.noted())

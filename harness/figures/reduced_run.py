@@ -33,6 +33,7 @@ OPTIONAL_TABLES = (
     "spinlocks",
     "file_io",
     "counters",
+    "leaks",
     "techniques",
 )
 # The newest columns of the reductions: tables without them were written by an older harness.

@@ -202,7 +202,7 @@ def findings(run: Run) -> list[Finding]:
     """Collect all findings in the order of the figures, from tables with a row per cell and block."""
     merged = over_blocks(run)
     findings = [
-        Finding("Throughput", (*_throughput(run), *([COUNTED] if run.is_counted else []))),
+        Finding("Throughput", (*_throughput(run), *_leaks(run), *([COUNTED] if run.is_counted else []))),
         Finding(
             "The 150 trick",
             (
@@ -278,6 +278,25 @@ def _throughput(run: Run) -> list[str]:
             f"{' where a cell counts in no block,' * repeated} and listed under “Cells that do not count”."
         )
     return findings
+
+
+def _leaks(run: Run) -> list[str]:
+    """Say how many measurements left conversations behind, and where."""
+    leaks = run.leaks
+    if leaks.empty:
+        return []
+    cells_leaking = leaks.drop_duplicates(["cell_id", "block"])
+    rows = leaks.groupby(["instance", "state"]).agg(
+        conversations=("conversations", "sum"), messages=("messages", "sum")
+    )
+    places = listed(
+        [
+            f"{row.conversations:,} on {instance}, most of them {state}, by {row.messages:,} messages"
+            for (instance, state), row in rows.iterrows()
+        ]
+    )
+    how_many = f"{len(cells_leaking):,} of {measurements(run.cells)}"
+    return [f"{how_many} left conversations behind that nobody ends ({places}): the application fills its database."]
 
 
 def _precision_sentence(run: Run) -> str:

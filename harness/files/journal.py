@@ -34,6 +34,7 @@ class Entry:
     processed_per_s: float = 0.0
     state: str = ""  # of a completed cell: `records.State`
     state_reason: str = ""  # why it is not valid
+    leak: str = ""  # conversations that it has left behind
     phases_s: dict[str, float] = field(default_factory=dict)  # how long each phase of the protocol took
     block: int = 1
 

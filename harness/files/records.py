@@ -200,6 +200,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("fields", pa.string()),  # JSON: the event's own, by the names and in the units of sys.dm_xe_object_columns
         ("events_seen", pa.int64()),  # of all kinds while the session ran; the buffer keeps the last ones
     ),
+    # One row per instance on which a cell has left about a conversation a message.
+    "leaks": _kind(
+        ("instance", pa.string()),
+        ("state", pa.string()),  # of most open conversations there: CONVERSING, DISCONNECTED_INBOUND ...
+        ("conversations", pa.int64()),  # more than before the cell
+        ("share", pa.float64()),  # of the open ones: those in that state
+        ("messages", pa.int64()),  # sent by the clients in the cell
+    ),
     # One row per latch class: difference over the measured window.
     "latches": _kind(
         ("instance", pa.string()),

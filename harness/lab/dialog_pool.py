@@ -266,16 +266,14 @@ def error_messages(connection: pyodbc.Connection, queue: str) -> str:
     if not rows:
         return ""
     errors = sum(int(row["errors"]) for row in rows)
-    return (
-        f"{errors} conversation{'s' * (errors != 1)} ended by an error: {_description(bytes(rows[0]['message_body']))}"
-    )
+    return f"{counted(errors, 'conversation')} ended by an error: {error_message_text(bytes(rows[0]['message_body']))}"
 
 
-def _description(body: bytes) -> str:
-    """Return the text in the body of an Error message."""
+def error_message_text(body: bytes) -> str:
+    """Return the code and the text in the body of an Error message."""
     text = body.decode("utf-16", errors="replace")
-    match = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
-    return html.unescape(match[1]) if match else text
+    match = re.search(r"<Code>(.*?)</Code>.*<Description>(.*?)</Description>", text, re.DOTALL)
+    return f"{match[1]} {html.unescape(match[2])}" if match else text
 
 
 def processed(target: pyodbc.Connection) -> int:

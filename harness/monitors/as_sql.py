@@ -9,7 +9,7 @@ from harness.monitors.reading import LIMIT
 _SCRIPTS = (
     *("monitors/databases", "monitors/queue_monitors", "doctor/endpoint", "monitors/queues", "monitors/services"),
     *("doctor/routes", "monitors/depths", "monitors/traffic", "monitors/conversations", "monitors/transmission"),
-    "monitors/sessions",
+    *("monitors/sessions", "monitors/certificates"),
 )
 
 

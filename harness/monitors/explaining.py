@@ -10,25 +10,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.definitions.units import counted
-from harness.files.script_text import literal, quoted
-from harness.monitors import state, ways
-from harness.monitors.state import NOT_COMPLETE, RETAINED, Conversations, Database, Queue, Server, Session
+from harness.files.script_text import quoted
+from harness.monitors import state, statuses, ways
+from harness.monitors.conversations import of_conversations
+from harness.monitors.state import NOT_COMPLETE, RETAINED, Certificate, Database, Queue, Server, Session
 from harness.monitors.ways import Why
 from harness.monitors.wording import time_text
 
 _EVENT_CONTRACT = "http://schemas.microsoft.com/SQL/Notifications/PostEventNotification"
 _LISTED = 3  # sessions that an explanation names
-GROWS_S = 30.0
-# States in which a conversation waits for a program of this side, and why it does.
-_STAYING = {
-    "DISCONNECTED_INBOUND": "the other side has ended conversations, and nothing here receives that and ends them too",
-    "ERROR": "conversations have ended with an error, and nothing here receives the Error message and ends them too",
+_ENDS_SOON_H = 30 * 24
+_CERTIFIES = {
+    "endpoint": "of this instance's endpoint",
+    "peer": "of a server that may connect to this one",
+    "dialogs": "of encrypted dialogs",
 }
-_GROWING = {
-    "CONVERSING": "conversations are begun, and nobody ends them",
-    "STARTED_OUTBOUND": "conversations are begun, and nothing answers or ends them",
-}
-_END = "let the programs of both sides END CONVERSATION when it is over"
 _START_ACTIVATOR = "start the activator that reads this service: harness activator, or Microsoft's External Activator"
 
 
@@ -57,44 +53,33 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
             for why in _of_queue(server, database, queue):
                 explanations.append(Explanation(database.shown_name, queue.full_name, *_of_mail(database, *why)))
         for conversations in database.conversations or ():
-            if (cause := _of_conversations(database, conversations)) is not None:
+            if (cause := of_conversations(database, conversations)) is not None:
                 what = f"conversations of {conversations.service}"
                 explanations.append(Explanation(database.shown_name, what, *cause))
+        explanations += [
+            Explanation(database.shown_name, *cause) for cause in map(_of_certificate, database.certificates) if cause
+        ]
         for waiting in database.transmission:
             if not database.transmission_rows:
                 continue
             if (reason := ways.of_way(server, database, waiting, servers or [server])) is not None:
                 explanations.append(Explanation(database.name, f"to {waiting.to_service}", *reason))
-    return explanations
+    of_server = [Explanation("master", *cause) for cause in map(_of_certificate, server.certificates) if cause]
+    return explanations + of_server
 
 
-def _of_conversations(database: Database, conversations: Conversations) -> Why | None:
-    """Say why conversations stay, or become more and more; None where they may just be on their way.
-
-    Where messages lie in the service's queue, the end of a conversation may be among them.
-    """
-    evidence = f"{counted(conversations.number, 'conversation')} {conversations.state}"
-    queue_id = database.services.get(conversations.service)
-    queue = next((queue for queue in database.queues if queue.queue_id == queue_id), None)
-    if conversations.state in _STAYING and queue is not None and not queue.rows:
-        if 0 < conversations.stays_s >= state.THRESHOLD_S:
-            evidence += f", one of them for {time_text(conversations.stays_s)} at least"
-            return _STAYING[conversations.state], evidence, _end_all(conversations, queue)
-    elif conversations.state in _GROWING and conversations.grows_s >= GROWS_S:
-        evidence += f", more at each look for {time_text(conversations.grows_s)}"
-        return _GROWING[conversations.state], evidence, f"{_END}: which of them are over, only the programs know"
-    return None
-
-
-def _end_all(conversations: Conversations, queue: Queue) -> str:
-    """Return what ends conversations that the other side has ended, but for those with messages to be read."""
-    return (
-        f"{_END}; those that are there: DECLARE @h uniqueidentifier; WHILE 1 = 1 BEGIN SET @h = (SELECT TOP (1) "
-        "e.conversation_handle FROM sys.conversation_endpoints AS e JOIN sys.services AS s ON s.service_id = "
-        f"e.service_id WHERE s.name = {literal(conversations.service)} AND e.state_desc = N'{conversations.state}' "
-        f"AND NOT EXISTS (SELECT 1 FROM {queue.full_name} AS q WHERE q.conversation_handle = e.conversation_handle)); "
-        "IF @h IS NULL BREAK; END CONVERSATION @h; END;"
-    )
+def _of_certificate(certificate: Certificate) -> tuple[str, str, str, str] | None:
+    """Say which certificate ends within a month, or has ended; with its name first."""
+    if certificate.hours_left >= _ENDS_SOON_H:
+        return None
+    is_over = certificate.hours_left <= 0
+    reason = f"a certificate {_CERTIFIES[certificate.purpose]} {'has ended' if is_over else 'ends'}"
+    if not is_over:
+        reason += f" in {time_text(3600 * certificate.hours_left)}"
+    remedy = statuses.table()["28025" if certificate.purpose == "dialogs" else "28036"].remedy
+    if certificate.purpose == "peer":
+        remedy = f"at that server, {remedy}; here: CREATE CERTIFICATE ... FROM FILE for the same user"
+    return f"certificate {certificate.name}", reason, f"expiry_date = {certificate.expiry_date}", remedy
 
 
 def _of_mail(database: Database, reason: str, evidence: str, remedy: str) -> Why:
@@ -118,7 +103,7 @@ def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]
         yield _not_ready(queue)
     elif queue.stands_still and server.knows_monitors:
         yield from _without_reader(database, queue)
-    elif _is_growing(queue) and (why := _at_limit(queue)) is not None:
+    elif queue.is_growing and (why := _at_limit(queue) or _too_slow(queue)) is not None:
         yield why
 
 
@@ -132,8 +117,13 @@ def _switched_off(database: Database, queue: Queue) -> Why:
         evidence += f"; error log: {queue.log[-1]}"
     if database.transmission_rows:
         evidence += f"; {counted(database.transmission_rows, 'row')} in the database's transmission queue"
-    remedy = f"mend what rolls back, if anything does, then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
-    return reason, evidence, remedy
+    mend = "mend what rolls back, if anything does"
+    if queue.first_handle:
+        evidence += f"; the first message: {queue.first_message}"
+        mend += (
+            f"; is that this message: END CONVERSATION '{queue.first_handle}' WITH ERROR = 1 DESCRIPTION = N'poison';"
+        )
+    return reason, evidence, f"{mend} then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
 
 
 def _not_ready(queue: Queue) -> Why:
@@ -253,6 +243,7 @@ def _notified(database: Database, queue: Queue, evidence: str) -> Why:
         evidence += f"; error log: {queue.log[-1]}"
         return reason, evidence, f"mend {queue.activation_procedure}, then {_again(queue)}"
     reason = f"its procedure {queue.activation_procedure} was launched and issues no RECEIVE on this queue"
+    evidence = _hinted(queue, evidence)
     if queue.procedure_receives is False:
         evidence += "; its text has no RECEIVE with this queue's name"
     if queue.monitor.readers:
@@ -268,7 +259,35 @@ def _at_limit(queue: Queue) -> Why | None:
     run = _verb(queue.monitor.readers, "run")
     evidence = f"{queue.monitor.readers} of {counted(queue.max_readers, 'reader')} {run}, {messages} in the queue"
     more = f"ALTER QUEUE {queue.full_name} WITH ACTIVATION (MAX_QUEUE_READERS = {2 * queue.max_readers});"
-    return "all readers that MAX_QUEUE_READERS allows run", evidence, f"find what they wait for, or {more}"
+    if queue.conversation_groups is not None and queue.conversation_groups < queue.monitor.readers:
+        return _of_few_groups(queue, evidence)
+    remedy = f"find what they wait for, or, once their transactions have ended, {more}"
+    return "all readers that MAX_QUEUE_READERS allows run", _hinted(queue, evidence), remedy
+
+
+def _too_slow(queue: Queue) -> Why | None:
+    """Readers run, fewer than allowed, and more comes than they take."""
+    if queue.monitor is None or not queue.monitor.readers or (queue.oldest_s or 0.0) < state.THRESHOLD_S:
+        return None
+    messages = counted(queue.rows or 0, "message")
+    evidence = f"{queue.monitor.readers} of {counted(queue.max_readers or 0, 'reader')} run, {messages} in the queue"
+    if queue.conversation_groups is not None and queue.conversation_groups <= queue.monitor.readers:
+        return _of_few_groups(queue, evidence)
+    if queue.out_per_s:
+        evidence += f"; a message takes a reader {1000 * queue.monitor.readers / queue.out_per_s:.3g} ms"
+    remedy = f"see what {queue.activation_procedure} waits for: sys.dm_exec_requests of its sessions"
+    return "its readers are slower than its messages come", _hinted(queue, evidence), remedy
+
+
+def _of_few_groups(queue: Queue, evidence: str) -> Why:
+    groups = counted(queue.conversation_groups or 0, "conversation group")
+    reason = "more readers find nothing to receive: a conversation group has one reader at a time"
+    evidence += f"; its ready messages are of {groups}"
+    return reason, _hinted(queue, evidence), "let the senders use more conversations: a pool of dialogs"
+
+
+def _hinted(queue: Queue, evidence: str) -> str:
+    return "; ".join([evidence, *queue.receive_hints])
 
 
 def _locked(database: Database, queue: Queue, evidence: str) -> Why:
@@ -306,10 +325,6 @@ def _received_by_others(database: Database, queue: Queue, evidence: str) -> Why:
         return reason, evidence, "look again: the session was not seen"
     evidence += f"; {_listed(receivers)} {_verb(len(receivers), 'receive')} in this database"
     return reason, evidence, f"stop that program, or KILL {receivers[0].session_id};"
-
-
-def _is_growing(queue: Queue) -> bool:
-    return bool(queue.rows) and (queue.in_per_s or 0.0) > (queue.out_per_s or 0.0)
 
 
 def _again(queue: Queue) -> str:

@@ -15,17 +15,32 @@ from functools import partial
 from typing import Any
 
 from harness.failures import UsageFailure, nearest
+from harness.lab import dialog_pool
 from harness.lab.instances import Instance
-from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, error_number
-from harness.monitors.state import Conversations, Database, Endpoint, Monitor, Queue, Route, Server, Session, Waiting
+from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, Rows, error_number
+from harness.monitors.procedure_text import hints
+from harness.monitors.state import (
+    Certificate,
+    Conversations,
+    Database,
+    Endpoint,
+    Monitor,
+    Queue,
+    Route,
+    Server,
+    Session,
+    Waiting,
+)
 
 # Of a core of the server, by its clock, which does not see all that an answer costs it: together about one per cent.
 LOOKS_SHARE, DETAILS_SHARE = 0.007, 0.001
 DEAR_S = 0.004  # where counts and totals of a database take longer, each look reads one of the two
 LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
+CONVERSATIONS_MAX = 2_000_000  # of a database, beyond which they are not read by state: a million take a second
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
 _SYSXMITQUEUE, _SYSDESEND = 68, 72  # object ids
 _LOG_LINES = 3
+_REFUSALS_LAST = timedelta(minutes=10)
 _LOG_IS_BEHIND = timedelta(seconds=2)  # at most: a line is newer than the launch that it is about
 _DISABLED = "is currently disabled"  # what readers say after the queue was switched off: a consequence
 _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
@@ -36,12 +51,13 @@ Detail = tuple[tuple[str, ...], Callable[[], None]]
 
 
 class Reader:
-    """Looks at one server again and again. `database` limits it to one. Not for several threads."""
+    """Looks at one server again and again. `database` limits it to one; one that is not `alone` also reads which others
+    it has refused. Not for several threads."""
 
-    def __init__(self, instance: Instance, *, database: str | None = None) -> None:
+    def __init__(self, instance: Instance, *, database: str | None = None, alone: bool = True) -> None:
         self.place = f"{instance.name} ({instance.host}:{instance.port})"
         self._asker = Asker(instance)
-        self._only = database
+        self._only, self._is_alone = database, alone
         self._server = Server(instance.name, f"{instance.host}:{instance.port}")
         self._tables: dict[tuple[int, int], Queue] = {}  # database and internal table → queue
         self._totals: dict[tuple[int, int], tuple[float, int, int]] = {}  # the same → moment, inserted, deleted
@@ -73,7 +89,8 @@ class Reader:
             self._tried(database, partial(self._read_counts, database, with_conversations=is_first or thoroughly))
         self._server.cost_s = self._asker.cost_s - before_s
         self._read_details(all_of_them=is_first or thoroughly)
-        missing = [problem for database in self._server.databases for problem in database.problems]
+        missing = [_too_many(database) for database in self._server.databases if _has_too_many(database)]
+        missing += [problem for database in self._server.databases for problem in database.problems]
         lost = [f"the database {self._only} has gone"] if self._only and not self._server.databases else []
         closed = [database.name for database in self._server.databases if not database.has_user]
         if closed:
@@ -169,6 +186,8 @@ class Reader:
     def _details(self) -> Iterator[Detail]:
         yield ("databases",), partial(self._tried, None, self._read_databases)
         yield ("endpoint",), partial(self._tried, None, self._read_endpoint)
+        if not self._is_alone:
+            yield ("refusals",), partial(self._tried, None, self._read_refusals)
         for database in self._server.databases:
             yield from self._details_of(database)
 
@@ -178,19 +197,22 @@ class Reader:
             return name, partial(self._tried, database, partial(read, database, *queue))
 
         yield detail(self._read_definitions)
+        yield detail(self._read_certificates)
         if database.is_owner:
-            yield detail(self._read_conversations)
+            if not _has_too_many(database):
+                yield detail(self._read_conversations)
             if database.transmission_rows or database.transmission:
                 yield detail(self._read_transmission)
         full = sorted((queue for queue in database.queues if queue.rows), key=lambda queue: -(queue.rows or 0))
         for queue in full[:DETAILED_QUEUES]:
             yield detail(self._read_messages, queue)
-        still = [queue for queue in full[:DETAILED_QUEUES] if queue.stands_still]
-        if still:
+        if any(queue.stands_still for queue in full[:DETAILED_QUEUES]):
             yield detail(self._read_sessions)
-        for queue in still:
-            if queue.activation_procedure is not None:
-                yield detail(self._read_procedure, queue)
+        for queue in full[:DETAILED_QUEUES]:
+            if queue.stands_still or queue.is_growing or not queue.is_receive_enabled:
+                yield detail(self._read_ready, queue)
+                if queue.activation_procedure is not None:
+                    yield detail(self._read_procedure, queue)
 
     def _tried(self, database: Database | None, read: Callable[[], None]) -> None:
         """Read something of the server or a database; go on where it is locked; forget a database that has gone."""
@@ -234,6 +256,30 @@ class Reader:
         rows = self._asker.ask("", ["doctor/endpoint"], {}).get("doctor/endpoint", [])
         endpoints = [Endpoint(str(row["endpoint_name"]), str(row["state"]), int(row["port"])) for row in rows]
         self._server.endpoint = endpoints[0] if endpoints else None
+        self._server.certificates = self._certificates("")
+
+    def _read_certificates(self, database: Database) -> None:
+        database.certificates = self._certificates(database.name)
+
+    def _certificates(self, database: str) -> list[Certificate]:
+        """Return the certificate of each owner that ends last."""
+        name = "monitors/certificates"
+        rows = self._asker.ask(database, [name], {}).get(name, [])
+        return [
+            Certificate(
+                str(row["certificate_name"]),
+                str(row["purpose"]),
+                f"{row['expiry_date']:%Y-%m-%d %H:%M}",
+                int(row["hours_left"]),
+            )
+            for row in {(row["purpose"], row["principal_id"]): row for row in rows}.values()
+        ]
+
+    def _read_refusals(self) -> None:
+        name = "monitors/broker_log"
+        log = self._asker.ask("", [name], {}).get(name, [])
+        since = self._local_time - _REFUSALS_LAST if self._local_time is not None else datetime.min
+        self._server.refusals = _newest([row for row in log if row["LogDate"] >= since])
 
     def _read_definitions(self, database: Database) -> None:
         answers = self._asker.ask(database.name, ["monitors/queues", "monitors/services", "doctor/routes"], {})
@@ -260,12 +306,20 @@ class Reader:
 
     def _read_conversations(self, database: Database) -> None:
         name, now = "monitors/conversations", time.monotonic()
-        before = {(earlier.service, earlier.state): earlier for earlier in database.conversations or ()}
+        before = {earlier.kind: earlier for earlier in database.conversations or ()}
         database.conversations = []
         for row in self._asker.ask(database.name, [name], {}).get(name, []):
-            service, state, number = str(row["service_name"]), str(row["state_desc"]), int(row["conversations"])
-            conversations = Conversations(service, state, number, str(row["first_handle"]), now)
-            conversations.follow(before.get((service, state)))
+            conversations = Conversations(
+                str(row["service_name"]),
+                str(row["state_desc"]),
+                bool(row["is_kept"]),
+                int(row["conversations"]),
+                str(row["first_lifetime"]),
+                (row["first_lifetime"] - row["utc_time"]).total_seconds(),
+                int(row["ends_soon"]),
+                now,
+            )
+            conversations.follow(before.get(conversations.kind))
             database.conversations.append(conversations)
 
     def _read_transmission(self, database: Database) -> None:
@@ -296,19 +350,46 @@ class Reader:
         if rows is not None:
             database.sessions = [Session(**{**row, "is_receiving": bool(row["is_receiving"])}) for row in rows]
 
+    def _read_ready(self, database: Database, queue: Queue) -> None:
+        name, variables = "monitors/ready", {"Queue": queue.full_name, "Limit": str(LIMIT)}
+        rows = self._asker.ask(database.name, [name], variables, place=f"{database.name}.{queue.full_name}").get(name)
+        queue.first_message, queue.first_handle, queue.conversation_groups, queue.error = "", "", None, ""
+        for row in rows or ():
+            queue.first_message = f"{row['message_type_name']}, sequence {row['message_sequence_number']}"
+            queue.first_handle = str(row["conversation_handle"])
+            queue.conversation_groups = int(row["conversation_groups"])
+            if (body := row["error_body"]) is not None:
+                queue.error = dialog_pool.error_message_text(bytes(body))
+
     def _read_procedure(self, database: Database, queue: Queue) -> None:
         place = f"{database.name}.{queue.full_name}"
         name = "monitors/procedure"
         rows = self._asker.ask(database.name, [name], {"Queue": queue.full_name}, place=place).get(name)
-        if rows and rows[0]["receive_at"] is not None:
-            queue.procedure_receives = bool(rows[0]["receive_at"] and rows[0]["queue_at"])
+        if rows and (text := rows[0]["definition"]) is not None:
+            queue.procedure_receives = "receive" in text.lower() and queue.name.lower() in text.lower()
+            queue.receive_hints = hints(text, queue.name)
         name, variables = "observe/activation_errors", {"Database": database.name, "Queue": queue.plain_name}
         log = [row for row in self._asker.ask("", [name], variables).get(name, []) if _DISABLED not in row["Text"]]
         if queue.monitor is not None and queue.monitor.last_activated_s is not None and self._local_time is not None:
             launched = self._local_time - timedelta(seconds=queue.monitor.last_activated_s)
             log = [row for row in log if row["LogDate"] >= launched - _LOG_IS_BEHIND]
-        newest = sorted(log, key=lambda row: row["LogDate"])[-_LOG_LINES:]
-        queue.log = [f"{row['LogDate']:%Y-%m-%d %H:%M:%S} {row['Text']}" for row in newest]
+        queue.log = _newest(log)
+
+
+def _has_too_many(database: Database) -> bool:
+    return (database.conversation_rows or 0) > CONVERSATIONS_MAX
+
+
+def _too_many(database: Database) -> str:
+    words = f"not shown: states of the {database.conversation_rows:,} conversations of {database.name}"
+    remedy = "execute sql/monitors/conversations.sql there at a quiet time"
+    return f"{words}, more than {CONVERSATIONS_MAX:,}; remedy: {remedy}"
+
+
+def _newest(log: Rows) -> list[str]:
+    """The last lines of the error log."""
+    newest = sorted(log, key=lambda row: row["LogDate"])[-_LOG_LINES:]
+    return [f"{row['LogDate']:%Y-%m-%d %H:%M:%S} {row['Text']}" for row in newest]
 
 
 def _queue(row: Mapping[str, Any], services: Mapping[str, int]) -> Queue:

@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from harness.files.script_text import quoted
 
 READY, NOT_COMPLETE, RETAINED = 1, 2, (0, 3)  # status of a queue's rows
+LIFETIME_MAX_S = 2**31 - 1  # of a conversation, and its default: 68 years
 THRESHOLD_S = 5.0  # of a queue monitor's timer: what lasts longer is no hesitation
 
 
@@ -53,6 +54,11 @@ class Queue:
     monitor: Monitor | None = None  # there is none, or it is not known: Server.knows_monitors
     log: list[str] = field(default_factory=list)  # the newest lines of the error log on its procedure
     procedure_receives: bool | None = None  # its procedure's text has RECEIVE and the queue's name
+    receive_hints: list[str] = field(default_factory=list)  # what is slow in how that text receives
+    first_message: str = ""  # its type and sequence, of a RECEIVE that would come next
+    first_handle: str = ""  # its conversation
+    conversation_groups: int | None = None  # of its ready messages, as far as they were looked at
+    error: str = ""  # code and text of the first Error message among them
     is_outdated: bool = False  # its monitor has come or gone since its definition was read
 
     @property
@@ -76,6 +82,11 @@ class Queue:
         if self.rows is None or self.statuses is None:
             return self.rows
         return max(0, self.rows - sum(count for status, count in self.statuses.items() if status != READY))
+
+    @property
+    def is_growing(self) -> bool:
+        """More messages come than leave."""
+        return bool(self.rows) and (self.in_per_s or 0.0) > (self.out_per_s or 0.0)
 
     @property
     def stands_still(self) -> bool:
@@ -105,18 +116,41 @@ class Conversations:
 
     service: str
     state: str  # state_desc
+    is_kept: bool  # CLOSED until their lifetime ends
     number: int
-    first_handle: str  # of one of them: the same at two looks, if that one stays
+    first_lifetime: str  # the earliest end of a lifetime: the same at two looks, if that conversation stays
+    first_ends_s: float  # seconds until then
+    ends_soon: int  # whose lifetimes end within an hour
     read_at_s: float
     stays_s: float = 0.0  # how long that one has been there, as far as it was watched
     grows_s: float = 0.0  # how long their number has grown from look to look
+
+    @property
+    def kind(self) -> tuple[str, str, bool]:
+        return self.service, self.state, self.is_kept
+
+    @property
+    def oldest_s(self) -> float | None:
+        """How long ago the oldest began: it ends first, if their lifetime is the default."""
+        age_s = LIFETIME_MAX_S - self.first_ends_s
+        return age_s if 0 <= age_s < LIFETIME_MAX_S / 2 else None
 
     def follow(self, before: Conversations | None) -> None:
         """Take what is known from the look before."""
         if before is not None:
             passed_s = self.read_at_s - before.read_at_s
-            self.stays_s = before.stays_s + passed_s if self.first_handle == before.first_handle else 0.0
+            self.stays_s = before.stays_s + passed_s if self.first_lifetime == before.first_lifetime else 0.0
             self.grows_s = before.grows_s + passed_s if self.number > before.number else 0.0
+
+
+@dataclass
+class Certificate:
+    """A certificate on which connections or dialogs depend."""
+
+    name: str
+    purpose: str  # endpoint, peer or dialogs
+    expiry_date: str  # UTC
+    hours_left: int
 
 
 @dataclass
@@ -172,6 +206,7 @@ class Database:
     sessions: list[Session] | None = None
     services: dict[str, int] = field(default_factory=dict)  # name → id of its queue
     routes: list[Route] | None = None
+    certificates: list[Certificate] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # what could not be read, with the remedy
 
     @property
@@ -199,5 +234,7 @@ class Server:
     databases: list[Database] = field(default_factory=list)
     knows_monitors: bool = True
     endpoint: Endpoint | None = None  # there is none, or it is not known
+    certificates: list[Certificate] = field(default_factory=list)  # of master
+    refusals: list[str] = field(default_factory=list)  # of other servers: the newest lines of the error log
     problems: list[str] = field(default_factory=list)
     cost_s: float = 0.0  # the server's time for this look

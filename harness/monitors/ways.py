@@ -22,6 +22,7 @@ Why = tuple[str, str, str]
 
 _TCP = re.compile(r"TCP://(?P<host>\[[\w:.%]+\]|[\w.-]+):(?P<port>\d+)", re.IGNORECASE)
 
+_REFUSAL = re.compile(r"login attempt.* failed with error: '(.*)'\.")
 _NO_ROUTE = ("9750", "9793")
 # Status of a connection that did not come about or broke: a wrong address could be the reason.
 _OF_CONNECTIONS = ("connect", "address", "receiving data", "sending data", "login protocol")
@@ -67,11 +68,15 @@ def _of_status(server: Server, database: Database, waiting: Waiting) -> tuple[st
     understood = statuses.understand(waiting.transmission_status)
     if understood is None:
         return "the broker cannot send them", "see what transmission_status says; harness doctor examines a lab"
-    service = waiting.to_service
     if understood.message.number in _NO_ROUTE and (here := _in_this_instance(server, waiting)) is not None:
         return here
+    return understood.reason, understood.remedy(**_names(database, waiting.to_service))
+
+
+def _names(database: Database, service: str) -> dict[str, str]:
+    """Return what stands in the remedies of `statuses.tsv`, but for the parameters of a status."""
     names = {"database": quoted(database.name), "to_service": service, "service": literal(service)}
-    return understood.reason, understood.remedy(name=quoted(service), enable=enable(database), **names)
+    return names | {"name": quoted(service), "enable": enable(database)}
 
 
 def _in_this_instance(server: Server, waiting: Waiting) -> tuple[str, str] | None:
@@ -152,7 +157,9 @@ def _of_far_side(server: Server, waiting: Waiting, route: Route | None, far: _Fa
     status = waiting.transmission_status.lower()
     if status and not any(words in status for words in _OF_CONNECTIONS):
         return None
-    return _not_reached(route, far) or (None if status else _no_way_back(server, waiting, far))
+    return (
+        _not_reached(route, far) or _refused(waiting, far) or (None if status else _no_way_back(server, waiting, far))
+    )
 
 
 def _refusing(far: _Far) -> Why | None:
@@ -187,6 +194,17 @@ def _not_reached(route: Route | None, far: _Far) -> Why | None:
     new = f"TCP://{address['host']}:{endpoint.port}"
     remedy = f"unless that port is forwarded: ALTER ROUTE {quoted(route.name)} WITH ADDRESS = {literal(new)};"
     return "the route leads to a port where the target does not listen", evidence, remedy
+
+
+def _refused(waiting: Waiting, far: _Far) -> Why | None:
+    """The target's server has refused another, which its error log says: nothing else knows why."""
+    for line in reversed(far.server.refusals):
+        refusal = _REFUSAL.search(line)
+        if refusal is not None and (understood := statuses.understand(refusal[1])) is not None:
+            reason = f"the target's server has refused a connection: {understood.reason}"
+            remedy = understood.remedy(**_names(far.database, waiting.to_service))
+            return reason, f"its error log: {line}", f"in {far.server.name} {far.server.address}: {remedy}"
+    return None
 
 
 def _no_way_back(server: Server, waiting: Waiting, far: _Far) -> Why | None:

@@ -38,6 +38,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,11 @@ ORDER = {
     "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
     "counters": (*_CELLS_IN_ORDER, "instance", "counter"),
     "events": (*_CELLS_IN_ORDER, "instance", "event", "latch_class"),
+    "leaks": (*_CELLS_IN_ORDER, "instance"),
 }
-TABLES = tuple(name for name in ORDER if name != "events")  # of every run; that one is of runs with --events
+# Of runs that have their records: runs with --events, and those whose cells leave conversations behind.
+OPTIONAL = {"events": instance_activity.events, "leaks": instance_activity.leaks}
+TABLES = tuple(name for name in ORDER if name not in OPTIONAL)  # of every run
 NOTES_SHOWN = 10
 SMALL_BYTES = 1024 * 1024  # of gathered records of a kind: reading more pays for compiling the query that begins there
 BESIDE = 2  # threads that gather while the JVM starts, and then see to tables for which Spark has processors left
@@ -115,8 +119,8 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = No
         target.mkdir(exist_ok=True)
     except OSError as error:
         raise NotWritable(f"{target} cannot be written: {error.strerror}") from None
-    has_events = bool(raw.files["events"])
-    progress.begin(len(TABLES) + has_events, 0, unit="table")
+    recorded = [name for name in OPTIONAL if raw.files[name]]
+    progress.begin(len(TABLES) + len(recorded), 0, unit="table")
     progress.phase(f"starting Spark for {counted(len(raw.files['cells']), 'cell')}")
     try:
         with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:
@@ -131,7 +135,7 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = No
                     is_small = sum(path.stat().st_size for path in folder.iterdir()) <= SMALL_BYTES
                     return read_raw(spark if is_small else compiling, kind, folder)
 
-                _reduce(rows, _by_attempt(raw.files), tables, threads, has_events)
+                _reduce(rows, _by_attempt(raw.files), tables, threads, recorded)
     except (PySparkException, Py4JError) as error:
         reason = why_broken(error)
         _, is_of_a_file, text = reason.partition("harness.files.records.ResultsError: ")  # of a task
@@ -261,7 +265,7 @@ def _reduce(
     message_files: Mapping[str, Mapping[int, Sequence[Path]]],
     tables: Tables,
     threads: ThreadPoolExecutor,
-    has_events: bool,
+    recorded: Sequence[str],
 ) -> None:
     """Write the tables. What needs no records of messages is made beside these, first what `cells` needs."""
     counting = tables.compute(cells.completed_attempts(rows("cells")), "attempts")
@@ -278,8 +282,8 @@ def _reduce(
         "file_io": lambda: instance_activity.file_io(rows("file_io"), counting),
         "counters": lambda: instance_activity.counters(rows("samples"), counting),
     }
-    if has_events:
-        other_tables["events"] = lambda: instance_activity.events(rows("events"), counting)
+    for name in recorded:
+        other_tables[name] = partial(_optional, name, rows, counting)
     others_made = [threads.submit(tables.plan_and_write, name, table) for name, table in other_tables.items()]
     summaries = tables.compute(message_records.summaries(counting, message_files), "summaries")
     course = message_records.course(summaries)
@@ -302,6 +306,10 @@ def _reduce(
     tables.write("gain", cells.gain(by_cell))
     for table_made in others_made:
         table_made.result()
+
+
+def _optional(name: str, rows: Callable[[str], DataFrame], counting: DataFrame) -> DataFrame:
+    return OPTIONAL[name](rows(name), counting)
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:

@@ -74,6 +74,12 @@ def states(folder: Path, units: str = "cells", names: Mapping[str, str] | None =
     for entry in uncounted[:STATES_SHOWN]:
         name = (names or {}).get(entry.cell, entry.cell)
         lines.append(f"{label(name, entry.block)} is {entry.state}: {entry.state_reason}")
+    if leaking := [entry for entry in entries if entry.leak]:
+        name = (names or {}).get(leaking[0].cell, leaking[0].cell)
+        lines.append(
+            f"{len(leaking)} of {len(entries)} {units} left conversations behind, first "
+            f"{label(name, leaking[0].block)}: {leaking[0].leak}"
+        )
     if more := Counter(entry.state for entry in uncounted[STATES_SHOWN:]):
         counts = ", ".join(f"{number} {state}" for state, number in more.most_common())
         lines.append(f"and {more.total()} more ({counts}): reasons in {folder / journal.NAME}")

@@ -270,7 +270,7 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         observed = reached.observed = observers.end()
         reached.accounting = accounts.account(report)
         _require_faultless(report, reached.accounting, equipment.target)
-        leak = leaks.complaint(report.sent_messages) if leaks else ""
+        left_behind = leaks.after(report.sent_messages) if leaks else []
     with phases.phase("write"):
         moments, calls = reached.moments, _calls(attempt, report.barriers_at_ns)
         processed = accounts.records(
@@ -283,11 +283,14 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
             records_of_cell["events"] = events
         if clock_rows:
             records_of_cell["clocks"] = records.columns("clocks", clock_rows)
+        if left_behind:
+            records_of_cell["leaks"] = records.columns("leaks", left_behind)
         _write(attempt, records_of_cell, report, reached.window)
         phases.reporter.recorded(records_of_cell, moments.window)
         measured = _measured(attempt, equipment.lab, reached, calls, processed)
         _write_cell(attempt, reached, "completed", state=measured.state, state_reason=measured.state_reason)
     complaints = worker_clocks.complaints(clock_rows)
+    leak = "; ".join(map(str, left_behind))
     for complaint in (*observed.failures, *complaints, *filter(None, [measured.shortfall, leak])):
         phases.reporter.note(f"{phases.cell}: {complaint}")
     return replace(measured, leak=leak)

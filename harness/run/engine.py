@@ -228,6 +228,7 @@ def entry_of(  # noqa: PLR0917
         processed_per_s=measured.processed_per_s if measured else 0.0,
         state=measured.state if measured else "",
         state_reason=measured.state_reason if measured else "",
+        leak=measured.leak if measured else "",
         phases_s=phases_s,
         block=cell.block,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.definitions.units import counted
 from harness.lab import scripts
@@ -36,6 +36,22 @@ _WHY = {
 _OPEN = "nobody ends them: END CONVERSATION belongs to both sides"
 
 
+class Leak(NamedTuple):
+    """Conversations that a cell has left on an instance, most of them in one state: a raw record."""
+
+    instance: str
+    state: str
+    conversations: int  # more than before the cell
+    share: float  # of all open ones of the instance: those in that state
+    messages: int  # of the cell
+
+    def __str__(self) -> str:
+        return (
+            f"{counted(self.messages, 'message')} left {counted(self.conversations, 'conversation')} more on "
+            f"{self.instance}, where {self.share:.0%} are {self.state}: {_WHY.get(self.state, _OPEN)}"
+        )
+
+
 class Leaks:
     """Make it before a cell, and ask after its drain."""
 
@@ -45,33 +61,30 @@ class Leaks:
         self._clock = clock
         self._before = {instance.name: _rows(connection) for instance, connection in sides()}
 
-    def complaint(self, messages: int) -> str:
-        """Say where a cell of so many messages has left conversations, how many, and why; "" if it has not."""
+    def after(self, messages: int) -> list[Leak]:
+        """Return where a cell of so many messages has left conversations, once the ends of dialogs had their time."""
         if messages < MESSAGES_MIN:
-            return ""
+            return []
         deadline_s = self._clock.now_s() + ENDS_WITHIN_S
         while leaks := list(filter(None, (self._of(*side, messages) for side in self._sides()))):
             if self._clock.now_s() > deadline_s:
-                return "; ".join(leaks)
+                return leaks
             self._clock.sleep(POLL_S)
-        return ""
+        return []
 
-    def _of(self, instance: Instance, connection: pyodbc.Connection, messages: int) -> str:
+    def _of(self, instance: Instance, connection: pyodbc.Connection, messages: int) -> Leak | None:
         least = SHARE_MIN * messages
         if _rows(connection) - self._before[instance.name] < least:
-            return ""
+            return None
         states: Counter[str] = Counter()
         for row in scripts.rows(connection, "observe/conversations.sql", {}):
             states[str(row["state_desc"])] += int(row["conversations"])
         del states["CLOSED"]
         more = states.total() - self._before[instance.name]
         if more < least:
-            return ""
+            return None
         [(state, number)] = states.most_common(1)
-        return (
-            f"{counted(messages, 'message')} left {counted(more, 'conversation')} more on {instance.name}, where "
-            f"{number:,} of {states.total():,} are {state}: {_WHY.get(state, _OPEN)}"
-        )
+        return Leak(instance.name, state, more, number / states.total(), messages)
 
 
 def _rows(connection: pyodbc.Connection) -> int:

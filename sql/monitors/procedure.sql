@@ -1,13 +1,11 @@
 /*
-Purpose:   whether the text of a queue's activation procedure has the word RECEIVE and the queue's name.
-Called by: harness monitors, where messages of a queue do not move.
-Assumes:   VIEW DEFINITION on the procedure; else the columns are NULL, as for a procedure of another database.
+Purpose:   the text of a queue's activation procedure, which says whether and how it receives.
+Called by: harness monitors, where messages of a queue stay or become more.
+Assumes:   VIEW DEFINITION on the procedure; else it is NULL, as for a procedure of another database.
 Variables: Queue (with its schema, in brackets)
-Columns:   receive_at, queue_at (int: the place of the first character; 0 where the text does not have it)
+Columns:   definition (nvarchar(max))
 */
-SELECT
-    CHARINDEX(N'RECEIVE', OBJECT_DEFINITION(OBJECT_ID(q.activation_procedure))) AS receive_at,
-    CHARINDEX(q.name, OBJECT_DEFINITION(OBJECT_ID(q.activation_procedure))) AS queue_at
+SELECT OBJECT_DEFINITION(OBJECT_ID(q.activation_procedure)) AS definition
 FROM sys.service_queues AS q
 WHERE q.object_id = OBJECT_ID(N'$(Queue)');
 GO

@@ -39,6 +39,7 @@ def test_a_run_in_virtual_time_ends_with_tables_figures_and_a_report_of_a_model(
         "clocks",
         "containers",
         "events",
+        "leaks",
     }
     assert (results / "figures" / "figure-2-throughput-1-initiator.png").is_file()
     page = (results / "report.html").read_text()

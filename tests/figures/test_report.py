@@ -202,6 +202,17 @@ def test_blocks_are_counted_as_measurements_of_cells(tmp_path):
     )
 
 
+def test_conversations_that_cells_left_behind_are_said_with_their_state_and_instance(tmp_path):
+    run = write_reduced(tmp_path / "run", [Cell.parse("i1-t5-r1-p100-v2022")], lab="sqlserver", blocks=3)
+    cells = pd.read_parquet(run / "reduced" / "cells.parquet")
+    left = cells[["cell_id", "block"]].assign(instance="target", state="CONVERSING", conversations=100, messages=101)
+    left[left.block < 3].to_parquet(run / "reduced" / "leaks.parquet")
+    assert said(run, "Throughput").sentences[1] == (
+        "2 of 3 measurements of 1 cell left conversations behind that nobody ends (200 on target, most of them "
+        "CONVERSING, by 202 messages): the application fills its database."
+    )
+
+
 def test_a_loss_is_no_largest_gain(paper_run):
     run = read(paper_run)
     (row, *_) = headlines(dataclasses.replace(run, gain=run.gain.assign(factor=0.9)))

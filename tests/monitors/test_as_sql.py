@@ -25,7 +25,7 @@ def test_the_questions_are_printed_and_a_server_answers_each(instance: Instance,
         if cursor.description is not None:
             answered += 1
             cursor.fetchall()
-    assert connection.execute("SELECT DB_NAME();").fetchval() == database and answered == 11
+    assert connection.execute("SELECT DB_NAME();").fetchval() == database and answered == 12
     connection.close()
 
 

@@ -19,7 +19,17 @@ from harness.monitors import state
 from harness.monitors.asking import Asker
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
-from harness.monitors.state import Conversations, Database, Monitor, Queue, Route, Server, Waiting
+from harness.monitors.state import (
+    LIFETIME_MAX_S,
+    Certificate,
+    Conversations,
+    Database,
+    Monitor,
+    Queue,
+    Route,
+    Server,
+    Waiting,
+)
 from harness.monitors.statuses import table
 from harness.monitors.ways import of_way
 from tests.monitors.conftest import send
@@ -88,7 +98,7 @@ BREAKAGES = [
             send("Poison"),
         ),
         "switched off: somebody has done it, or five rollbacks",
-        "is_receive_enabled = 0",
+        "is_receive_enabled = 0.*; the first message: DEFAULT, sequence 0",
         "WITH STATUS = ON;",
         (procedure("Poison", READING, verb="ALTER"), "{remedy}"),
     ),
@@ -369,19 +379,25 @@ def test_conversations_that_nobody_ends_on_this_side_are_told_with_the_batch_tha
     while connection.execute(f"RECEIVE TOP (1) message_type_name FROM dbo.{service};").fetchall():
         pass
     found = find(f"conversations of {service}")
-    assert found is not None and f"3 conversations {state_name}, one of them for " in found.evidence
+    assert found is not None and f"3 conversations {state_name}, the oldest begun " in found.evidence
+    assert ", one of them for " in found.evidence
     assert "nothing here receives" in found.reason
     unread = 2
     for _ in range(unread):
         connection.execute(f"{send(service)} {ending}")
     connection.execute(found.remedy.partition("those that are there: ")[2])
     assert connection.execute(f"SELECT COUNT(DISTINCT conversation_handle) FROM dbo.{service};").fetchval() == unread
+    while connection.execute(
+        f"DECLARE @h uniqueidentifier; RECEIVE TOP (1) @h = conversation_handle FROM dbo.{service};"
+        " IF @h IS NOT NULL END CONVERSATION @h; SELECT @h;"
+    ).fetchval():
+        pass
     assert find(f"conversations of {service}", there=False) is None
 
 
 def test_conversations_that_become_more_and_more_are_told_and_those_on_their_way_are_not() -> None:
-    def seen(number: int, at_s: float, handle: str = "a", state_name: str = "CONVERSING") -> Conversations:
-        return Conversations("Orders", state_name, number, handle, at_s)
+    def seen(number: int, at_s: float, first: str = "2094", state_name: str = "CONVERSING") -> Conversations:
+        return Conversations("Orders", state_name, False, number, first, LIFETIME_MAX_S - 7200.0, 0, at_s)
 
     before, after, later = seen(100, 0.0), seen(110, 20.0), seen(111, 40.0)
     after.follow(before)
@@ -390,14 +406,153 @@ def test_conversations_that_become_more_and_more_are_told_and_those_on_their_way
     database = Database(5, "app", True, "", conversations=[later])
     [found] = explain(Server("server", "here", [database]))
     assert found.what == "conversations of Orders" and found.reason == "conversations are begun, and nobody ends them"
-    assert found.evidence == "111 conversations CONVERSING, more at each look for 40 s"
+    assert found.evidence == "111 conversations CONVERSING, the oldest begun 2 h ago, more at each look for 40 s"
     assert "DECLARE" not in found.remedy  # it would end those in use
     fewer = seen(105, 60.0)
     fewer.follow(later)
-    passing = seen(7, 80.0, "b", "DISCONNECTED_INBOUND")
-    passing.follow(seen(7, 70.0, "a", "DISCONNECTED_INBOUND"))
+    passing = seen(7, 80.0, "2095", "DISCONNECTED_INBOUND")
+    passing.follow(seen(7, 70.0, "2094", "DISCONNECTED_INBOUND"))
     database.conversations = [fewer, passing]
     assert explain(Server("server", "here", [database])) == []
+
+
+def test_a_poison_message_is_named_and_its_conversation_ended_before_the_queue_is_switched_on(
+    connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    """STATUS = ON alone would be off again five rollbacks later."""
+    body = (
+        "DECLARE @b varbinary(max); BEGIN TRANSACTION; RECEIVE TOP (1) @b = message_body FROM dbo.{name};"
+        " IF @b = 0x0BAD ROLLBACK; ELSE COMMIT;"
+    )
+    for batch in (procedure("Spoilt", body), activated("Spoilt"), send("Spoilt").replace("0x01", "0x0BAD")):
+        connection.execute(batch)
+    found = find("Spoilt")
+    assert found is not None and "is_receive_enabled = 0" in found.evidence
+    until = time.monotonic() + PATIENCE_S
+    while "the first message: DEFAULT, sequence 0" not in found.evidence:
+        assert time.monotonic() < until, found
+        found = find("Spoilt")
+        assert found is not None
+    connection.execute(found.remedy[found.remedy.index("END CONVERSATION") :].replace("; then ", "; "))
+    connection.execute(send("Spoilt"))
+    assert find("Spoilt", there=False) is None
+    reads = "SELECT COUNT(*) FROM dbo.Spoilt;"
+    while connection.execute(reads).fetchval():
+        assert time.monotonic() < until
+    assert connection.execute("SELECT is_receive_enabled FROM sys.service_queues WHERE name = N'Spoilt';").fetchval()
+
+
+def test_an_error_message_that_nobody_receives_is_told_with_its_code_and_text(
+    connection: pyodbc.Connection, find: Callable[..., Explanation | None]
+) -> None:
+    connection.execute(queue("Refused"))
+    connection.execute(f"{send('Refused')} END CONVERSATION @h WITH ERROR = 42 DESCRIPTION = N'no <such> order';")
+    until = time.monotonic() + PATIENCE_S
+    while (found := find("conversations of Refused")) is None or "lies in the queue" not in found.reason:
+        assert time.monotonic() < until, found
+    assert found.evidence.endswith("; the first: 42 no <such> order")
+    assert found.remedy == "RECEIVE it FROM [dbo].[Refused], and END CONVERSATION"
+    connection.execute(
+        "DECLARE @h uniqueidentifier; RECEIVE @h = conversation_handle FROM dbo.Refused; END CONVERSATION @h;"
+    )
+    assert find("conversations of Refused", there=False) is None
+
+
+def conversing(state_name: str, **changed: object) -> Database:
+    """A database with conversations that have been there for a minute."""
+    given = Conversations("Orders", state_name, False, 50_000, "2094", LIFETIME_MAX_S - 60.0, 0, 60.0)
+    given.stays_s = 60.0
+    for name, value in changed.items():
+        setattr(given, name, value)
+    orders = Queue("dbo", "Orders", 1, True, True, False, True, True, "p", True, "OWNER", 2, None, None, False, False)
+    orders.rows = 0
+    return Database(5, "app", True, "", queues=[orders], services={"Orders": 1}, conversations=[given])
+
+
+@pytest.mark.parametrize(
+    ("database", "reason", "evidence", "remedy"),
+    [
+        (
+            conversing("DISCONNECTED_OUTBOUND"),
+            "this side has ended conversations, and the other has not",
+            "60 s at least",
+            "of the other side",
+        ),
+        (conversing("CLOSED"), "the server keeps each for half an hour", "50,000 conversations CLOSED", "wait; "),
+        (
+            conversing("CLOSED", is_kept=True, number=3),
+            "stay until their lifetime ends",
+            "year 1900",
+            "WITH CLEANUP; END;",
+        ),
+        (
+            conversing("CONVERSING", first_ends_s=720.0, ends_soon=7),
+            "their lifetime is about to end",
+            "; 7 end within an hour, the first in 12 min",
+            "longer LIFETIME",
+        ),
+    ],
+)
+def test_conversations_that_last_are_told_by_their_state(
+    database: Database, reason: str, evidence: str, remedy: str
+) -> None:
+    [found] = explain(Server("server", "here", [database]))
+    assert reason in found.reason and evidence in found.evidence and remedy in found.remedy, found
+
+
+@pytest.mark.parametrize(
+    "database",
+    [conversing("CLOSED", number=100), conversing("CONVERSING"), conversing("DISCONNECTED_OUTBOUND", stays_s=8.0)],
+)
+def test_conversations_that_are_as_they_should_be_are_not_told(database: Database) -> None:
+    assert explain(Server("server", "here", [database])) == []
+
+
+def growing(*, readers: int, groups: int) -> Server:
+    grows = Queue("dbo", "Grows", 1, True, True, False, True, True, "p", True, "OWNER", 8, None, None, False, False)
+    grows.rows, grows.statuses, grows.oldest_s, grows.in_per_s, grows.out_per_s = 500, {1: 500}, 30.0, 90.0, 50.0
+    grows.monitor, grows.conversation_groups = Monitor("RECEIVES_OCCURRING", 0, readers, 9.0, None), groups
+    grows.receive_hints = ["its RECEIVE has TOP (1)"]
+    return Server("server", "here", [Database(5, "app", True, "", queues=[grows])])
+
+
+@pytest.mark.parametrize(
+    ("server", "reason", "evidence"),
+    [
+        (
+            growing(readers=2, groups=1),
+            "a conversation group has one reader at a time",
+            "2 of 8 readers run, 500 messages in the queue; its ready messages are of 1 conversation group",
+        ),
+        (growing(readers=8, groups=1), "a conversation group has one reader at a time", "8 of 8 readers run"),
+        (
+            growing(readers=2, groups=400),
+            "its readers are slower than its messages come",
+            "; a message takes a reader 40 ms",
+        ),
+        (growing(readers=8, groups=400), "all readers that MAX_QUEUE_READERS allows run", "8 of 8 readers run"),
+    ],
+)
+def test_why_a_queue_grows_is_told_by_its_readers_and_conversation_groups(
+    server: Server, reason: str, evidence: str
+) -> None:
+    [found] = explain(server)
+    assert reason in found.reason and evidence in found.evidence and "its RECEIVE has TOP (1)" in found.evidence
+
+
+def test_certificates_that_end_within_a_month_are_told_and_others_are_not() -> None:
+    server = Server("server", "here", [Database(5, "app", True, "")])
+    server.certificates = [
+        Certificate("endpoint", "endpoint", "2027-01-01 00:00", 100),
+        Certificate("theirs", "peer", "2026-01-01 00:00", -5),
+        Certificate("later", "peer", "2027-06-01 00:00", 5000),
+    ]
+    server.databases[0].certificates = [Certificate("own", "dialogs", "2026-12-01 00:00", 30)]
+    [dialogs, endpoint, peer] = explain(server)
+    assert (dialogs.database, dialogs.what) == ("app", "certificate own") and "AUTHORIZATION" in dialogs.remedy
+    assert endpoint.reason == "a certificate of this instance's endpoint ends in 4 d"
+    assert "ALTER ENDPOINT" in endpoint.remedy and endpoint.evidence == "expiry_date = 2027-01-01 00:00"
+    assert peer.reason.endswith("has ended") and peer.remedy.startswith("at that server, ")
 
 
 def test_a_program_that_holds_what_it_has_received_is_told_before_that_nothing_reads(

@@ -58,7 +58,7 @@ def waits_for(
     instances: list[Instance], found: Callable[[list[Explanation]], bool], *, of: str = "to "
 ) -> list[Explanation]:
     """Look at instances until the first one's explanations `of` something are as wished, or patience ends; return them."""
-    readers = [Reader(instance) for instance in instances]
+    readers = [Reader(instance, alone=len(instances) == 1) for instance in instances]
     try:
         until = time.monotonic() + PATIENCE_S
         while True:
@@ -214,3 +214,59 @@ def test_a_far_queue_that_is_off_is_told_where_its_messages_wait(
     assert waits_for(both[::-1], nothing) == []  # the sender's have been acknowledged
     far.execute(statement(found))
     assert waits_for(both, nothing) == []
+
+
+def test_a_refusal_in_the_log_of_the_other_side_is_told_with_what_that_side_must_do(
+    lab: Lab, near: pyodbc.Connection, far: pyodbc.Connection
+) -> None:
+    endpoint = far.execute("SELECT name FROM sys.service_broker_endpoints;").fetchval()
+    logins = (
+        "SELECT l.name FROM sys.server_permissions AS p JOIN sys.server_principals AS l ON l.principal_id ="
+        " p.grantee_principal_id WHERE p.class_desc = N'ENDPOINT' AND p.permission_name = N'CONNECT' AND l.name <> N'public';"
+    )
+    login = far.execute(logins).fetchval()
+    in_master = f"USE master; {{}} USE [{lab.target.database}];"
+    far.execute(in_master.format(f"REVOKE CONNECT ON ENDPOINT::[{endpoint}] FROM [{login}];"))
+    for state in ("STOPPED", "STARTED"):  # a connection that was let in stays
+        far.execute(f"ALTER ENDPOINT [{endpoint}] STATE = {state};")
+    send(lab, near)
+    both = [lab.initiators[0], lab.target]
+    reason = f"the login {login} may not connect to the endpoint"
+    [alone] = waits_for(both[:1], lambda ways: [one.reason for one in ways] == [reason])
+    assert "does not have CONNECT permission on the endpoint. State 84." in alone.evidence
+    [found] = waits_for(both, lambda ways: any("error log" in one.evidence for one in ways))
+    assert found.reason == f"the target's server has refused a connection: {reason}"
+    assert "Service Broker login attempt failed with error: 'Connection handshake failed. The login" in found.evidence
+    remedy = f"GRANT CONNECT ON ENDPOINT::[<name>] TO [{login}];"
+    assert found.remedy.startswith("in target ") and found.remedy.endswith(remedy)
+    far.execute(in_master.format(remedy.replace("<name>", endpoint)))
+    assert waits_for(both, nothing) == []
+
+
+def test_a_dialog_that_its_initiator_ends_at_once_leaves_a_conversation_that_nobody_removes(
+    lab: Lab, near: pyodbc.Connection, far: pyodbc.Connection
+) -> None:
+    for name in ("Forget", "Forgotten"):
+        connection = far if name == "Forgotten" else near
+        connection.execute(f"CREATE QUEUE dbo.{name}; CREATE SERVICE [{name}] ON QUEUE dbo.{name} ([DEFAULT]);")
+    far.execute("GRANT SEND ON SERVICE::[Forgotten] TO [public];")
+    for connection, service, instance in ((near, "Forgotten", lab.target), (far, "Forget", lab.initiators[0])):
+        connection.execute(
+            f"CREATE ROUTE [{service}] WITH SERVICE_NAME = N'{service}', ADDRESS = N'TCP://127.0.0.1:{instance.broker_port}';"
+        )
+    near.execute(
+        "DECLARE @h uniqueidentifier; BEGIN TRANSACTION; BEGIN DIALOG @h FROM SERVICE [Forget] TO SERVICE N'Forgotten' WITH ENCRYPTION = OFF;"
+        " SEND ON CONVERSATION @h (0x01); END CONVERSATION @h; COMMIT;"
+    )
+    wait_until(lambda: far.execute("SELECT COUNT(*) FROM dbo.Forgotten;").fetchval() == 2)
+    far.execute(
+        "DECLARE @h uniqueidentifier; SELECT TOP (1) @h = conversation_handle FROM dbo.Forgotten;"
+        " RECEIVE * FROM dbo.Forgotten WHERE conversation_handle = @h; END CONVERSATION @h;"
+    )
+    [found] = waits_for(
+        [lab.target], lambda ways: any("CLOSED" in one.reason for one in ways), of="conversations of Forgotten"
+    )
+    assert "the initiator ended them before it had an answer" in found.reason
+    assert found.evidence.startswith("1 conversation CLOSED, the oldest begun ")
+    far.execute(found.remedy.partition("those that are there: ")[2])
+    assert waits_for([lab.target], nothing, of="conversations of Forgotten") == []

@@ -25,7 +25,13 @@ def test_all_files_of_completed_cells_count(run):
     raw = raw_files.read(run)
     assert cells_of(raw) == {cell.id for cell in CELLS}
     # Of a cell whose messages are counted, one with workers of other machines, one on containers, and one with --events.
-    by_header = dict.fromkeys(records.SCHEMAS, 2) | {"processed": 0, "clocks": 0, "containers": 0, "events": 0}
+    by_header = dict.fromkeys(records.SCHEMAS, 2) | {
+        "processed": 0,
+        "clocks": 0,
+        "containers": 0,
+        "events": 0,
+        "leaks": 0,
+    }
     assert {kind: len(files) for kind, files in raw.files.items()} == by_header
     assert raw.notes == ()
 

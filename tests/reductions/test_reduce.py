@@ -195,6 +195,8 @@ def incomplete(tmp_path_factory, spark, master):
     records.write(run, "processed", Visit(CELLS[1]), 1, slots)
     latch = ("target", 5, "latch_suspend_end", '{"class": "BUF", "duration": "118", "page_id": "367"}', 8)
     records.write(run, "events", Visit(CELLS[1]), 1, records.columns("events", [latch]))
+    left = ("target", "CONVERSING", 40, 0.9, 42)
+    records.write(run, "leaks", Visit(CELLS[1]), 1, records.columns("leaks", [left]))
     shutil.rmtree(run / "raw" / "dialog_pages")
     shutil.rmtree(run / "raw" / "file_io")
     reported = Counting(run / "reduced")
@@ -232,17 +234,19 @@ def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(incom
 
 def test_events_are_a_table_of_the_run_that_recorded_them(incomplete):
     run, reported = incomplete
-    assert sorted(reported.tables) == sorted((*TABLES, "events")) and reported.total == len(reported.tables)
+    assert sorted(reported.tables) == sorted((*TABLES, "events", "leaks")) and reported.total == len(reported.tables)
     [row] = table(run, "events").itertuples()
     assert (row.run_id, row.cell_id, row.instance, row.event) == (run.name, CELLS[1].id, "target", "latch_suspend_end")
     kept = (row.latch_class, row.events_kept, row.total_duration_us, row.longest_duration_us, row.events_seen)
     assert kept == ("BUF", 1, 118, 118, 8)
+    [row] = table(run, "leaks").itertuples()
+    assert (row.cell_id, row.instance, row.state, row.conversations) == (CELLS[1].id, "target", "CONVERSING", 40)
 
 
 def test_executors_elsewhere_read_and_write_in_the_folder_of_the_run(incomplete):
     run, reported = incomplete
     assert any(name.startswith("harness-reduction-") for name in reported.meanwhile)
-    assert {name.partition(".")[0] for name in os.listdir(run / "reduced")} == {*TABLES, "events"}
+    assert {name.partition(".")[0] for name in os.listdir(run / "reduced")} == {*TABLES, "events", "leaks"}
 
 
 def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):

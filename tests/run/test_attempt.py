@@ -163,7 +163,7 @@ def test_a_conversation_that_the_target_ended_by_an_error_fails_a_cell_whose_mes
 ) -> None:
     body = "\ufeff<Error><Code>7</Code><Description>No such order &amp; no customer.</Description></Error>"
     counting.initiators[1].error_messages = [(body.encode("utf-16-le"), 3)]
-    assert failed(counting) == "initiator-2: 3 conversations ended by an error: No such order & no customer."
+    assert failed(counting) == "initiator-2: 3 conversations ended by an error: 7 No such order & no customer."
 
 
 def test_messages_that_the_procedure_does_not_store_fail_the_cell_with_the_remedy(bench: Bench) -> None:
@@ -317,7 +317,7 @@ def test_the_generators_health_is_recorded_by_worker(bench: Bench) -> None:
 @pytest.fixture
 def _no_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bench has none to count."""
-    monkeypatch.setattr(attempt_module, "Leaks", lambda *_: SimpleNamespace(complaint=lambda messages: ""))
+    monkeypatch.setattr(attempt_module, "Leaks", lambda *_: SimpleNamespace(after=lambda messages: []))
 
 
 @pytest.mark.usefixtures("_no_conversations")

@@ -169,7 +169,7 @@ class IncomingProtocol(asyncio.Protocol):
         except HandshakeError as refusal:
             if refusal.answer:
                 self._transport.write(_framed(refusal.answer))
-            self._complain(str(refusal))
+            self._log(SqlServerError(28047, "Service Broker", refusal, f"[CLIENT: {self._host}]").text)
             self.close()
         except ValueError as error:
             self.cut_off(f"it sent something other than frames: {error}")
@@ -203,7 +203,9 @@ class IncomingProtocol(asyncio.Protocol):
 
     def _complain(self, reason: str) -> None:
         peer = quoted(self.handshake.peer) if self.handshake.peer else "unnamed"
-        text = f"The connection of a peer broker ({peer}, {self._host}) is closed: {reason}."
+        self._log(f"The connection of a peer broker ({peer}, {self._host}) is closed: {reason}.")
+
+    def _log(self, text: str) -> None:
         if line := self._owner.broker.link.complaints.write(self._host, text):
             log.warning("%s", line)
 

@@ -1,0 +1,37 @@
+"""Hints in the text of a procedure: what is slow in its RECEIVE, in code alone, for its queue alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.monitors.procedure_text import hints
+
+LOOP = "CREATE PROCEDURE dbo.p AS WHILE 1 = 1 BEGIN {} IF @@ROWCOUNT = 0 BREAK; END"
+
+
+@pytest.mark.parametrize(
+    ("receive", "words"),
+    [
+        ("RECEIVE TOP (1) @h = conversation_handle FROM dbo.q;", ["TOP (1)"]),
+        ("waitfor (receive top(1) * from [dbo].[q]), timeout 5000;", ["TOP (1)"]),
+        ("RECEIVE * FROM q INTO @t WHERE conversation_group_id = @g;", ["WHERE"]),
+        ("WAITFOR (RECEIVE TOP (100) * FROM dbo.q INTO @t), TIMEOUT 0;", ["0 ms"]),
+        (
+            "WAITFOR (RECEIVE TOP (1) CAST(message_body AS xml) FROM q WHERE conversation_handle = @h), TIMEOUT 50;",
+            ["TOP (1)", "WHERE", "50 ms"],
+        ),
+        ("RECEIVE TOP (10000) * FROM dbo.q INTO @t SELECT n FROM dbo.t WHERE n = 1;", []),
+        ("RECEIVE TOP (1) * FROM dbo.other;", []),
+        ("-- RECEIVE TOP (1) * FROM dbo.q\n /* RECEIVE TOP (1) * FROM q */ PRINT N'RECEIVE TOP (1) * FROM q';", []),
+    ],
+)
+def test_what_is_slow_is_told(receive: str, words: list[str]) -> None:
+    told = hints(LOOP.format(receive), "q")
+    assert len(told) == len(words) and all(word in hint for word, hint in zip(words, told, strict=True))
+
+
+@given(st.text(alphabet="RECEIVE TOP(1)FROMqWHERE;'\"[]-/*\n", max_size=80))
+def test_any_text_is_read(text: str) -> None:
+    assert isinstance(hints(text, "q"), list)
