@@ -24,7 +24,7 @@ from harness.doctor.facts import Facts, Finding
 from harness.doctor.transport import used_routes
 from harness.failures import MachineFailure
 from harness.files.script_text import quoted
-from harness.lab import scripts
+from harness.lab import scripts, statuses
 from harness.lab.instances import Lab, connections, in_parallel
 
 if TYPE_CHECKING:
@@ -220,13 +220,15 @@ def _finding(side: Facts, attempt: _Attempt) -> Finding:
         return side.information("probe", f"a message to the target and back took {attempt.seconds * 1000:.1f} ms")
     waited = f"no answer within {attempt.lasted_s:.0f} s"
     if attempt.refusal:
-        return side.error("probe", f"the target refused the message: {attempt.refusal}", remedy_for(attempt.refusal))
+        return side.error(
+            "probe", f"the target refused the message: {attempt.refusal}", remedy_for(attempt.refusal, side)
+        )
     if attempt.arrived:
         status = attempt.status_of_target
         text = f"{waited}: the message arrived, the answer did not; the target reports {status!r}"
-        return side.error("probe", text, f"for the way back: {remedy_for(status)}")
+        return side.error("probe", text, f"for the way back: {remedy_for(status, side)}")
     text = f"{waited}: the message did not arrive; {side.name} reports {attempt.status!r}"
-    return side.error("probe", text, remedy_for(attempt.status))
+    return side.error("probe", text, remedy_for(attempt.status, side))
 
 
 def _activation(target: Facts, course: _Course) -> Iterator[Finding]:
@@ -257,68 +259,18 @@ def _handles(side: Facts, target: Facts, connection: pyodbc.Connection) -> list[
 
 
 # -- remedies ----------------------------------------------------------------------------------------------------------
-# `sys.transmission_queue.transmission_status` and a dialog's Error messages contain texts without numbers. They are
-# recognised by words in them ("Database engine events and errors", 8000-9999 and 28000-28999).
 
-_PORT = "open the other endpoint's port between the machines (firewall, published port)"
-_ENABLE_BROKER = "ALTER DATABASE ... SET ENABLE_BROKER"
-
-# Words of the text, in lower case, and the remedy. The first row applies of whose alternatives (|) one occurs with all
-# its words (+).
-REMEDIES = {
-    "master key | session key": (
-        "in the sender's database run sql/link/master_key.sql: the server must open the key without a password"
-    ),
-    "remote service binding": "on the initiator: run sql/link/remote_service_binding.sql",
-    "certificate + accept": "import the endpoint's certificate there, and grant its owner CONNECT (sql/link)",
-    "certificate + not found": "run sql/link/import_endpoint_certificate.sql and import_dialog_certificate.sql there",
-    "certificate + expire": "create the certificate again with a later EXPIRY_DATE, link again",
-    "certificate + not yet valid": "create the certificate again with START_DATE in the past; check the clocks",
-    "no usable certificate": "give the user a valid certificate that is active for BEGIN DIALOG (sql/link)",
-    "certificate": "compare the certificates of both sides by thumbprint; import them again (sql/link/import_*.sql)",
-    "handshake failed + encrypt": "give both endpoints the same ENCRYPTION",
-    "handshake failed": "check the other endpoint's certificate, its copy here and CONNECT on the endpoint (sql/link)",
-    "no route matches | lack of routing information": "run sql/link/route.sql there",
-    "could not find the target broker": "no route names the target's broker instance: run sql/link/route.sql there",
-    "broker configuration service": "drop the route to SQL/ServiceBroker/BrokerConfiguration",
-    "transport protocol is not available": "start this instance's endpoint: ALTER ENDPOINT ... STATE = STARTED;",
-    "refused": "start the other instance's endpoint, and compare its port with the route's address",
-    "dns | no such host": "the host in the route's address is unknown here: see broker_host in lab.toml",
-    "address + invalid | address + not valid": (
-        "the route's address must be TCP://host:port: ALTER ROUTE ... WITH ADDRESS"
-    ),
-    "connection attempt failed | timed out": _PORT,
-    "closed by the remote host": "the other side refuses this endpoint: see its error log and CONNECT on its endpoint",
-    "unable to connect": _PORT,
-    "disabled in the sender's database | broker is disabled": _ENABLE_BROKER,
-    "message forwarding": "the route leads to an instance that is not the target: ALTER ROUTE ... WITH ADDRESS",
-    "service broker + disabled": _ENABLE_BROKER,
-    "target service name could not be found | no such service": (
-        "the route leads to an instance without the service: link again"
-    ),
-    "guid | broker instance": "the route names another broker instance: run sql/link/route.sql with the present one",
-    "read-only": "ALTER DATABASE ... SET READ_WRITE",
-    "single-user | single user": "ALTER DATABASE ... SET MULTI_USER",
-    "msdb": "bring msdb online and enable its broker",
-    "server principal": "ALTER AUTHORIZATION ON DATABASE::... TO [sa]; activation and delivery run as the owner",
-    "permission | access + denied": (
-        "GRANT SEND ON SERVICE there to the user that owns this side's certificate (sql/link/grant_send.sql)"
-    ),
-    "queue + disabled": "ALTER QUEUE ... WITH STATUS = ON",
-    "queue + busy": "the target's queue is busy: wait for its readers, or raise MAX_QUEUE_READERS",
-}
 SILENT = (
     "the other side drops messages that it cannot verify without an answer: compare its copy of the dialog certificate "
     "by thumbprint, watch the event Broker:Message Undeliverable there, and check the route back"
 )
 
 
-def remedy_for(text: str) -> str:
-    """Return the remedy for a transmission status or an error's description."""
-    lower = text.lower()
-    if not lower.strip():
+def remedy_for(text: str, side: Facts) -> str:
+    """Return reason and remedy for a transmission status, or the description of an Error message, on a side."""
+    if not text.strip():
         return SILENT
-    for alternatives, remedy in REMEDIES.items():
-        if any(all(word in lower for word in words.split(" + ")) for words in alternatives.split(" | ")):
-            return remedy
-    return "search the error logs of both instances for this text"
+    understood = statuses.understand(text)
+    if understood is None:
+        return "search the error logs of both instances for this text"
+    return f"{understood.reason}: {understood.remedy(**statuses.names(side.instance.database, '<service>'))}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from harness.definitions.units import counted
 from harness.files.script_text import quoted
-from harness.monitors import state, statuses, ways
+from harness.lab import statuses
+from harness.monitors import state, ways
 from harness.monitors.conversations import of_conversations
 from harness.monitors.state import NOT_COMPLETE, RETAINED, Certificate, Database, Queue, Server, Session
 from harness.monitors.ways import Why

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from harness.definitions.units import counted
 from harness.files.script_text import literal, quoted
-from harness.monitors import state, statuses
+from harness.lab import statuses
+from harness.monitors import state
 from harness.monitors.state import Database, Queue, Route, Server, Waiting
 from harness.monitors.wording import time_text
 
@@ -57,6 +58,8 @@ def of_way(server: Server, database: Database, waiting: Waiting, servers: Sequen
     if far is not None and (why := _of_far_side(server, waiting, route, far)) is not None:
         reason, shown, remedy = why
         return reason, f"{evidence}; {shown}", remedy
+    if far is None and (why := _of_identity(waiting, evidence, servers)) is not None:
+        return why
     if not status:
         return _unacknowledged(server, database, evidence, route, far)
     reason, remedy = _of_status(server, database, waiting)
@@ -70,13 +73,7 @@ def _of_status(server: Server, database: Database, waiting: Waiting) -> tuple[st
         return "the broker cannot send them", "see what transmission_status says; harness doctor examines a lab"
     if understood.message.number in _NO_ROUTE and (here := _in_this_instance(server, waiting)) is not None:
         return here
-    return understood.reason, understood.remedy(**_names(database, waiting.to_service))
-
-
-def _names(database: Database, service: str) -> dict[str, str]:
-    """Return what stands in the remedies of `statuses.tsv`, but for the parameters of a status."""
-    names = {"database": quoted(database.name), "to_service": service, "service": literal(service)}
-    return names | {"name": quoted(service), "enable": enable(database)}
+    return understood.reason, understood.remedy(**statuses.names(database.name, waiting.to_service))
 
 
 def _in_this_instance(server: Server, waiting: Waiting) -> tuple[str, str] | None:
@@ -94,7 +91,7 @@ def _in_this_instance(server: Server, waiting: Waiting) -> tuple[str, str] | Non
 
 
 def enable(database: Database) -> str:
-    return f"ALTER DATABASE {quoted(database.name)} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+    return statuses.enable(database.name)
 
 
 def _evidence(database: Database, waiting: Waiting, route: Route | None) -> str:
@@ -150,6 +147,35 @@ def _far_side(database: Database, waiting: Waiting, route: Route | None, servers
     return databases[0] if len(databases) == 1 else None
 
 
+def _of_identity(waiting: Waiting, evidence: str, servers: Sequence[Server]) -> Why | None:
+    """Return what is wrong with the broker instance of a service that one of the servers has: its database has another
+    one now, or a copy has the same."""
+    wanted = (waiting.to_broker_instance or "").lower()
+    having = [
+        (server, other) for server in servers for other in server.databases if waiting.to_service in other.services
+    ]
+    same = [(server, other) for server, other in having if other.broker_instance.lower() == wanted]
+    if len(same) > 1:
+        places = " and ".join(f"{server.name} {other.name}" for server, other in same)
+        reason = "a copy of the target's database has the same service and broker identifier"
+        copy = quoted(same[-1][1].name)
+        remedy = f"in the copy, if it is {copy}: ALTER DATABASE {copy} SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
+        return reason, f"{evidence}; service_broker_guid of {places} is {wanted}", remedy
+    if wanted and having and not same:
+        server, other = having[0]
+        reason = "the target's database has another broker identifier than these conversations, as after NEW_BROKER"
+        evidence += (
+            f"; service_broker_guid of {server.name} {other.name} is {other.broker_instance.lower()}, not {wanted}"
+        )
+        end = (
+            "DECLARE @h uniqueidentifier; WHILE 1 = 1 BEGIN SET @h = (SELECT TOP (1) e.conversation_handle FROM "
+            f"sys.conversation_endpoints AS e WHERE e.far_service = {literal(waiting.to_service)} AND "
+            f"e.far_broker_instance = '{wanted}'); IF @h IS NULL BREAK; END CONVERSATION @h WITH CLEANUP; END;"
+        )
+        return reason, evidence, f"begin new conversations; those that are there never go on: {end}"
+    return None
+
+
 def _of_far_side(server: Server, waiting: Waiting, route: Route | None, far: _Far) -> Why | None:
     """Return what keeps the other side from taking messages, or from acknowledging them."""
     if (why := _refusing(far)) is not None or far.server is server:
@@ -202,7 +228,7 @@ def _refused(waiting: Waiting, far: _Far) -> Why | None:
         refusal = _REFUSAL.search(line)
         if refusal is not None and (understood := statuses.understand(refusal[1])) is not None:
             reason = f"the target's server has refused a connection: {understood.reason}"
-            remedy = understood.remedy(**_names(far.database, waiting.to_service))
+            remedy = understood.remedy(**statuses.names(far.database.name, waiting.to_service))
             return reason, f"its error log: {line}", f"in {far.server.name} {far.server.address}: {remedy}"
     return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from harness.doctor import probe
 from harness.doctor.probe import SILENT, remedy_for
 from harness.files.script_text import ScriptError
-from harness.lab import scripts
+from harness.lab import scripts, statuses
 from harness.lab.instances import Lab, connections
 from tests.doctor.conftest import asked, ills
 from tests.doctor.test_broken import BREAKAGES, mend, run_on
@@ -20,14 +22,14 @@ RESTART = "ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STOPPED; ALTER ENDPOINT Endp
 # What is broken (a name in test_broken), and words of the remedy; initiator-2's link is well but where all is broken.
 CASES = [
     ("route to another address", "endpoint", ["initiator-1"]),
-    ("no route", "route.sql", ["initiator-1"]),
+    ("no route", "CREATE ROUTE", ["initiator-1"]),
     ("no route back", "way back", ["initiator-2"]),
     ("endpoint stopped", "endpoint", ["initiator-1", "initiator-2"]),
     ("no copy of the endpoint's certificate", "certificate", ["initiator-1"]),
     ("no copy of the dialogs' certificate", "drops messages that it cannot verify", ["initiator-1"]),
     ("no certificate for dialogs", "certificate", ["initiator-1"]),
-    ("no master key", "master_key.sql", ["initiator-1"]),
-    ("no binding", "remote_service_binding.sql", ["initiator-1"]),
+    ("no master key", "CREATE MASTER KEY", ["initiator-1"]),
+    ("no binding", "CREATE REMOTE SERVICE BINDING", ["initiator-1"]),
     ("no right to send", "GRANT SEND", ["initiator-2"]),
     ("broker disabled", "ENABLE_BROKER", ["initiator-1"]),
 ]
@@ -141,36 +143,24 @@ def test_handles_out_of_order_are_a_warning(lab, monkeypatch):
     assert ills(findings) == [("warning", "initiator-1", "handles"), ("warning", "initiator-2", "handles")]
 
 
-# Texts: "Database engine events and errors", 8000-9999 and 28000-28999.
 TEXTS = [
-    ("The transport protocol is not available for Service Broker.", "ALTER ENDPOINT"),
-    ("No route matches the destination service name for this conversation. Create a route ...", "route.sql"),
-    ("Connection attempt failed with error: '10061(connection refused)'.", "endpoint"),
-    (
-        "Connection attempt failed with error: 'A previous existing connection with the same peer was detected ...'.",
-        "open the other endpoint's port",
-    ),
-    ("Locating routes and security information via the Broker Configuration Service.", "BrokerConfiguration"),
-    ("The broker is disabled in the sender's database.", "ENABLE_BROKER"),
-    ("The service broker is administratively disabled.", "ENABLE_BROKER"),
-    (
-        "The target service name could not be found. Ensure that the service name is specified correctly ...",
-        "link again",
-    ),
-    ("Service Broker needs to access the master key in the database 'x'. Error code:25.", "master_key.sql"),
-    ("Dialog security is unavailable for this conversation because there is no remote service binding ...", "binding"),
-    ("You do not have permission to access the service 'x'.", "GRANT SEND"),
-    ('The server principal "x" is not able to access the database "y" under the current context.', "AUTHORIZATION"),
-    ("Connection handshake failed. The certificate used by the peer is invalid due to ... State 89.", "certificate"),
+    (statuses.table()["9748"].text.replace("%S_MSG", "Service Broker"), "ALTER ENDPOINT"),
+    (statuses.table()["9750"].text, "no route leads to the service: CREATE ROUTE [<name>]"),
+    ("Connection attempt failed with error: '10061(connection refused)'.", "start the endpoint there"),
+    (statuses.table()["9770"].text, "drop the route to that service"),
+    (statuses.table()["28050"].text, "USE [d]; "),
+    (statuses.table()["9727"].text, "CREATE REMOTE SERVICE BINDING [<name>] TO SERVICE N'<service>'"),
+    ("You do not have permission to access the service 'x'.", "GRANT SEND ON SERVICE::[<service>]"),
     ("", "drops messages that it cannot verify"),
-    ("something never heard of", "error log"),
+    ("something never heard of", "error logs"),
 ]
+SIDE = SimpleNamespace(instance=SimpleNamespace(database="d"))
 
 
 @pytest.mark.parametrize("text, words", TEXTS)
 def test_a_status_has_a_remedy(text, words):
-    assert words in remedy_for(text)
+    assert words in remedy_for(text, SIDE)
 
 
 def test_an_empty_status_has_its_own_remedy():
-    assert remedy_for("  ") == SILENT
+    assert remedy_for("  ", SIDE) == SILENT

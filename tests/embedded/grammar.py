@@ -71,7 +71,8 @@ STATEMENTS = {
         "«{string}|'current database'»"
     ),
     "CREATE LOGIN": "{principal} WITH PASSWORD = {string}«, DEFAULT_DATABASE = {database}|»",
-    "ALTER MASTER KEY": "ADD ENCRYPTION BY SERVICE MASTER KEY",
+    "ALTER CERTIFICATE": "{name} WITH ACTIVE FOR BEGIN_DIALOG = {on_off}",
+    "ALTER MASTER KEY": "«ADD|DROP» ENCRYPTION BY SERVICE MASTER KEY",
     "CLOSE MASTER KEY": "",
     "OPEN MASTER KEY": "DECRYPTION BY PASSWORD = {string}",
     "CREATE MASTER KEY": "« ENCRYPTION BY PASSWORD = {string}|»",

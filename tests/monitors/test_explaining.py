@@ -15,6 +15,7 @@ import pytest
 
 from harness.files.script_text import quoted
 from harness.lab.instances import Instance
+from harness.lab.statuses import table
 from harness.monitors import state
 from harness.monitors.asking import Asker
 from harness.monitors.explaining import Explanation, explain
@@ -30,7 +31,6 @@ from harness.monitors.state import (
     Server,
     Waiting,
 )
-from harness.monitors.statuses import table
 from harness.monitors.ways import of_way
 from tests.monitors.conftest import send
 
@@ -356,6 +356,18 @@ def test_a_service_of_this_server_to_which_no_route_leads_or_in_other_letters_ge
     status = table()["9750"].text
     elsewhere = of_way(Server("s", "sql1:1433", [here]), here, Waiting("a", "Shop", "bb-2", status, 1, 99.0), [])
     assert elsewhere is not None and "TCP://" in elsewhere[2], "it is for another broker"
+
+
+def test_a_copy_of_the_targets_database_is_told_with_the_statement_that_makes_it_another() -> None:
+    here = Database(5, "app", True, "aa-1")
+    real, copy = (
+        Database(number, name, True, "BB-2", services={"Shop": 1}) for number, name in ((6, "shop"), (7, "new"))
+    )
+    servers = [Server("s", "sql1:1433", [here]), Server("t", "sql2:1433", [real]), Server("u", "sql3:1433", [copy])]
+    why = of_way(servers[0], here, Waiting("a", "Shop", "bb-2", "", 1, 99.0), servers)
+    assert why is not None and why[0] == "a copy of the target's database has the same service and broker identifier"
+    assert why[1].endswith("service_broker_guid of t shop and u new is bb-2")
+    assert why[2].endswith("ALTER DATABASE [new] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;")
 
 
 @pytest.mark.parametrize(

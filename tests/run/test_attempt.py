@@ -26,6 +26,7 @@ from harness.observe.machine_use import MachineTotals
 from harness.run import attempt as attempt_module
 from harness.run.attempt import Attempt, Equipment, Measured, run
 from harness.run.cell_failures import CellFailed
+from harness.run.leaks import Leak
 from harness.run.phases import Phases
 from tests.noting import NotingReporter
 from tests.run.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
@@ -318,6 +319,20 @@ def test_the_generators_health_is_recorded_by_worker(bench: Bench) -> None:
 def _no_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bench has none to count."""
     monkeypatch.setattr(attempt_module, "Leaks", lambda *_: SimpleNamespace(after=lambda messages: []))
+
+
+def test_conversations_that_are_left_behind_are_a_record_and_a_note(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Leak("target", "CONVERSING", 40, 0.9, 42)
+    monkeypatch.setattr(attempt_module, "Leaks", lambda *_: SimpleNamespace(after=lambda messages: [left]))
+    bench.lab.kind, reporter = EMBEDDED, NotingReporter()
+    bench.phases = Phases(CELL.id, reporter)
+    assert bench.run().leak == str(left)
+    assert any(str(left) in note for note in reporter.notes)
+    [file] = (bench.results / "raw" / "leaks").glob("*.parquet")
+    [row] = pq.read_table(file).to_pylist()
+    assert (row["instance"], row["state"], row["conversations"], row["messages"]) == ("target", "CONVERSING", 40, 42)
 
 
 @pytest.mark.usefixtures("_no_conversations")

@@ -154,6 +154,13 @@ def _certificate(  # noqa: PLR0917
     return text, KeyPair(blob, b"")
 
 
+def alter_certificate(tx: Transaction, catalog: Catalog, name: str, *, is_active_for_begin_dialog: bool) -> None:
+    certificate = ddl.find(catalog.principals.certificates, "alter", "certificate", name, name.lower())
+    tx.set(certificate, "is_active_for_begin_dialog", is_active_for_begin_dialog)
+    ddl.store(tx, catalog, "certificate", certificate)
+    ddl.changed(tx, catalog)
+
+
 def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:
     certificate = ddl.find(catalog.principals.certificates, "drop", "certificate", name, name.lower())
     ddl.remove(tx, catalog, "certificate", catalog.principals.certificates, name.lower(), certificate.certificate_id)

@@ -311,7 +311,10 @@ class OutgoingProtocol(asyncio.Protocol):
         self._connection = owner.opened(is_accept=False)
         self._timeout = owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, f"{FAILED}It timed out.")
         self._handshake = Handshake(owner.broker.name, owner.broker.link, is_connecting=True)
-        self._write_records(self._handshake.start)
+        if refusal := owner.broker.link.own_refusal():
+            self._end(refusal)
+        else:
+            self._write_records(self._handshake.start)
 
     def data_received(self, data: bytes) -> None:
         self._connection.received(len(data), time.time_ns())

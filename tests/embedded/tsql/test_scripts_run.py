@@ -363,7 +363,7 @@ def test_a_conversation_that_the_target_ends_by_an_error_shows_at_the_initiator_
         target.run(f"END CONVERSATION '{handle}' WITH ERROR = 7 DESCRIPTION = N'No such order & no customer.';")
     linked.world.run_for(5)
     [row] = linked.observe(side, "error_messages")
-    assert (row["errors"], dialog_pool._description(row["message_body"])) == (2, "No such order & no customer.")
+    assert (row["errors"], dialog_pool.error_message_text(row["message_body"])) == (2, "7 No such order & no customer.")
 
 
 NAMES_OBSERVED = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob("*.sql"))

@@ -292,6 +292,23 @@ def create_certificate(parser: Parser) -> definitions.Definition:
     return definitions.Definition(parser.line, check, work)
 
 
+@definitions.define("ALTER CERTIFICATE")
+def alter_certificate(parser: Parser) -> definitions.Definition:
+    """`ALTER CERTIFICATE name WITH ACTIVE FOR BEGIN_DIALOG = { ON | OFF }`"""
+    tokens = parser.tokens
+    name = tokens.name()
+    tokens.expect("WITH")
+    if not tokens.accept("ACTIVE"):
+        tokens.unsupported(f"ALTER CERTIFICATE WITH {tokens.word()}")
+    tokens.expect("FOR", "BEGIN_DIALOG", "=")
+    is_active = tokens.on_off()
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_principals.alter_certificate(tx, frame.database.catalog, name, is_active_for_begin_dialog=is_active)
+
+    return definitions.Definition(parser.line, definitions.on_object("alter", "CERTIFICATE", (name,)), work)
+
+
 definitions.register_drop(
     "CERTIFICATE",
     lambda frame, tx, name: ddl_principals.drop_certificate(tx, frame.database.catalog, name[0]),

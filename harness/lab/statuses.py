@@ -14,6 +14,8 @@ import re
 from importlib.resources import files
 from typing import NamedTuple
 
+from harness.files.script_text import literal, quoted
+
 _PARAMETER = re.compile(r"%(?:S_MSG|#?\.?\*?(?:I64|l|h)*[sdiuxX])")
 _OF_SYSTEM = re.compile(r"(\d+)\(")
 
@@ -25,6 +27,7 @@ class Message(NamedTuple):
     text: str
     reason: str
     remedy: str
+    rehearsed: str  # the test that makes the trouble and executes the remedy; `no` where the embedded server cannot
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -51,10 +54,21 @@ class Understood(NamedTuple):
         return self.message.remedy.format("", *(value.replace("]", "]]") for value in self.parameters), **names)
 
 
+def enable(database: str) -> str:
+    return f"ALTER DATABASE {quoted(database)} SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+
+
+def names(database: str, service: str) -> dict[str, str]:
+    """Return what stands in remedies beside the parameters of a status: the sender's database, and the service that
+    it sends to."""
+    of_service = {"to_service": service, "service": literal(service), "name": quoted(service)}
+    return {"database": quoted(database), "enable": enable(database), **of_service}
+
+
 @functools.cache
 def table() -> dict[str, Message]:
     """Return the messages by number."""
-    text = (files("harness.monitors") / "statuses.tsv").read_text(encoding="utf-8")
+    text = (files("harness.lab") / "statuses.tsv").read_text(encoding="utf-8")
     rows = csv.reader(text.splitlines()[1:], delimiter="\t", quoting=csv.QUOTE_NONE)
     return {row[0]: Message(*row) for row in rows}
 

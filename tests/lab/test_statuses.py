@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.embedded.errors import CATALOGUE
-from harness.monitors import statuses
-from harness.monitors.statuses import table, understand
+from harness.lab import statuses
+from harness.lab.statuses import table, understand
 
-NAMES = {"database": "[d]", "to_service": "s", "service": "N's'", "name": "[s]", "enable": "ALTER DATABASE ..."}
+NAMES = statuses.names("d", "s")
+ROOT = Path(__file__).parents[2]
 PARAMETER = statuses._PARAMETER
 # Whose texts end otherwise in some versions.
 OPEN_ENDED = {"1105", "9002"}
@@ -42,6 +44,14 @@ def test_the_embedded_servers_text_of_a_message_is_that_of_the_table(number: str
     text = CATALOGUE[int(number)].text.replace("%s", "x")
     understood = understand(text)
     assert understood is not None and understood.message.number == number
+
+
+def test_remedies_that_are_called_rehearsed_are() -> None:
+    """The others say `no`: the embedded server cannot make their trouble, or a test only compares their words."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "monitors").glob("test_*.py"))
+    rehearsals = {message.rehearsed for message in table().values()} - {"no"}
+    assert len(rehearsals) >= 16
+    assert [name for name in rehearsals if not re.search(rf"^def (test_)?{name}\(", tests, re.MULTILINE)] == []
 
 
 # At least these are asked for: statuses that people reported.
