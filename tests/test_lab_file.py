@@ -105,7 +105,7 @@ MISTAKES = [
         r"line 10: initiator-1.user: 'h\nx': a line break or another char",
     ),
     ('version = "2022"', 'version = "2022"\nhours_max = 0', "line 3: hours_max"),
-    ('version = "2022"', 'version = "2022"\nprocessor_percent_max = 100', "line 3: processor_percent_max"),
+    ('version = "2022"', 'version = "2022"\nprocessor_percent_max = 101', "line 3: processor_percent_max"),
     ("10.0.0.2", "localhost", "line 12: initiator-1.broker_host: the other instances cannot reach localhost"),
     (
         "10.0.0.2",

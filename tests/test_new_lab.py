@@ -28,6 +28,7 @@ def test_what_is_answered_is_the_lab_and_an_initiator_is_asked_what_differs_from
         path,
         "2019",
         "2",
+        "n",
         *TARGET,
         "sql2.example",
         *LIKE_BEFORE,
@@ -39,7 +40,7 @@ def test_what_is_answered_is_the_lab_and_an_initiator_is_asked_what_differs_from
         "Orders",
     )
     lab = lab_file.read(path)
-    assert (lab.version, lab.target.host, lab.target.user) == ("2019", "sql1.example", "bench")
+    assert (lab.version, lab.target.host, lab.target.user, lab.brakes) == ("2019", "sql1.example", "bench", False)
     second, third = lab.initiators
     assert (second.host, second.port, second.user, second.trust_server_certificate) == (
         "sql2.example",
@@ -54,16 +55,18 @@ def test_what_is_answered_is_the_lab_and_an_initiator_is_asked_what_differs_from
 def test_an_answer_that_no_lab_can_have_is_asked_for_again(tmp_path: Path) -> None:
     path = tmp_path / "lab.toml"
     printed = answered(
-        path, "2022", "1", "sql1\\named", *TARGET, "sql1.example", *LIKE_BEFORE, "sql2.example", "0", *LIKE_BEFORE
+        path, "2022", "1", "", "sql1\\named", *TARGET, "sql1.example", *LIKE_BEFORE, "sql2.example", "0", *LIKE_BEFORE
     )
     assert "a named instance is reached by its port" in printed
     assert (
-        "Error: lab.toml, line 12: initiator-1.host: sql1.example port 1433 is already the server of target" in printed
+        "Error: lab.toml, line 13: initiator-1.host: sql1.example port 1433 is already the server of target" in printed
     )
     assert "greater than or equal to 1" in printed
-    assert lab_file.read(path).initiators[0].host == "sql2.example"
+    lab = lab_file.read(path)
+    assert lab.initiators[0].host == "sql2.example"
+    assert (lab.brakes, lab.processor_percent_max, lab.hours_max) == (True, 90, 24.0)
 
 
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    printed = answered(tmp_path / "none" / "lab.toml", "2022", "1", *TARGET, "sql2.example", *LIKE_BEFORE)
+    printed = answered(tmp_path / "none" / "lab.toml", "2022", "1", "", *TARGET, "sql2.example", *LIKE_BEFORE)
     assert printed.rstrip().endswith("lab.toml cannot be written: No such file or directory")

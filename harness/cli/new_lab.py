@@ -22,7 +22,10 @@ def write(path: Path) -> None:
     """Ask, and write the file; raises Failure where it cannot be written."""
     version = click.prompt("Version of SQL Server", type=click.Choice(list(lab_file.MAJORS)), default="2022")
     number = click.prompt("How many initiators", type=click.IntRange(1, INITIATORS_MAX), default=1)
-    text = f"version = {json.dumps(version)}\n"
+    brakes = click.confirm(
+        "Does anybody else use these servers (if so, a run ends before it takes what they need)", default=True
+    )
+    text = f"version = {json.dumps(version)}\nbrakes = {json.dumps(brakes)}\n"
     text, usual = _with_side(text, path, "target", "[target]", {})
     for place in range(1, number + 1):
         text, usual = _with_side(text, path, f"initiator {place}", "[[initiator]]", usual)

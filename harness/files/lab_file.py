@@ -102,8 +102,8 @@ class _Document(BaseModel):
 
     version: Literal["2016", "2017", "2019", "2022", "2025"]
     brakes: bool = True  # a run ends before it takes what others on these servers need (`harness.lab.brakes`)
-    processor_percent_max: Annotated[int, Field(ge=1, le=99)] | None = None  # a brake: of a server's processors
-    hours_max: Annotated[float, Field(gt=0)] | None = None  # a brake: of a run
+    processor_percent_max: Annotated[int, Field(ge=1, le=100)] = 90  # a brake: of a server's processors
+    hours_max: Annotated[float, Field(gt=0)] = 24.0  # a brake: of a run
     prefix: Annotated[Identifier, Field(max_length=32)] = PREFIX
     by_script: bool = False  # an administrator has executed the files of `harness doctor --script`
     target: Annotated[ServerKeys, Field(description="a table [target] names the target's server")]
@@ -138,8 +138,8 @@ class LabFile:
     version: str
     prefix: str
     brakes: bool
-    processor_percent_max: int | None
-    hours_max: float | None
+    processor_percent_max: int
+    hours_max: float
     by_script: bool
     target: Server
     initiators: tuple[Server, ...]

@@ -2,13 +2,11 @@
 
 Each server of a user is asked every ten seconds (`sql/server/brakes.sql`). What is too much at two looks in a row ends
 the run with what was seen; its cells stay, and it can go on later. What a server does not show brakes nothing, and is
-told once. `brakes = false` in lab.toml is for servers that nobody else uses. Two brakes are on where lab.toml has their
-keys, because a load test is there to use processors and takes its time: `processor_percent_max` and `hours_max`.
+told once. `brakes = false` in lab.toml is for servers that nobody else uses: a load test is there to use processors.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +40,7 @@ class Brakes:
         self._file = file
         self._tell = tell
         # A run opens its lab anew for each block, and reads its file once.
-        self._ends_at_s = math.inf if file.hours_max is None else file.read_at_s + 3600 * file.hours_max
+        self._ends_at_s = file.read_at_s + 3600 * file.hours_max
         self._reason = ""
         self._ended = threading.Event()
         interruption.watchers.append(self._check)
@@ -57,7 +55,10 @@ class Brakes:
 
     def _check(self) -> None:
         if time.monotonic() > self._ends_at_s:
-            self._reason = f"the run has taken {self._file.hours_max:g} h, which is hours_max in {self._file.path.name}"
+            name = self._file.path.name
+            self._reason = (
+                f"the run has taken {self._file.hours_max:g} h, which is hours_max in {name}: --resume goes on"
+            )
         if self._reason:
             self.end()  # whoever cleans up is not interrupted again
             raise Overload(self._reason)
@@ -107,10 +108,10 @@ class ProcessorShare:
 
 
 def problems(
-    row: Mapping[str, Any], processor_percent: float = 0.0, processor_percent_max: int | None = None
+    row: Mapping[str, Any], processor_percent: float = 0.0, processor_percent_max: int = 100
 ) -> Iterator[tuple[str, str]]:
     """Yield what is too much in a row of sql/server/brakes.sql: its name, and what was seen."""
-    if processor_percent_max is not None and processor_percent > processor_percent_max:
+    if processor_percent > processor_percent_max:
         yield "processors", f"it uses {processor_percent:.0f} % of its processors (processor_percent_max)"
     for name, words in _DISKS.items():
         free = row[f"{name}_free_percent"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from harness.definitions.units import counted
 from harness.files.script_text import ScriptError
 from harness.files.workload_file import Client
-from harness.lab import scripts
+from harness.lab import procedure_text, scripts
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError, ProcedureFails, connections, in_parallel
 
@@ -35,6 +35,7 @@ SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id =
 """
 _UNQUOTED = {ord("["): None, ord("]"): None}
 _SEE_ITS_LOG = "the target's error log says why"
+QUEUE_IS_OFF = "is currently disabled"  # what readers write after it was switched off: a consequence
 _CREATE = "{CALL dbo.CreateDialogs (?, ?)}"
 _WARM_UP = "{CALL dbo.WarmUpDialogs}"
 _WARM_UP_TEXT = 25 * "x"  # 50 bytes
@@ -233,10 +234,15 @@ def _logged_error(lab: Lab, target: pyodbc.Connection) -> str:
     """Return the newest entry of the target's error log about its activation procedure, or where to look for one."""
     try:
         variables = {"Database": lab.target.database, "Queue": lab.target.queue.translate(_UNQUOTED)}
-        rows = scripts.rows(target, "observe/activation_errors.sql", variables)
+        log = scripts.rows(target, "observe/activation_errors.sql", variables)
+        rows = [row for row in log if QUEUE_IS_OFF not in row["Text"]]
     except ScriptError:  # the login may not read the log
         rows = []
-    return explain(" ".join(str(rows[-1]["Text"]).split())) if rows else _SEE_ITS_LOG
+    if rows:
+        return explain(" ".join(str(rows[-1]["Text"]).split()))
+    texts = scripts.rows(target, "monitors/procedure.sql", {"Queue": lab.target.queue})
+    hides = any(procedure_text.hides_errors(str(row["definition"] or "")) for row in texts)
+    return procedure_text.HIDES_ERRORS if hides else _SEE_ITS_LOG
 
 
 def is_enabled(target: pyodbc.Connection, queue: str) -> bool:

@@ -3,8 +3,7 @@
 - `state`: what a look has shown; `asking`, `reading`: one server, look by look, read-only and at little cost to it
 - `explaining`: the reason for each queue whose messages stay, and the cure; `conversations`: for conversations that
   nobody ends; `ways`: for messages that wait for transmission, with the other side if it is looked at too, by what
-  `harness.lab.statuses` says of a transmission status; `procedure_text`: how a procedure receives, by its text;
-  `wording`: how they write times
+  `harness.lab.statuses` says of a transmission status; `wording`: how they write times
 - `showing`: tables and JSON; `as_sql`: the same questions as T-SQL; `watching`: the view that goes on when a database
   vanishes or the server stops answering
 

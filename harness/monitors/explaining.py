@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from harness.definitions.units import counted
 from harness.files.script_text import quoted
 from harness.lab import statuses
+from harness.lab.procedure_text import HIDES_ERRORS
 from harness.monitors import state, ways
 from harness.monitors.conversations import of_conversations
 from harness.monitors.state import NOT_COMPLETE, RETAINED, Certificate, Database, Queue, Server, Session
@@ -119,10 +120,12 @@ def _switched_off(database: Database, queue: Queue) -> Why:
     if database.transmission_rows:
         evidence += f"; {counted(database.transmission_rows, 'row')} in the database's transmission queue"
     mend = "mend what rolls back, if anything does"
+    if queue.procedure_hides_errors:
+        evidence += f"; {HIDES_ERRORS}"
     if queue.first_handle:
         evidence += f"; the first message: {queue.first_message}"
         mend += (
-            f"; is that this message: END CONVERSATION '{queue.first_handle}' WITH ERROR = 1 DESCRIPTION = N'poison';"
+            f"; if it is this message, END CONVERSATION '{queue.first_handle}' WITH ERROR = 1 DESCRIPTION = N'poison';"
         )
     return reason, evidence, f"{mend} then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
 

@@ -15,10 +15,9 @@ from functools import partial
 from typing import Any
 
 from harness.failures import UsageFailure, nearest
-from harness.lab import dialog_pool
+from harness.lab import dialog_pool, procedure_text
 from harness.lab.instances import Instance
 from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, Rows, error_number
-from harness.monitors.procedure_text import hints
 from harness.monitors.state import (
     Certificate,
     Conversations,
@@ -42,7 +41,6 @@ _SYSXMITQUEUE, _SYSDESEND = 68, 72  # object ids
 _LOG_LINES = 3
 _REFUSALS_LAST = timedelta(minutes=10)
 _LOG_IS_BEHIND = timedelta(seconds=2)  # at most: a line is newer than the launch that it is about
-_DISABLED = "is currently disabled"  # what readers say after the queue was switched off: a consequence
 _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 
 _COUNTS: tuple[str, ...] = ("monitors/depths", "monitors/traffic")
@@ -367,9 +365,14 @@ class Reader:
         rows = self._asker.ask(database.name, [name], {"Queue": queue.full_name}, place=place).get(name)
         if rows and (text := rows[0]["definition"]) is not None:
             queue.procedure_receives = "receive" in text.lower() and queue.name.lower() in text.lower()
-            queue.receive_hints = hints(text, queue.name)
+            queue.receive_hints = procedure_text.hints(text, queue.name)
+            queue.procedure_hides_errors = procedure_text.hides_errors(text)
         name, variables = "observe/activation_errors", {"Database": database.name, "Queue": queue.plain_name}
-        log = [row for row in self._asker.ask("", [name], variables).get(name, []) if _DISABLED not in row["Text"]]
+        log = [
+            row
+            for row in self._asker.ask("", [name], variables).get(name, [])
+            if dialog_pool.QUEUE_IS_OFF not in row["Text"]
+        ]
         if queue.monitor is not None and queue.monitor.last_activated_s is not None and self._local_time is not None:
             launched = self._local_time - timedelta(seconds=queue.monitor.last_activated_s)
             log = [row for row in log if row["LogDate"] >= launched - _LOG_IS_BEHIND]

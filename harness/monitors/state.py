@@ -55,6 +55,7 @@ class Queue:
     log: list[str] = field(default_factory=list)  # the newest lines of the error log on its procedure
     procedure_receives: bool | None = None  # its procedure's text has RECEIVE and the queue's name
     receive_hints: list[str] = field(default_factory=list)  # what is slow in how that text receives
+    procedure_hides_errors: bool = False  # a CATCH of that text rolls back and says nothing
     first_message: str = ""  # its type and sequence, of a RECEIVE that would come next
     first_handle: str = ""  # its conversation
     conversation_groups: int | None = None  # of its ready messages, as far as they were looked at

@@ -15,7 +15,7 @@ from harness import doctor
 from harness.definitions.matrix import Cell
 from harness.doctor import probe
 from harness.files.settings import Settings
-from harness.lab import embedded_instances, link
+from harness.lab import embedded_instances, link, statuses
 from harness.lab.drivers import choose
 from harness.lab.instances import Lab, connections
 from tests.conformance import servers
@@ -102,7 +102,8 @@ def test_messages_wait_in_the_transmission_queue_until_the_targets_endpoint_star
         _, conversation = begin(initiator, lab)
         waiting = "SELECT transmission_status FROM sys.transmission_queue WHERE transmission_status <> N'';"
         status = wait_until(lambda: initiator.execute(waiting).fetchval())
-        assert "endpoint" in probe.remedy_for(status) or "port" in probe.remedy_for(status), status
+        understood = statuses.understand(status)
+        assert understood is not None and "endpoint" in understood.remedy(**statuses.names("", "")), status
         assert states(sides, conversation) == ["", "CONVERSING"]
     finally:
         target.execute("ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STARTED;")

@@ -48,7 +48,7 @@ def test_processors_that_are_used_beyond_the_share_of_the_file_are_named(monkeyp
     used = ProcessorShare()
     shares = [used.percent({**IDLE, "processor_time_ms": time_ms}) for time_ms in (5000, 5000 + 28_000, 5000 + 28_000)]
     assert shares == [0, 70, 0]
-    assert not list(problems(IDLE, 70, None)) and not list(problems(IDLE, 70, 70))
+    assert not list(problems(IDLE, 100)) and not list(problems(IDLE, 70, 70))
     [(_, words)] = problems(IDLE, 70, 60)
     assert words == "it uses 70 % of its processors (processor_percent_max)"
 
@@ -68,7 +68,7 @@ class Servers:
     """A lab of one server that answers each look with the next of its rows, or with an error; then as the last."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *answers: Any, hours_max: float | None = None, read_s_ago: float = 0
+        self, monkeypatch: pytest.MonkeyPatch, *answers: Any, hours_max: float = 24, read_s_ago: float = 0
     ) -> None:
         self.answers, self.looks = list(answers), 0
         self.told: list[str] = []
@@ -77,7 +77,7 @@ class Servers:
         monkeypatch.setattr(interruption, "close", lambda connection: None)
         instance = SimpleNamespace(name="target", host="sql1", port=1433, connect=object)
         file = SimpleNamespace(
-            processor_percent_max=None,
+            processor_percent_max=90,
             hours_max=hours_max,
             path=Path("lab.toml"),
             read_at_s=time.monotonic() - read_s_ago,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.monitors.procedure_text import hints
+from harness.lab.procedure_text import hides_errors, hints
 
 LOOP = "CREATE PROCEDURE dbo.p AS WHILE 1 = 1 BEGIN {} IF @@ROWCOUNT = 0 BREAK; END"
 
@@ -30,6 +30,22 @@ LOOP = "CREATE PROCEDURE dbo.p AS WHILE 1 = 1 BEGIN {} IF @@ROWCOUNT = 0 BREAK; 
 def test_what_is_slow_is_told(receive: str, words: list[str]) -> None:
     told = hints(LOOP.format(receive), "q")
     assert len(told) == len(words) and all(word in hint for word, hint in zip(words, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("catch", "hides"),
+    [
+        ("ROLLBACK;", True),
+        ("IF XACT_STATE() <> 0 rollback transaction; /* THROW */", True),
+        ("ROLLBACK; THROW;", False),
+        ("ROLLBACK; INSERT dbo.errors SELECT ERROR_MESSAGE();", False),
+        ("ROLLBACK; EXECUTE dbo.LogError;", False),
+        ("SET @failed = 1;", False),
+    ],
+)
+def test_a_catch_that_says_nothing_hides_errors(catch: str, hides: bool) -> None:
+    body = f"BEGIN TRY RECEIVE * FROM dbo.q; END TRY BEGIN CATCH {catch} END CATCH"
+    assert hides_errors(LOOP.format(body)) == hides and not hides_errors("CREATE PROCEDURE p AS ROLLBACK;")
 
 
 @given(st.text(alphabet="RECEIVE TOP(1)FROMqWHERE;'\"[]-/*\n", max_size=80))

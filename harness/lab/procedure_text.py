@@ -1,4 +1,4 @@
-"""What the text of an activation procedure says of how it receives: hints, because the text is read, not compiled."""
+"""What the text of an activation procedure says of how it receives, and of its errors. It is read, not compiled."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ _RECEIVE = re.compile(
 )
 _TOP_1 = re.compile(r"\s*TOP\s*\(\s*1\s*\)", re.IGNORECASE)
 _ENDS_AT_ONCE_MS = 100
+_CATCH = re.compile(r"\bBEGIN\s+CATCH\b(.*?)\bEND\s+CATCH\b", re.DOTALL | re.IGNORECASE)
+_ROLLS_BACK = re.compile(r"\bROLLBACK\b", re.IGNORECASE)
+_SAYS_IT = re.compile(r"\b(THROW|RAISERROR|PRINT|ERROR_MESSAGE|ERROR_NUMBER|EXEC|EXECUTE)\b", re.IGNORECASE)
+HIDES_ERRORS = "its CATCH rolls back and says nothing of the error: write ERROR_MESSAGE() to the log there"
+
+
+def hides_errors(text: str) -> bool:
+    """Return whether a CATCH of a procedure rolls back, and neither raises the error nor calls or writes anything."""
+    blocks = _CATCH.findall(_IGNORED.sub(" ", text))
+    return any(_ROLLS_BACK.search(block) and not _SAYS_IT.search(block) for block in blocks)
 
 
 def hints(text: str, queue: str) -> list[str]:
