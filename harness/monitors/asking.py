@@ -30,12 +30,16 @@ _ERROR = re.compile(r"\(error (\d+)\)")
 _SENTENCE = re.compile(r"[^:]*: (.*?\(error \d+\))")  # behind the place, before a remedy
 _LISTED = 3  # places that a refusal names
 
+_MAY_BE_DEAR = "monitors/conversations"  # of a server that answers all else
+_TIMED_OUT = "HYT00"
+
 # What is not shown without a script, and the right that it needs.
 _NEEDS = {
     "monitors/queue_monitors": ("states of queue monitors, and readers", "GRANT VIEW SERVER STATE TO the login"),
     "monitors/traffic": ("messages in and out per second", "GRANT VIEW DATABASE STATE TO its user"),
     "monitors/sessions": ("who receives and who has a transaction open", "GRANT VIEW SERVER STATE TO the login"),
     "monitors/messages": ("messages by status, and the oldest", "GRANT SELECT ON the queue TO its user"),
+    _MAY_BE_DEAR: ("conversations by state", f"execute sql/{_MAY_BE_DEAR}.sql there at a quiet time"),
     "doctor/endpoint": ("the Service Broker endpoint", "GRANT VIEW ANY DEFINITION TO the login"),
     "observe/activation_errors": ("the error log", "GRANT VIEW ANY ERROR LOG; before 2022 add it to securityadmin"),
 }
@@ -98,7 +102,7 @@ class Asker:
                 raise NoDatabase(str(error)) from error
             if error_number(error) == _LOCK_TIMEOUT:
                 raise LockTimeout(str(error)) from error
-            if not scripts.is_refusal(error):
+            if not scripts.is_refusal(error) and not (_timed_out(error) and list(open_) == [_MAY_BE_DEAR]):
                 raise error
             self._refused[open_[min(len(sets), len(open_) - 1)], place] = str(error)
         return answers
@@ -130,6 +134,11 @@ class Asker:
 
 def _lacks_database(error: ScriptError) -> bool:
     return error_number(error) in _NO_DATABASE
+
+
+def _timed_out(error: ScriptError) -> bool:
+    cause = error.__cause__
+    return cause is not None and cause.args[:1] == (_TIMED_OUT,)
 
 
 def error_number(error: ScriptError) -> int | None:

@@ -23,6 +23,15 @@ _GROWING = {
 }
 
 
+def of_their_number(database: Database) -> Why | None:
+    """Say it of so many conversations that they are not read by state."""
+    if (database.conversation_rows or 0) <= state.CONVERSATIONS_MAX:
+        return None
+    evidence = f"{database.conversation_rows:,} rows in sys.sysdesend"
+    remedy = "sql/monitors/conversations.sql says, at a quiet time, of which service they are and in which state"
+    return "very many conversations are begun, and nobody ends them", evidence, f"{_END}; {remedy}"
+
+
 def of_conversations(database: Database, conversations: Conversations) -> Why | None:
     """Say why conversations of a service are in a state; None where they may just be on their way."""
     evidence = f"{counted(conversations.number, 'conversation')} {conversations.state}"

@@ -14,7 +14,7 @@ from harness.files.script_text import quoted
 from harness.lab import statuses
 from harness.lab.procedure_text import HIDES_ERRORS
 from harness.monitors import state, ways
-from harness.monitors.conversations import of_conversations
+from harness.monitors.conversations import of_conversations, of_their_number
 from harness.monitors.state import NOT_COMPLETE, RETAINED, Certificate, Database, Queue, Server, Session
 from harness.monitors.ways import Why
 from harness.monitors.wording import time_text
@@ -58,6 +58,8 @@ def explain(server: Server, servers: Sequence[Server] = ()) -> list[Explanation]
             if (cause := of_conversations(database, conversations)) is not None:
                 what = f"conversations of {conversations.service}"
                 explanations.append(Explanation(database.shown_name, what, *cause))
+        if (cause := of_their_number(database)) is not None:
+            explanations.append(Explanation(database.shown_name, "conversations", *cause))
         explanations += [
             Explanation(database.shown_name, *cause) for cause in map(_of_certificate, database.certificates) if cause
         ]

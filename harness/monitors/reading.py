@@ -19,6 +19,7 @@ from harness.lab import dialog_pool, procedure_text
 from harness.lab.instances import Instance
 from harness.monitors.asking import NO_USER, Asker, LockTimeout, NoDatabase, Rows, error_number
 from harness.monitors.state import (
+    CONVERSATIONS_MAX,
     Certificate,
     Conversations,
     Database,
@@ -35,7 +36,6 @@ from harness.monitors.state import (
 LOOKS_SHARE, DETAILS_SHARE = 0.007, 0.001
 DEAR_S = 0.004  # where counts and totals of a database take longer, each look reads one of the two
 LIMIT = 10_000  # rows of a status, or of a transmission queue, that are looked at
-CONVERSATIONS_MAX = 2_000_000  # of a database, beyond which they are not read by state: a million take a second
 DETAILED_QUEUES = 50  # of a database, the deepest: messages by status
 _SYSXMITQUEUE, _SYSDESEND = 68, 72  # object ids
 _LOG_LINES = 3
@@ -87,8 +87,7 @@ class Reader:
             self._tried(database, partial(self._read_counts, database, with_conversations=is_first or thoroughly))
         self._server.cost_s = self._asker.cost_s - before_s
         self._read_details(all_of_them=is_first or thoroughly)
-        missing = [_too_many(database) for database in self._server.databases if _has_too_many(database)]
-        missing += [problem for database in self._server.databases for problem in database.problems]
+        missing = [problem for database in self._server.databases for problem in database.problems]
         lost = [f"the database {self._only} has gone"] if self._only and not self._server.databases else []
         closed = [database.name for database in self._server.databases if not database.has_user]
         if closed:
@@ -197,8 +196,10 @@ class Reader:
         yield detail(self._read_definitions)
         yield detail(self._read_certificates)
         if database.is_owner:
-            if not _has_too_many(database):
+            if (database.conversation_rows or 0) <= CONVERSATIONS_MAX:
                 yield detail(self._read_conversations)
+            else:
+                database.conversations = None
             if database.transmission_rows or database.transmission:
                 yield detail(self._read_transmission)
         full = sorted((queue for queue in database.queues if queue.rows), key=lambda queue: -(queue.rows or 0))
@@ -377,16 +378,6 @@ class Reader:
             launched = self._local_time - timedelta(seconds=queue.monitor.last_activated_s)
             log = [row for row in log if row["LogDate"] >= launched - _LOG_IS_BEHIND]
         queue.log = _newest(log)
-
-
-def _has_too_many(database: Database) -> bool:
-    return (database.conversation_rows or 0) > CONVERSATIONS_MAX
-
-
-def _too_many(database: Database) -> str:
-    words = f"not shown: states of the {database.conversation_rows:,} conversations of {database.name}"
-    remedy = "execute sql/monitors/conversations.sql there at a quiet time"
-    return f"{words}, more than {CONVERSATIONS_MAX:,}; remedy: {remedy}"
 
 
 def _newest(log: Rows) -> list[str]:

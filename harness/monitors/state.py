@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from harness.files.script_text import quoted
 
 READY, NOT_COMPLETE, RETAINED = 1, 2, (0, 3)  # status of a queue's rows
+CONVERSATIONS_MAX = 200_000  # of a database: to read more of them by state takes a second or longer
 LIFETIME_MAX_S = 2**31 - 1  # of a conversation, and its default: 68 years
 THRESHOLD_S = 5.0  # of a queue monitor's timer: what lasts longer is no hesitation
 

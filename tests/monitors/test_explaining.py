@@ -16,7 +16,7 @@ import pytest
 from harness.files.script_text import quoted
 from harness.lab.instances import Instance
 from harness.lab.statuses import table
-from harness.monitors import state
+from harness.monitors import asking, reading, state
 from harness.monitors.asking import Asker
 from harness.monitors.explaining import Explanation, explain
 from harness.monitors.reading import Reader
@@ -518,6 +518,37 @@ def test_conversations_that_last_are_told_by_their_state(
 )
 def test_conversations_that_are_as_they_should_be_are_not_told(database: Database) -> None:
     assert explain(Server("server", "here", [database])) == []
+
+
+def test_of_very_many_conversations_the_number_alone_is_read_and_told(
+    instance: Instance, database: str, connection: pyodbc.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.execute(send("Sender"))
+    for module in (state, reading):
+        monkeypatch.setattr(module, "CONVERSATIONS_MAX", 0)
+    reader = Reader(instance, database=database)
+    server = reader.look()
+    reader.close()
+    assert server.databases[0].conversations is None
+    [found] = [one for one in explain(server) if one.what == "conversations"]
+    assert found.evidence.endswith(" rows in sys.sysdesend") and "sql/monitors/conversations.sql" in found.remedy
+
+
+def test_conversations_that_take_too_long_to_read_are_not_asked_for_again(
+    instance: Instance, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    single, name = asking.scripts.single, "monitors/conversations"
+    waits = "WAITFOR DELAY '00:00:30';"
+    monkeypatch.setattr(
+        asking.scripts, "single", lambda path, variables: waits if name in path else single(path, variables)
+    )
+    monkeypatch.setattr(asking, "QUERY_TIMEOUT_S", 1)
+    asker = Asker(instance)
+    assert asker.ask(database, [name], {}) == asker.ask(database, [name], {}) == {}
+    [line] = asker.refusals()
+    assert line.startswith("not shown: conversations by state, in app") and "timeout" in line.lower()
+    assert "monitors/databases" in asker.ask("", ["monitors/databases"], {})
+    asker.close()
 
 
 def growing(*, readers: int, groups: int) -> Server:
