@@ -87,6 +87,8 @@ def monitors(
     from harness.monitors import showing, watching
     from harness.monitors.reading import Reader
 
+    if as_sql and len(databases) > 1:
+        raise Failure("--sql takes one --database: its questions are for one connection", USAGE)
     if as_sql:
         for line in questions.lines(databases[0] if databases else None):
             say(line)

@@ -188,7 +188,8 @@ def _lines_of_databases(databases: Sequence[Database]) -> Iterable[str]:
         parts = [f"{database.name}: {_number(database.transmission_rows)} in the transmission queue"]
         if database.reason:
             mostly = "mostly: " if len({waiting.transmission_status for waiting in database.transmission}) > 1 else ""
-            parts[0] += f" ({mostly}{database.reason.partition('. ')[0].rstrip('.')})"
+            reason = database.reason.removeprefix("Connection handshake failed. ")
+            parts[0] += f" ({mostly}{reason.partition('. ')[0].rstrip('.')})"
         if database.conversations:
             numbers = Counter[str]()
             for conversations in database.conversations:

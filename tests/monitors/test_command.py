@@ -57,6 +57,8 @@ def test_one_state_as_text_and_as_json(ask: Callable[..., CommandResult], databa
     [orders] = [one for one in server["databases"][0]["queues"] if one["name"] == "Orders"]
     assert (orders["rows"], orders["statuses"], orders["in_per_s"]) == (2, {"1": 2}, 0.0)
     assert server["explanations"][0]["what"] == "[dbo].[Orders]"
+    each_its_own = ask("--server", place, "--database", database, "--server", place, "--database", "nix")
+    assert each_its_own.code == 2 and "has no database 'nix' that the login sees" in each_its_own.err
     twice = json.loads(ask("--server", place, "--server", place, "--json").out)["servers"]
     assert [one["address"] for one in twice] == [place.replace(",", ":")] * 2
 
@@ -117,6 +119,13 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandR
             (("--server", "sql1:1433"), "sa", 2, "'sql1:1433' is no address: write sql1,1433"),
             ((), "sa", 2, "no server named: harness monitors --server HOST,PORT"),
             (("--lab-file", "lab.toml", "--server", place), "sa", 2, "leave out one of the two"),
+            (
+                ("--server", place, *2 * ("--database", "x")),
+                "sa",
+                2,
+                "--database: 2 for 1 server: give one, or one each",
+            ),
+            (("--sql", *2 * ("--database", "x")), "sa", 2, "--sql takes one --database"),
         ):
             done = ask(*words, user=user)
             assert (done.code, done.out) == (code, ""), (words, done)
