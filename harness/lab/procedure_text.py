@@ -21,7 +21,7 @@ HIDES_ERRORS = "its CATCH rolls back and says nothing of the error: write ERROR_
 
 
 def hides_errors(text: str) -> bool:
-    """Return whether a CATCH of a procedure rolls back, and neither raises the error nor calls or writes anything."""
+    """Return whether a CATCH of a procedure rolls back, neither raises the error nor reads it, and calls nothing."""
     blocks = _CATCH.findall(_IGNORED.sub(" ", text))
     return any(_ROLLS_BACK.search(block) and not _SAYS_IT.search(block) for block in blocks)
 

@@ -102,7 +102,7 @@ class Asker:
                 raise NoDatabase(str(error)) from error
             if error_number(error) == _LOCK_TIMEOUT:
                 raise LockTimeout(str(error)) from error
-            if not scripts.is_refusal(error) and not (_timed_out(error) and list(open_) == [_MAY_BE_DEAR]):
+            if not scripts.is_refusal(error) and not (_timed_out(error) and open_ == [_MAY_BE_DEAR]):
                 raise error
             self._refused[open_[min(len(sets), len(open_) - 1)], place] = str(error)
         return answers

@@ -57,7 +57,7 @@ def _that_are_over(conversations: Conversations, queue: Queue, evidence: str) ->
         condition = "e.state = 'CD' AND e.security_timestamp < '19010101'"
         evidence += "; security_timestamp is of the year 1900"
         return reason, evidence, f"{remedy}; {_end_all(conversations, queue, condition, ' WITH CLEANUP')}"
-    if conversations.state == "ERROR" and queue.error:
+    if conversations.state == "ERROR" and queue.rows and queue.error:
         reason = "conversations have ended with an error, and the Error message lies in the queue"
         return (
             reason,

@@ -101,7 +101,7 @@ def _of_queue(server: Server, database: Database, queue: Queue) -> Iterator[Why]
             yield _switched_off(database, queue)
         return
     if queue.stands_still and not database.is_broker_enabled:
-        yield "the broker of the database is disabled", "is_broker_enabled = 0", ways.enable(database)
+        yield "the broker of the database is disabled", "is_broker_enabled = 0", statuses.enable(database.name)
         return
     if queue.stands_still and queue.statuses is not None and not queue.ready:
         yield _not_ready(queue)
@@ -127,9 +127,9 @@ def _switched_off(database: Database, queue: Queue) -> Why:
     if queue.first_handle:
         evidence += f"; the first message: {queue.first_message}"
         mend += (
-            f"; if it is this message, END CONVERSATION '{queue.first_handle}' WITH ERROR = 1 DESCRIPTION = N'poison';"
+            f"; if it is this message, END CONVERSATION '{queue.first_handle}' WITH ERROR = 1 DESCRIPTION = N'poison'"
         )
-    return reason, evidence, f"{mend} then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
+    return reason, evidence, f"{mend}; then ALTER QUEUE {queue.full_name} WITH STATUS = ON;"
 
 
 def _not_ready(queue: Queue) -> Why:

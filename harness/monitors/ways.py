@@ -53,12 +53,12 @@ def of_way(server: Server, database: Database, waiting: Waiting, servers: Sequen
     if not status and waiting.oldest_s < state.THRESHOLD_S:
         return None
     if not database.is_broker_enabled:
-        return "the broker of this database is disabled", evidence, enable(database)
+        return "the broker of this database is disabled", evidence, statuses.enable(database.name)
     far = _far_side(database, waiting, route, servers)
     if far is not None and (why := _of_far_side(server, waiting, route, far)) is not None:
         reason, shown, remedy = why
         return reason, f"{evidence}; {shown}", remedy
-    if far is None and (why := _of_identity(waiting, evidence, servers)) is not None:
+    if far is None and (why := _of_identity(server, waiting, route, evidence, servers)) is not None:
         return why
     if not status:
         return _unacknowledged(server, database, evidence, route, far)
@@ -88,10 +88,6 @@ def _in_this_instance(server: Server, waiting: Waiting) -> tuple[str, str] | Non
                 remedy = f"END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE {literal(name)}"
                 return f"{database.name} has the service {name}: names of services are compared byte by byte", remedy
     return None
-
-
-def enable(database: Database) -> str:
-    return statuses.enable(database.name)
 
 
 def _evidence(database: Database, waiting: Waiting, route: Route | None) -> str:
@@ -147,25 +143,27 @@ def _far_side(database: Database, waiting: Waiting, route: Route | None, servers
     return databases[0] if len(databases) == 1 else None
 
 
-def _of_identity(waiting: Waiting, evidence: str, servers: Sequence[Server]) -> Why | None:
+def _of_identity(
+    server: Server, waiting: Waiting, route: Route | None, evidence: str, servers: Sequence[Server]
+) -> Why | None:
     """Return what is wrong with the broker instance of a service that one of the servers has: its database has another
-    one now, or a copy has the same."""
+    one now, or a copy has the same. A service of that name where no route leads is another application's."""
     wanted = (waiting.to_broker_instance or "").lower()
-    having = [
-        (server, other) for server in servers for other in server.databases if waiting.to_service in other.services
-    ]
-    same = [(server, other) for server, other in having if other.broker_instance.lower() == wanted]
+    address = _TCP.match(route.address) if route is not None else None
+    having = [(one, other) for one in servers for other in one.databases if waiting.to_service in other.services]
+    same = [(one, other) for one, other in having if other.broker_instance.lower() == wanted]
     if len(same) > 1:
-        places = " and ".join(f"{server.name} {other.name}" for server, other in same)
+        places = " and ".join(f"{one.name} {other.name}" for one, other in same)
         reason = "a copy of the target's database has the same service and broker identifier"
         copy = quoted(same[-1][1].name)
         remedy = f"in the copy, if it is {copy}: ALTER DATABASE {copy} SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
         return reason, f"{evidence}; service_broker_guid of {places} is {wanted}", remedy
-    if wanted and having and not same:
-        server, other = having[0]
+    led_to = [(one, other) for one, other in having if _leads_to(one, address, server)]
+    if wanted and led_to and not same:
+        there, other = led_to[0]
         reason = "the target's database has another broker identifier than these conversations, as after NEW_BROKER"
         evidence += (
-            f"; service_broker_guid of {server.name} {other.name} is {other.broker_instance.lower()}, not {wanted}"
+            f"; service_broker_guid of {there.name} {other.name} is {other.broker_instance.lower()}, not {wanted}"
         )
         end = (
             "DECLARE @h uniqueidentifier; WHILE 1 = 1 BEGIN SET @h = (SELECT TOP (1) e.conversation_handle FROM "
@@ -176,6 +174,14 @@ def _of_identity(waiting: Waiting, evidence: str, servers: Sequence[Server]) -> 
     return None
 
 
+def _leads_to(candidate: Server, address: re.Match[str] | None, sender: Server) -> bool:
+    """Whether messages may go to a server: by a route to its endpoint's port, without one in the sender's instance."""
+    if address is None:
+        return candidate is sender
+    endpoint = candidate.endpoint
+    return candidate is not sender and endpoint is not None and endpoint.port == int(address["port"])
+
+
 def _of_far_side(server: Server, waiting: Waiting, route: Route | None, far: _Far) -> Why | None:
     """Return what keeps the other side from taking messages, or from acknowledging them."""
     if (why := _refusing(far)) is not None or far.server is server:
@@ -183,16 +189,16 @@ def _of_far_side(server: Server, waiting: Waiting, route: Route | None, far: _Fa
     status = waiting.transmission_status.lower()
     if status and not any(words in status for words in _OF_CONNECTIONS):
         return None
-    return (
-        _not_reached(route, far) or _refused(waiting, far) or (None if status else _no_way_back(server, waiting, far))
-    )
+    # What was sent and is not acknowledged needs a way back first: the refusal may be of somebody else.
+    no_way_back = None if status else _no_way_back(server, waiting, far)
+    return _not_reached(route, far) or no_way_back or _refused(waiting, far)
 
 
 def _refusing(far: _Far) -> Why | None:
     place_words = f"in {far.place}: "
     if not far.database.is_broker_enabled:
         reason = "the broker of the target's database is disabled"
-        return reason, f"{place_words}is_broker_enabled = 0", place_words + enable(far.database)
+        return reason, f"{place_words}is_broker_enabled = 0", place_words + statuses.enable(far.database.name)
     if not far.queue.is_enqueue_enabled:
         remedy = f"{place_words}ALTER QUEUE {far.queue.full_name} WITH STATUS = ON;"
         return "the target's queue does not take messages", f"{place_words}is_enqueue_enabled = 0", remedy

@@ -186,8 +186,8 @@ def events(raw: DataFrame, attempts: DataFrame) -> DataFrame:
 
 def leaks(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return one row per cell and instance: the conversations that the cell has left there, and their state."""
-    needed = raw.select(ATTEMPT_KEY, "instance", "state", "conversations", "share", "messages")
-    return with_moments(needed, attempts).select(*KEY, "instance", "state", "conversations", "share", "messages")
+    promised = ("instance", "state", "conversations", "share", "messages")
+    return with_moments(raw.select(ATTEMPT_KEY, *promised), attempts).select(*KEY, *promised)
 
 
 def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:

@@ -25,6 +25,7 @@ from harness.monitors.state import (
     Certificate,
     Conversations,
     Database,
+    Endpoint,
     Monitor,
     Queue,
     Route,
@@ -115,7 +116,7 @@ BREAKAGES = [
         "no activation procedure, no event notification",
         "activation_procedure is NULL",
         "PROCEDURE_NAME = dbo.<procedure>",
-        ("RECEIVE * FROM dbo.Unread;",),
+        (procedure("Unread", READING), "{remedy}"),
     ),
     Breakage(
         "Dropped",
@@ -186,7 +187,10 @@ BREAKAGES = [
         "all its rows are retained",
         "1 row of status 0",
         "RETENTION = OFF;",
-        (),
+        (
+            "DECLARE @h uniqueidentifier; SELECT @h = conversation_handle FROM dbo.Retaining; END CONVERSATION @h;",
+            "{remedy}",
+        ),
     ),
     Breakage(
         "Notified",
@@ -304,7 +308,7 @@ def test_a_reason_is_named_with_its_cure(
     assert breakage.remedy in found.remedy
     statement = re.sub(r".*?(?=ALTER (QUEUE|DATABASE))", "", found.remedy, count=1)
     for batch in breakage.mend:
-        connection.execute(batch.replace("{remedy}", statement))
+        connection.execute(batch.replace("{remedy}", statement.replace("<procedure>", f"Read{breakage.what}")))
     if breakage.mend:
         assert find(breakage.what, there=False) is None
 
@@ -352,6 +356,11 @@ def test_a_service_of_this_server_to_which_no_route_leads_or_in_other_letters_ge
     assert found is not None
     assert found.reason == f"{database} has the service Unrouted: names of services are compared byte by byte"
     assert found.remedy == "END CONVERSATION of these, and BEGIN DIALOG ... TO SERVICE N'Unrouted'"
+    misspelt = "SELECT conversation_handle FROM sys.conversation_endpoints WHERE far_service = N'unrouted';"
+    for (handle,) in connection.execute(misspelt).fetchall():
+        connection.execute(f"END CONVERSATION '{handle}' WITH CLEANUP;")
+    connection.execute(send("Unrouted"))
+    assert find("to unrouted", there=False) is None and find("to Unrouted", there=False) is None
     here = Database(5, "app", True, "aa-1", services={"Shop": 1})
     status = table()["9750"].text
     elsewhere = of_way(Server("s", "sql1:1433", [here]), here, Waiting("a", "Shop", "bb-2", status, 1, 99.0), [])
@@ -368,6 +377,17 @@ def test_a_copy_of_the_targets_database_is_told_with_the_statement_that_makes_it
     assert why is not None and why[0] == "a copy of the target's database has the same service and broker identifier"
     assert why[1].endswith("service_broker_guid of t shop and u new is bb-2")
     assert why[2].endswith("ALTER DATABASE [new] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;")
+
+
+def test_a_service_of_that_name_where_no_route_leads_is_no_reason_to_end_conversations() -> None:
+    here = Database(5, "app", True, "aa-1", routes=[Route("r", "Shop", "", "TCP://sql9:4022")])
+    other = Database(6, "shop", True, "cc-3", services={"Shop": 1})
+    near, elsewhere = Server("s", "sql1:1433", [here, other]), Server("t", "sql2:1433", [other])
+    elsewhere.endpoint = Endpoint("e", "STARTED", 5022)
+    status = "Connection attempt failed with error: '10061(No connection could be made because ...)'."
+    for servers in ([near], [near, elsewhere]):
+        why = of_way(near, here, Waiting("a", "Shop", "bb-2", status, 1, 99.0), servers)
+        assert why is not None and "nothing listens on that port" in why[0] and "CLEANUP" not in why[2]
 
 
 @pytest.mark.parametrize(
@@ -464,9 +484,12 @@ def test_an_error_message_that_nobody_receives_is_told_with_its_code_and_text(
         assert time.monotonic() < until, found
     assert found.evidence.endswith("; the first: 42 no <such> order")
     assert found.remedy == "RECEIVE it FROM [dbo].[Refused], and END CONVERSATION"
-    connection.execute(
-        "DECLARE @h uniqueidentifier; RECEIVE @h = conversation_handle FROM dbo.Refused; END CONVERSATION @h;"
-    )
+    handle = connection.execute(
+        "DECLARE @h uniqueidentifier; RECEIVE @h = conversation_handle FROM dbo.Refused; SELECT @h;"
+    ).fetchval()
+    while (found := find("conversations of Refused")) is None or "nothing here receives" not in found.reason:
+        assert time.monotonic() < until, "it was received, and not ended"
+    connection.execute(f"END CONVERSATION '{handle}';")
     assert find("conversations of Refused", there=False) is None
 
 

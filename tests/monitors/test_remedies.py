@@ -190,22 +190,23 @@ def endpoint_that_is_stopped(pair: Pair) -> None:
 
 
 def endpoint_whose_certificate_has_ended(pair: Pair) -> None:
-    shown = (
-        "SELECT c.name FROM master.sys.certificates AS c JOIN sys.service_broker_endpoints AS e "
-        "ON e.certificate_id = c.certificate_id;"
-    )
-    before = pair.near.value(shown)
     soon = pair.near.value("SELECT CONVERT(varchar(30), DATEADD(SECOND, 3, GETUTCDATE()), 126);")
-    authenticate = f"ALTER ENDPOINT [{pair.endpoint}] FOR SERVICE_BROKER (AUTHENTICATION = CERTIFICATE {{}});"
-    pair.near.in_master(f"CREATE CERTIFICATE short WITH SUBJECT = 'short', EXPIRY_DATE = '{soon}';")
-    pair.near.in_master(authenticate.format("short"))
+    authenticate = f"ALTER ENDPOINT [{pair.endpoint}] FOR SERVICE_BROKER (AUTHENTICATION = CERTIFICATE short);"
+    pair.near.in_master(f"CREATE CERTIFICATE short WITH SUBJECT = 'short', EXPIRY_DATE = '{soon}'; {authenticate}")
     ended = "SELECT COUNT(*) FROM master.sys.certificates WHERE name = N'short' AND expiry_date <= GETUTCDATE();"
     wait_until(lambda: pair.near.value(ended) == "1")
-    assert "ALTER ENDPOINT [<name>] FOR SERVICE_BROKER (AUTHENTICATION = CERTIFICATE [<name>]);" in pair.trouble(
-        "28036"
+    in_master, _, in_words = pair.trouble("28036").removeprefix("in master: ").partition(" and give")
+    assert in_words == " its public key to the other servers"
+    in_master = in_master.replace("ENDPOINT [<name>]", f"ENDPOINT [{pair.endpoint}]")
+    pair.near.in_master(filled(in_master, name="renewed", subject="renewed"))
+    pair.near.run("USE master;")
+    key = pair.near.value(ENCODED.format("renewed"))
+    pair.near.run(f"USE [{pair.near.database}];")
+    owner = pair.far.value(
+        "SELECT p.name FROM master.sys.certificates AS c JOIN master.sys.database_principals AS p "
+        "ON p.principal_id = c.principal_id WHERE c.principal_id <> 1 AND c.name NOT LIKE N'##%';"
     )
-    pair.near.in_master(authenticate.format(f"[{before}]"))  # which the other server knows
-    pair.near.in_master("DROP CERTIFICATE short;")
+    pair.far.in_master(f"CREATE CERTIFICATE renewed AUTHORIZATION [{owner}] FROM BINARY = {key};")
 
 
 def broker_that_is_new(pair: Pair) -> None:

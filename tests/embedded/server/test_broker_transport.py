@@ -119,14 +119,21 @@ def test_a_peer_that_does_not_listen_yet_is_tried_again():
     asyncio.run(scenario())
 
 
+@contextlib.asynccontextmanager
+async def connected():
+    """Two brokers, their transports and the target's address, once a frame has arrived."""
+    initiator, target = Broker("initiator"), Broker("target")
+    async with transports(initiator, target) as (sending, listening):
+        address = (HOST, free_port())
+        listening.listen("", address[1])
+        sending.send(address, [frame(1)])
+        await until(lambda: target.frames)
+        yield initiator, target, sending, listening, address
+
+
 def test_a_transport_that_stops_closes_the_connections_that_it_has_opened():
     async def scenario() -> None:
-        initiator, target = Broker("initiator"), Broker("target")
-        async with transports(initiator, target) as (sending, listening):
-            address = (HOST, free_port())
-            listening.listen("", address[1])
-            sending.send(address, [frame(1)])
-            await until(lambda: target.frames)
+        async with connected() as (initiator, target, sending, listening, address):
             sending.stop()  # ALTER ENDPOINT ... STATE = STOPPED
             await until(lambda: not sending.connections() and not listening.connections())
             assert initiator.states[-1] == (address, False, "The Service Broker protocol transport is not available.")
@@ -138,12 +145,7 @@ def test_a_transport_that_stops_closes_the_connections_that_it_has_opened():
 
 def test_a_connection_that_breaks_is_reopened():
     async def scenario() -> None:
-        initiator, target = Broker("initiator"), Broker("target")
-        async with transports(initiator, target) as (sending, listening):
-            address = (HOST, free_port())
-            listening.listen("", address[1])
-            sending.send(address, [frame(1)])
-            await until(lambda: target.frames)
+        async with connected() as (initiator, target, sending, listening, address):
             listening.stop()
             await until(lambda: not initiator.states[-1][1])
             listening.listen("", address[1])
