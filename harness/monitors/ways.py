@@ -24,6 +24,7 @@ Why = tuple[str, str, str]
 _TCP = re.compile(r"TCP://(?P<host>\[[\w:.%]+\]|[\w.-]+):(?P<port>\d+)", re.IGNORECASE)
 
 _REFUSAL = re.compile(r"login attempt.* failed with error: '(.*)'\.")
+_NO_TARGET_BROKER = statuses.table()["9795"].text
 _NO_ROUTE = ("9750", "9793")
 # Status of a connection that did not come about or broke: a wrong address could be the reason.
 _OF_CONNECTIONS = ("connect", "address", "receiving data", "sending data", "login protocol")
@@ -147,30 +148,33 @@ def _of_identity(
     server: Server, waiting: Waiting, route: Route | None, evidence: str, servers: Sequence[Server]
 ) -> Why | None:
     """Return what is wrong with the broker instance of a service that one of the servers has: its database has another
-    one now, or a copy has the same. A service of that name where no route leads is another application's."""
-    wanted = (waiting.to_broker_instance or "").lower()
+    one now, or a copy has the same. One where no route leads is another application's, and what cannot be reached has
+    not changed."""
+    broker_instance = (waiting.to_broker_instance or "").lower()
     address = _TCP.match(route.address) if route is not None else None
-    having = [(one, other) for one in servers for other in one.databases if waiting.to_service in other.services]
-    same = [(one, other) for one, other in having if other.broker_instance.lower() == wanted]
+    having = [
+        (holder, other) for holder in servers for other in holder.databases if waiting.to_service in other.services
+    ]
+    same = [(holder, other) for holder, other in having if other.broker_instance.lower() == broker_instance]
     if len(same) > 1:
-        places = " and ".join(f"{one.name} {other.name}" for one, other in same)
+        places = " and ".join(f"{holder.name} {other.name}" for holder, other in same)
         reason = "a copy of the target's database has the same service and broker identifier"
         copy = quoted(same[-1][1].name)
         remedy = f"in the copy, if it is {copy}: ALTER DATABASE {copy} SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
-        return reason, f"{evidence}; service_broker_guid of {places} is {wanted}", remedy
-    led_to = [(one, other) for one, other in having if _leads_to(one, address, server)]
-    if wanted and led_to and not same:
-        there, other = led_to[0]
+        return reason, f"{evidence}; service_broker_guid of {places} is {broker_instance}", remedy
+    led_to = [(holder, other) for holder, other in having if _leads_to(holder, address, server)]
+    is_reached = waiting.transmission_status in ("", _NO_TARGET_BROKER)
+    if broker_instance and led_to and not same and is_reached:
+        holder, other = led_to[0]
         reason = "the target's database has another broker identifier than these conversations, as after NEW_BROKER"
-        evidence += (
-            f"; service_broker_guid of {there.name} {other.name} is {other.broker_instance.lower()}, not {wanted}"
-        )
+        present = f"{holder.name} {other.name} is {other.broker_instance.lower()}"
+        evidence += f"; service_broker_guid of {present}, not {broker_instance}"
         end = (
             "DECLARE @h uniqueidentifier; WHILE 1 = 1 BEGIN SET @h = (SELECT TOP (1) e.conversation_handle FROM "
             f"sys.conversation_endpoints AS e WHERE e.far_service = {literal(waiting.to_service)} AND "
-            f"e.far_broker_instance = '{wanted}'); IF @h IS NULL BREAK; END CONVERSATION @h WITH CLEANUP; END;"
+            f"e.far_broker_instance = '{broker_instance}'); IF @h IS NULL BREAK; END CONVERSATION @h WITH CLEANUP; END;"
         )
-        return reason, evidence, f"begin new conversations; those that are there never go on: {end}"
+        return reason, evidence, f"begin new conversations; if those were for that database, they never go on: {end}"
     return None
 
 
