@@ -32,6 +32,10 @@ SHOWN_OPTIONS: Mapping[str, str] = {
 }
 
 
+# Those that every database has, each with its own owner; sys.schemas of SQL Server also has one for each fixed role.
+SCHEMAS: Mapping[str, int] = {"dbo": 1, "INFORMATION_SCHEMA": 3, "sys": 4}
+
+
 @dataclass(slots=True, eq=False)
 class Service:
     name: str
@@ -90,6 +94,7 @@ class Catalog:
         self.remote_service_bindings: dict[str, definitions.RemoteServiceBinding] = {}
         self.priorities: dict[str, definitions.Priority] = {}
         self.principals = definitions.Principals()
+        self.schemas = {name.lower(): definitions.Schema(name, number, name) for name, number in SCHEMAS.items()}
         self.keys = environment.keys
         self._add_system_objects()
 
@@ -141,6 +146,12 @@ class Catalog:
             return 25
         master_key = self.principals.master_key
         return None if master_key is not None and self.keys.opens(master_key) else 32
+
+    def schema_id(self, name: str) -> int:
+        return self.schemas[name.lower()].schema_id
+
+    def schema_name(self, schema_id: int | None) -> str | None:
+        return next((schema.name for schema in self.schemas.values() if schema.schema_id == schema_id), None)
 
     def new_id(self, kind: str) -> int:
         """Assign the next id of a kind of object. A rolled back statement leaves a gap."""

@@ -1,10 +1,10 @@
-"""CREATE, ALTER and DROP of master keys, users, certificates and logins."""
+"""CREATE, ALTER and DROP of master keys, users, schemas, certificates and logins."""
 
 from __future__ import annotations
 
 from harness.embedded.broker import ddl
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.definitions import Certificate, Login, User
+from harness.embedded.broker.definitions import Certificate, Login, Schema, User
 from harness.embedded.broker.keys import CertificateText, KeyPair, Protection
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
@@ -14,6 +14,7 @@ Logins = dict[str, Login]  # by name, lower case
 
 _YEAR_NS = 365 * 24 * 3600 * SECOND
 _FIRST_PRINCIPAL_ID = 5
+_FIRST_SCHEMA_ID = 5
 _FIRST_CERTIFICATE_ID = 256
 _FIRST_LOGIN_ID = 256
 
@@ -63,6 +64,22 @@ def set_master_key(tx: Transaction, catalog: Catalog, master_key: bytes | None) 
     tx.set(catalog.principals, "master_key", master_key)
     ddl.store_database(tx, catalog)
     ddl.changed(tx, catalog)
+
+
+def create_schema(tx: Transaction, catalog: Catalog, name: str, owner: str) -> None:
+    ddl.refuse_existing(catalog.schemas, name, key=name.lower())
+    identifier = max(_FIRST_SCHEMA_ID, *(schema.schema_id + 1 for schema in catalog.schemas.values()))
+    schema = Schema(name, identifier, owner)
+    tx.put(catalog.schemas, name.lower(), schema)
+    ddl.store(tx, catalog, "schema", schema)
+
+
+def drop_schema(tx: Transaction, catalog: Catalog, name: str) -> None:
+    """DROP SCHEMA of one that is empty."""
+    schema = ddl.find(catalog.schemas, "drop", "schema", name, name.lower())
+    if schema.schema_id < _FIRST_SCHEMA_ID:
+        raise SqlServerError(15150, "drop", "schema", name)
+    ddl.remove(tx, catalog, "schema", catalog.schemas, name.lower(), schema.schema_id)
 
 
 def create_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, login: str | None = None) -> User:

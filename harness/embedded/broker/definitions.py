@@ -133,6 +133,15 @@ class User:
 
 
 @dataclass(slots=True)
+class Schema:
+    """sys.schemas"""
+
+    name: str
+    schema_id: int
+    owner: str = "dbo"  # a user of the database
+
+
+@dataclass(slots=True)
 class Certificate:
     """sys.certificates; CERTENCODED returns `blob`, FROM BINARY takes it."""
 

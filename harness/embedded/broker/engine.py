@@ -91,6 +91,7 @@ class Engine:
         self.transactions = transactions = Transactions(
             environment,
             prepare=lambda tx: departure.prepare(tx),
+            deliver_sent=lambda tx: departure.deliver_sent(tx),
             rolled_back=lambda queues: poison_detection.rolled_back(queues),
         )
         self._dispatchers = dispatchers = Dispatchers(platform.dispatchers)

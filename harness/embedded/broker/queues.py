@@ -276,6 +276,19 @@ class Queue:
             ready.insert(place, row)
         self._became_ready(incoming)
 
+    def unpublish(self, row: QueueRow) -> None:
+        """Undo a `publish`."""
+        del self.rows[row.queuing_order]
+        incoming = row.incoming
+        if row.status != READY:
+            incoming.retained.remove(row)
+            return
+        assert isinstance(incoming.ready, deque), "ready rows lie in a deque"
+        incoming.ready.remove(row)
+        if not incoming.ready:
+            incoming.ready = ()
+            incoming.group.ready.pop(incoming.terms.conversation_handle, None)
+
     def block(self, row: QueueRow) -> None:
         """Set aside a row that came while the queue was OFF, or after such rows; sys.transmission_queue shows it."""
         if row.incoming.is_gone:

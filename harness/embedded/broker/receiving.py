@@ -7,7 +7,8 @@ not wake them.
 
 The queue monitor learns of every attempt, and of every one that came back empty: it decides by them whether readers are
 too few. Statements that name what they receive say nothing about that, so the monitor does not learn that they came
-back empty.
+back empty. Nor does it learn of a RECEIVE that fails while it delivers its rows: it stays NOTIFIED, and the rollback
+does not count as one of a poison message (R. Rusanu, 2007-10-31 and 2008-08-03).
 """
 
 from __future__ import annotations
@@ -46,10 +47,19 @@ class Receiving:
         conversation_group_id: str | None = None,
         wait: bool = False,
         timeout_ms: int | None = None,
+        deliver: Callable[[list[QueueRow]], None] | None = None,
     ) -> Waiting[list[QueueRow]]:
         """RECEIVE: takes messages of the next available conversation group, or of the one that is named.
 
-        `wait` is WAITFOR; `timeout_ms` None waits without limit."""
+        `wait` is WAITFOR; `timeout_ms` None waits without limit. `deliver` gets the rows, and may fail."""
+
+        def take(rows: list[QueueRow]) -> None:
+            if deliver is not None:
+                deliver(rows)
+            if rows and queue not in tx.received_from:
+                tx.received_from += (queue,)
+
+        tx.deliver_sent()
         limit = _ALL if top is None else top
         if conversation_handle is not None:
             attempt = partial(_from_conversation, tx, database, queue, conversation_handle, limit)
@@ -60,7 +70,7 @@ class Receiving:
         self._counters.receives += 1
         yield from self._platform.cpu("receive")
         is_selective = conversation_handle is not None or conversation_group_id is not None
-        rows = yield from self._attempt(database, queue, attempt, limit == 0, is_selective, wait, timeout_ms)
+        rows = yield from self._attempt(database, queue, attempt, take, limit == 0, is_selective, wait, timeout_ms)
         if rows:
             size_bytes = sum([len(row.message_body or b"") for row in rows])
             yield from self._platform.cpu("received_message", len(rows), size_bytes)
@@ -86,7 +96,8 @@ class Receiving:
             _lock(tx, queue, group)
             return [group]
 
-        groups = yield from self._attempt(database, queue, attempt, False, False, wait, timeout_ms)
+        tx.deliver_sent()
+        groups = yield from self._attempt(database, queue, attempt, lambda _: None, False, False, wait, timeout_ms)
         return groups[0].conversation_group_id if groups else None
 
     def _attempt(  # noqa: PLR0917
@@ -94,6 +105,7 @@ class Receiving:
         database: Database,
         queue: Queue,
         attempt: Callable[[], list[Item]],
+        take: Callable[[list[Item]], None],
         is_void: bool,
         is_selective: bool,
         wait: bool,
@@ -101,17 +113,18 @@ class Receiving:
     ) -> Waiting[list[Item]]:
         _require_enabled(database, queue)
         outcome = attempt()
-        monitor = queue.monitor
-        if monitor is not None:
-            monitor.receive_issued(len(outcome))
-        if outcome or is_void:
-            return outcome
-        if wait and timeout_ms != 0:
-            outcome = yield from self._wait(database, queue, attempt, is_selective, timeout_ms)
-        if not outcome and not is_selective and queue.monitor is not None:
-            queue.monitor.receive_came_back_empty()
-        elif outcome and queue.monitor is not None:
+        waits = wait and timeout_ms != 0 and not outcome and not is_void
+        if not waits:
+            take(outcome)
+        if queue.monitor is not None:
             queue.monitor.receive_issued(len(outcome))
+        if waits:
+            outcome = yield from self._wait(database, queue, attempt, is_selective, timeout_ms)
+            take(outcome)
+            if outcome and queue.monitor is not None:
+                queue.monitor.receive_issued(len(outcome))
+        if not (outcome or is_void or is_selective) and queue.monitor is not None:
+            queue.monitor.receive_came_back_empty()
         return outcome
 
     def _wait(
@@ -217,15 +230,12 @@ def _take(tx: Transaction, queue: Queue, conversations: Iterable[Incoming], limi
         rows = queue.take(incoming, limit - len(received))
         tx.on_rollback(partial(queue.put_back, rows))
         received += rows
-    if received:
-        if queue not in tx.received_from:
-            tx.received_from += (queue,)
-        if queue.is_retention_enabled:
-            _retain(tx, queue, received)
-        else:
-            table, writes = queue.table, tx.writes
-            for row in received:
-                writes.append((table, row.queuing_order, None))
+    if queue.is_retention_enabled:
+        _retain(tx, queue, received)
+    else:
+        table, writes = queue.table, tx.writes
+        for row in received:
+            writes.append((table, row.queuing_order, None))
     return received
 
 

@@ -158,7 +158,7 @@ def _object(
     database_id, identifier = key
     catalog = by_id[database_id]
     load(catalog, identifier, row)
-    if kind not in {"queue", "user", "certificate", "event_notification"}:
+    if kind not in {"queue", "schema", "user", "certificate", "event_notification"}:
         catalog.seen_id(kind, identifier)
 
 
@@ -232,6 +232,7 @@ _CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
     "route": _plain(definitions.Route, lambda catalog: catalog.routes),
     "remote_service_binding": _plain(definitions.RemoteServiceBinding, lambda catalog: catalog.remote_service_bindings),
     "priority": _plain(definitions.Priority, lambda catalog: catalog.priorities),
+    "schema": _plain(definitions.Schema, lambda catalog: catalog.schemas, str.lower),
     "user": _plain(definitions.User, lambda catalog: catalog.principals.users, str.lower),
     "certificate": _plain(definitions.Certificate, lambda catalog: catalog.principals.certificates, str.lower),
     "event_notification": _notification,

@@ -3,6 +3,8 @@
 Memory is changed at once, so that a transaction sees its own changes, and each change leaves an action that undoes it.
 Nobody else sees what is locked: the conversation groups that were received from or sent on. What others would see
 without a lock waits for the commit: messages that arrive in a queue (`arrived`), and where sent messages go (`sent`).
+A transaction that looks for what it has sent itself (RECEIVE, and the views of messages and conversations) gets that
+delivered earlier, under locks (`deliver_sent`).
 
 A commit submits its rows to the store, which flushes them with those of other transactions. From then on it cannot be
 taken back: the flush decides. A session that is lost meanwhile leaves the end to a task of its own, because the locks
@@ -45,6 +47,7 @@ class Transactions:
         self,
         environment: Environment,
         prepare: Callable[[Transaction], None],
+        deliver_sent: Callable[[Transaction], None],
         rolled_back: Callable[[Sequence[Queue]], None],
     ) -> None:
         self.instance = environment.instance  # its name
@@ -53,6 +56,7 @@ class Transactions:
         self.waits = environment.waits
         self.error_log = environment.error_log
         self.prepare = prepare  # decides where sent messages go
+        self.deliver_sent = deliver_sent  # those that go to this instance, to the transaction itself
         self.rolled_back = rolled_back  # counts towards poison detection
         # A defect in undoing or publishing a change. The rest is still done: locks must not stay for ever.
         self.defect: Callable[[Exception], None] = raise_again
@@ -177,6 +181,15 @@ class Transaction:
     def on_end(self, action: Callable[[], object]) -> None:
         """Add an action to run after commit or rollback; a savepoint does not remove it."""
         self._end_actions.append(action)
+
+    def deliver_sent(self) -> None:
+        """Deliver what was sent to this instance, so that the transaction sees it; others do after the commit."""
+        if self.sent:
+            self._of.deliver_sent(self)
+
+    def shown_in(self, queue: Queue) -> list[QueueRow]:
+        """The rows that `deliver_sent` has put into the queue."""
+        return self._undone_by(queue.unpublish)
 
     def taken_from(self, queue: Queue) -> list[QueueRow]:
         """The rows that this transaction has received and a rollback would put back."""

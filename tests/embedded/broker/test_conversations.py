@@ -230,6 +230,8 @@ def test_a_second_end_of_a_conversation_fails(pair):
         ("EMPTY", None, True),
         ("EMPTY", b"x", False),
         ("WELL_FORMED_XML", b"<a/>", True),
+        ("WELL_FORMED_XML", b"<a/>text<b/>", True),
+        ("WELL_FORMED_XML", None, True),
         ("WELL_FORMED_XML", "<a>\u00e4</a>".encode("utf-16-le"), True),
         ("NONE", b"\x00", True),
     ],
@@ -244,7 +246,7 @@ def test_a_body_is_validated_by_its_message_type(here, validation, body, accepte
         assert error_number(here.send, handle, body) == 8430
 
 
-@pytest.mark.parametrize("body", [b"<a>", None, "<a>\u00e4".encode("utf-16-le")])
+@pytest.mark.parametrize("body", [b"<a>", b"<a/></a>", "<a>\u00e4".encode("utf-16-le")])
 def test_ill_formed_xml_is_sent_and_answered_by_an_error(here, body):
     here.ddl(lambda tx: ddl_services.alter_message_type(tx, here.db.catalog, M, validation="WELL_FORMED_XML"))
     handle = here.begin()

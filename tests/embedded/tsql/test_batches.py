@@ -38,3 +38,41 @@ def test_an_insert_has_at_most_1000_rows_of_values(side):
     assert side.value("SELECT COUNT(*) FROM dbo.t") == 1000
     error = side.error(f"SELECT 1;\nINSERT dbo.t (n) VALUES {values}, (2)")
     assert (error.number, error.severity, error.line) == (10738, 15, 2)
+
+
+def test_fmtonly_shows_columns_and_does_nothing_else(side):
+    side.run("CREATE QUEUE dbo.q")
+    side.run("CREATE PROCEDURE dbo.p AS INSERT dbo.t (n) VALUES (1); SELECT id, n FROM dbo.t; SELECT 1 AS one")
+    text = """
+    SET FMTONLY ON
+    INSERT dbo.t (n) VALUES (1)
+    CREATE TABLE dbo.made (a int)
+    DECLARE @n int = 1
+    SELECT @n = 2
+    IF @n = 3 SELECT 1 AS first ELSE SELECT 2 AS second
+    WHILE 1 = 1 SELECT 3 AS third
+    BEGIN TRY RECEIVE status FROM dbo.q; THROW 50000, 'x', 1 END TRY BEGIN CATCH SELECT 4 AS fourth END CATCH
+    EXEC dbo.p
+    EXEC sp_executesql N'SELECT 5 AS fifth'
+    EXEC sp_addextendedproperty 'p', 'v'
+    SET FMTONLY OFF
+    SELECT COUNT(*) AS rows FROM dbo.t
+    """
+    sets = side.run(text).sets
+    names = ["first", "second", "third", "status", "id", "one", "fifth", "rows"]
+    assert [columns[0].name for columns, _ in sets] == names
+    assert [rows for _, rows in sets] == [[]] * 7 + [[(0,)]]
+    assert side.value("SELECT OBJECT_ID('dbo.made')") is None
+    assert side.value("SELECT COUNT(*) FROM sys.extended_properties") == 0
+
+
+def test_parseonly_finds_errors_of_syntax_and_runs_nothing(side):
+    def selected(text: str) -> list:
+        return [rows for _, rows in side.run(text).sets]
+
+    assert selected("SELECT 1; SET PARSEONLY ON; INSERT dbo.t (n) VALUES (1); SELECT nosuch(1)") == [[(1,)]]
+    assert selected("SELECT 2; INSERT dbo.t (n) VALUES (1)") == []
+    assert side.error("SELECT 1 FROM WHERE").number == 102
+    assert selected("SELECT 3; SET PARSEONLY OFF; SELECT COUNT(*) FROM dbo.t") == [[(0,)]]
+    assert selected("SELECT 4") == [[(4,)]]
+    assert side.error("CREATE PROCEDURE dbo.p AS SET PARSEONLY ON").number == 50001

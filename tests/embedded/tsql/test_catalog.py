@@ -223,3 +223,39 @@ def test_dbeaver_finds_tables_columns_keys_and_triggers(catalog):
         "WHERE o.object_id=t.object_id AND o.schema_id=1 ORDER BY t.name"
     )
     assert triggers == [("noted", "INSERT, DELETE")]
+
+
+def test_schemas_are_created_shown_kept_and_dropped(side):
+    for create in ("TABLE app.t2 (a int)", "QUEUE app.q", "PROCEDURE app.p AS SELECT 1"):
+        error = side.error(f"CREATE {create}")
+        assert (error.number, "app" in error.text) == (2760, True)
+    side.run("CREATE USER u WITHOUT LOGIN")
+    side.run("CREATE SCHEMA App AUTHORIZATION u")
+    assert side.error("CREATE SCHEMA app").number == 2714
+    side.run("CREATE TABLE app.t2 (a int); CREATE QUEUE app.q")
+    side.run("CREATE PROCEDURE app.p AS SELECT SCHEMA_NAME(SCHEMA_ID('app'))")
+    side.crash()
+    side.run("USE db")
+    assert side.value("EXEC app.p") == "App"
+    shown = "SELECT s.name, o.name FROM sys.objects o JOIN sys.schemas s ON s.schema_id = o.schema_id WHERE s.schema_id > 4 ORDER BY 2"
+    assert side.rows(shown) == [("App", "p"), ("App", "q"), ("App", "t2")]
+    assert side.rows("SELECT table_schema FROM INFORMATION_SCHEMA.TABLES WHERE table_name = 't2'") == [("App",)]
+    assert side.rows("SELECT schema_owner FROM INFORMATION_SCHEMA.SCHEMATA WHERE schema_name = 'app'") == [("u",)]
+    assert side.error("DROP SCHEMA app").number == 3729
+    side.run("DROP TABLE app.t2; DROP QUEUE app.q; DROP PROCEDURE app.p; DROP SCHEMA app; DROP SCHEMA IF EXISTS app")
+    assert [side.error(f"DROP SCHEMA {name}").number for name in ("app", "sys")] == [15151, 15150]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("CREATE TABLE dbo.other (a int) ON nosuch", 1921),
+        ("CREATE QUEUE dbo.q ON nosuch", 1921),
+        ("CREATE TABLE dbo.other (a int, CONSTRAINT k UNIQUE (a) WITH (IGNORE_DUP_KEY = ON))", 50001),
+    ],
+)
+def test_what_would_change_a_table_is_not_ignored(side, text, number):
+    assert side.error(text).number == number
+    side.run(
+        "CREATE TABLE dbo.other (a int PRIMARY KEY WITH (IGNORE_DUP_KEY = OFF, PAD_INDEX = ON)) ON [PRIMARY] TEXTIMAGE_ON [PRIMARY]"
+    )

@@ -113,3 +113,96 @@ def test_a_receive_that_waits_for_a_conversation_ends_with_an_error_when_its_ser
     side.run(change)
     side.world.run_for(1)
     assert [error.number for error in results.errors] == [8426]
+
+
+OPEN = BEGIN.replace("DECLARE", "BEGIN TRAN; DECLARE", 1) + "SEND ON CONVERSATION @h (N'mine');"
+MINE = "mine".encode("utf-16-le")
+
+
+def test_a_transaction_sees_and_receives_what_it_has_sent(side):
+    other = side.connect("db")
+    side.run(f"{BEGIN} SEND ON CONVERSATION @h (N'before');")
+    side.run(OPEN)
+    assert side.value("SELECT COUNT(*) FROM dbo.q") == 2 and side.value("SELECT COUNT(*) FROM dbo.q", other) == 1
+    received = "RECEIVE TOP (1) message_body FROM dbo.q"
+    assert [side.value(received) for _ in range(2)] == ["before".encode("utf-16-le"), MINE]
+    assert side.rows(received, other) == [] and side.rows(received) == []
+    side.run("ROLLBACK")
+    assert side.value("SELECT COUNT(*) FROM dbo.q", other) == 1
+    assert side.value("SELECT COUNT(*) FROM sys.conversation_endpoints", other) == 2
+
+
+def test_others_receive_after_the_commit_what_the_sender_has_looked_at(side):
+    other = side.connect("db")
+    side.run(OPEN + "SAVE TRAN s; SEND ON CONVERSATION @h (N'undone'); SELECT COUNT(*) FROM dbo.q; ROLLBACK TRAN s;")
+    assert side.value("SELECT COUNT(*) FROM dbo.q") == 1
+    assert side.rows("RECEIVE message_body FROM dbo.q", other) == []
+    side.run("COMMIT")
+    side.crash()
+    assert side.rows("USE db; RECEIVE message_body FROM dbo.q") == [(MINE,)]
+
+
+def test_a_transaction_answers_what_it_has_sent_itself(side):
+    side.run(
+        OPEN
+        + """
+        DECLARE @target uniqueidentifier;
+        RECEIVE @target = conversation_handle FROM dbo.q;
+        SEND ON CONVERSATION @target (N'answer'); END CONVERSATION @target;
+        """
+    )
+    names = [("DEFAULT",), ("http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog",)]
+    assert side.rows("RECEIVE message_type_name FROM dbo.q") == names
+    side.run("COMMIT")
+    assert side.rows("SELECT state_desc FROM sys.conversation_endpoints ORDER BY 1") == [
+        ("CLOSED",),
+        ("DISCONNECTED_INBOUND",),
+    ]
+
+
+def test_what_goes_elsewhere_shows_in_the_transmission_queue_of_its_transaction_alone(side):
+    other = side.connect("db")
+    side.run(OPEN.replace("TO SERVICE 's', 'CURRENT DATABASE'", "TO SERVICE 'nowhere'"))
+    rows = "SELECT message_body FROM sys.transmission_queue"
+    assert side.rows(rows) == [(MINE,)] and side.rows(rows, other) == []
+    side.run("ROLLBACK")
+    assert side.rows(rows) == []
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_receive_that_fails_in_its_list_is_no_poison_and_leaves_the_monitor_notified(side, isolated):
+    begin, commit = ("BEGIN TRAN;", "COMMIT;") if isolated else ("", "")
+    side.run(
+        f"CREATE PROCEDURE dbo.p AS {begin} DECLARE @x xml; RECEIVE TOP (1) @x = CAST(message_body AS xml) FROM dbo.q; {commit}"
+    )
+    side.run(
+        "ALTER QUEUE dbo.q WITH ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.p, MAX_QUEUE_READERS = 2, EXECUTE AS OWNER)"
+    )
+    side.run(f"{BEGIN} SEND ON CONVERSATION @h (N'<a>');")
+    side.world.run_for(60)
+    states = "SELECT is_receive_enabled, state FROM sys.service_queues, sys.dm_broker_queue_monitors WHERE name = 'q'"
+    assert side.rows(states) == [(1, "NOTIFIED")] and side.value("SELECT COUNT(*) FROM dbo.q") == 1
+    for _ in range(6):
+        assert side.error("RECEIVE TOP (1) CAST(message_body AS xml) AS x FROM dbo.q").number == 9400
+    assert side.rows(states) == [(1, "NOTIFIED")]
+    side.run("RECEIVE TOP (0) * FROM dbo.q")  # any RECEIVE that ends well
+    assert side.rows(states) == [(1, "RECEIVES_OCCURRING")]
+
+
+def test_an_encrypted_dialog_inside_a_database_waits_for_a_master_key(side):
+    side.run(f"{BEGIN.replace('OFF', 'ON')} SEND ON CONVERSATION @h (N'x');")
+    [(status,)] = side.rows("SELECT transmission_status FROM sys.transmission_queue")
+    assert status.startswith("The session keys for this conversation could not be created or accessed.")
+    side.run("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'secret'")
+    side.world.run_for(5)
+    assert side.value("SELECT COUNT(*) FROM dbo.q") == 1
+
+
+@pytest.mark.parametrize("body", ["", "(N'')", "(N'<a/>text<b/>')", "(N'text')"])
+def test_an_empty_body_and_a_fragment_are_well_formed(side, body):
+    side.run(
+        "CREATE MESSAGE TYPE x VALIDATION = WELL_FORMED_XML; CREATE CONTRACT k (x SENT BY ANY); ALTER SERVICE s (ADD CONTRACT k)"
+    )
+    begin = BEGIN.replace("WITH ENCRYPTION", "ON CONTRACT k WITH ENCRYPTION")
+    side.run(f"{begin} SEND ON CONVERSATION @h MESSAGE TYPE x {body};")
+    assert side.rows("SELECT message_type_name FROM dbo.q") == [("x",)]

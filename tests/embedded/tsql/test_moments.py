@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.embedded.sqltypes import DATETIME as DATETIME_TYPE
+from harness.embedded.tsql.storage import moments
 
 DATETIME = "CAST('2026-01-02 03:04:05.678' AS datetime)"
 
@@ -99,7 +106,8 @@ def test_a_moment_as_text_has_its_style(side, expression, value):
         ("CAST(CAST('2026-01-02' AS date) AS time)", 529),
         ("CAST(5 AS date)", 529),
         (f"CAST({DATETIME} AS varbinary(8))", 529),
-        (f"CONVERT(varchar(30), {DATETIME}, 127)", 281),
+        (f"CONVERT(varchar(30), {DATETIME}, 127)", 50001),
+        (f"CONVERT(varchar(30), {DATETIME}, 99)", 281),
         ("CONVERT(varchar(30), CAST('03:04' AS time), 112)", 281),
         ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 108)", 281),
         ("CONVERT(datetime, '2026-01-02', 103)", 50001),
@@ -170,3 +178,43 @@ def test_the_parts_of_a_moment(side, expression, value):
 def test_a_part_that_a_moment_does_not_have_is_refused(side, expression, number, named):
     refused = side.error(f"SELECT {expression}")
     assert refused.number == number and named in refused.text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Jan 15 2024 10:30AM", "2024-01-15 10:30:00.000"),
+        ("Jan 15 2024 12:05AM", "2024-01-15 00:05:00.000"),
+        ("January 15, 2024 12:05:07.5 pm", "2024-01-15 12:05:07.500"),
+        ("15 Jan 2024", "2024-01-15 00:00:00.000"),
+        ("15-Jan-24 8 PM", "2024-01-15 20:00:00.000"),
+        ("Jan 15 50", "1950-01-15 00:00:00.000"),
+        ("2024 Jan 15", "2024-01-15 00:00:00.000"),
+        ("Jan 2024", "2024-01-01 00:00:00.000"),
+        ("2024-01-15 1:2:3", "2024-01-15 01:02:03.000"),
+        ("3:04PM", "1900-01-01 15:04:00.000"),
+    ],
+)
+def test_days_in_words_and_hours_of_half_a_day_are_read(side, text, value):
+    assert side.value(f"SELECT CAST('{text}' AS datetime)") == value
+    assert side.value(f"SELECT TRY_CAST('{text}' AS datetime2(3))") == value
+
+
+@pytest.mark.parametrize(
+    "text", ["Foo 15 2024", "Jan", "Jan 32 2024", "Jan 15 2024 13:00 AM", "15 2024", "Jan 15 2024 x"]
+)
+def test_other_words_are_no_moment(side, text):
+    assert side.value(f"SELECT TRY_CAST('{text}' AS datetime2)") is None
+    assert side.error(f"SELECT CAST('{text}' AS datetime)").number in (241, 242)
+
+
+@given(st.datetimes(datetime(1753, 1, 1), datetime(9999, 12, 31)))
+def test_what_the_server_writes_of_a_datetime_it_reads(moment):
+    written = moments.as_text(DATETIME_TYPE, 0)(moment.strftime("%Y-%m-%d %H:%M:00.000").rjust(23, "0"))
+    assert moments.conversion(None, DATETIME_TYPE)(written)[:16] == moment.strftime("%Y-%m-%d %H:%M").rjust(16, "0")
+
+
+def test_waitfor_takes_single_digits(side):
+    before_ns = side.world.clock.now_ns
+    side.run("WAITFOR DELAY '0:0:1'")
+    assert side.world.clock.now_ns - before_ns >= 1_000_000_000

@@ -331,3 +331,33 @@ def test_what_has_no_one_value_is_an_error(three, text, number):
 )
 def test_groups_and_subqueries_that_the_manual_allows(three, query, rows):
     assert three.rows(query) == rows
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("N'Ä' = N'ä'", True),
+        ("N'ä' LIKE N'Ä%'", True),
+        ("N'Ä' = N'a'", False),
+        ("N'Äb' < N'az'", True),
+        ("N'Ärger' < N'Zebra'", True),
+        ("N'straße' = N'STRASSE'", True),
+        ("N'Ａ' = N'a'", True),
+        ("N'Ä' IN (N'x', N'ä ')", True),
+        ("N'ÑU' BETWEEN N'ñu' AND N'Ñu'", True),
+        ("NULLIF(N'É', N'é') IS NULL", True),
+        ("N'Ä' = N'ä' COLLATE Latin1_General_BIN", False),
+    ],
+)
+def test_letters_of_all_alphabets_compare_without_case(side, expression, value):
+    assert side.value(f"SELECT CASE WHEN {expression} THEN 1 ELSE 0 END") == value
+    side.run("DECLARE @x nvarchar(10) = N'Ä'; IF NOT @x = N'ä' THROW 50000, 'x', 1")
+
+
+def test_letters_with_accents_stand_beside_those_without(side):
+    side.run("CREATE TABLE dbo.words (word nvarchar(20) PRIMARY KEY)")
+    side.run("INSERT dbo.words VALUES (N'Zebra'), (N'Ärger'), (N'apfel'), (N'Arger'), (N'ähre'), (N'Über')")
+    words = ["ähre", "apfel", "Arger", "Ärger", "Über", "Zebra"]
+    assert side.rows("SELECT word FROM dbo.words ORDER BY word") == [(word,) for word in words]
+    assert side.error("INSERT dbo.words VALUES (N'äRGER')").number == 2627
+    assert side.value("SELECT COUNT(*) FROM (SELECT N'é' AS w UNION SELECT N'É') AS x") == 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.storage import xml_values
+from harness.embedded.xml import values as xml_values
 
 # https://learn.microsoft.com/sql/relational-databases/xml/define-the-serialization-of-xml-data and .../create-instances
 SERIALIZED = [
@@ -155,7 +155,7 @@ def test_a_variable_of_type_xml_is_assigned_and_cast(side, expression, value):
         ("SELECT x FROM (SELECT @x AS x) AS t ORDER BY t.x", 305),
         ("SELECT 1 AS n, x FROM (SELECT @x AS x) AS t ORDER BY n, 2", 305),
         ("SELECT ROW_NUMBER() OVER (ORDER BY x) FROM (SELECT @x AS x) AS t", 305),
-        ("SELECT @x.value('(/a)[1]', 'int')", 195),
+        ("SELECT @x.value('(/a)[1]', 'int')", 50001),
         ("DECLARE @t TABLE (x xml)", 50001),
     ],
 )
@@ -163,3 +163,13 @@ def test_where_xml_cannot_stand_is_an_error(side, statement, number):
     side.run("CREATE PROCEDURE dbo.p @n nvarchar(max) AS RETURN;")
     side.run("CREATE PROCEDURE dbo.b @b varbinary(max) AS RETURN;")
     assert side.error(f"DECLARE @x xml = N'<a/>'; {statement};").number == number
+
+
+@pytest.mark.parametrize(
+    "text", ["<a>", '<?xml version="1.0" encoding="utf-8"?><a/>', "<a></b>", "<a>&x;</a>", "<p:a/>"]
+)
+def test_text_that_is_no_xml_dooms_the_transaction_and_ends_the_batch(side, text):
+    caught = f"BEGIN TRY DECLARE @x xml; SET @x = N'{text}' END TRY BEGIN CATCH SELECT XACT_STATE() END CATCH"
+    assert side.rows(f"BEGIN TRAN; INSERT dbo.t (n) VALUES (1); {caught}; ROLLBACK") == [(-1,)]
+    results = side.results(f"BEGIN TRAN; DECLARE @x xml, @t nvarchar(100) = N'{text}'; SET @x = @t; SELECT 'goes on'")
+    assert results.sets == [] and side.value("SELECT @@TRANCOUNT") == 0

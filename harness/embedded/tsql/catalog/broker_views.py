@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
-from harness.embedded.broker.database import ConversationEndpoint, Database
+from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
 from harness.embedded.broker.queues import ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.system_objects import END_DIALOG, ERROR
 from harness.embedded.broker.transactions import Transaction
@@ -37,7 +37,7 @@ def _execute_as(context: Context, queue: Queue) -> int | None:
 
 def _queues(context: Context) -> Iterator[ObjectRow]:
     for queue in context.database.catalog.queues.values():
-        row, execute_as = queue_row(queue), _execute_as(context, queue)
+        row, execute_as = queue_row(context, queue), _execute_as(context, queue)
         yield row if execute_as is None else row._replace(execute_as_principal_id=execute_as)
 
 
@@ -88,6 +88,8 @@ def _priorities(context: Context) -> Iterator[SimpleNamespace]:
 def _others(context: Context) -> list[Transaction]:
     """The open transactions of other sessions that have locked a conversation group, in the order of the groups."""
     own_transaction = context.session.tx
+    if own_transaction is not None:
+        own_transaction.deliver_sent()
     owners = dict.fromkeys(group.owner for group in context.database.groups.values())
     return [owner for owner in owners if isinstance(owner, Transaction) and owner is not own_transaction]
 
@@ -97,6 +99,15 @@ def _endpoints(context: Context) -> list[ConversationEndpoint]:
     database = context.database
     begun = {endpoint for tx in _others(context) for endpoint in tx.begun_in(database)}
     return [endpoint for endpoint in database.endpoints.values() if endpoint not in begun]
+
+
+def _transmission_rows(context: Context) -> list[TransmissionRow]:
+    """The transmission queue, with what the session's own transaction has sent to other instances."""
+    rows, own_transaction = list(context.database.transmission_rows()), context.session.tx
+    if own_transaction is not None:
+        own_transaction.deliver_sent()
+        rows += [row for row in own_transaction.sent if row.endpoint.database is context.database]
+    return rows
 
 
 def _groups(context: Context) -> list[ConversationGroup]:
@@ -350,7 +361,7 @@ VIEWS = [
         transmission_status      nvarchar(4000)
         priority                 tinyint NOT NULL           <- endpoint.terms.priority
         """,
-        lambda context: list(context.database.transmission_rows()),
+        _transmission_rows,
         is_conversation_error=lambda row: row.message_type_name == ERROR,
         is_end_of_dialog=lambda row: row.message_type_name == END_DIALOG,
         visible=owners,
@@ -405,7 +416,7 @@ VIEWS = [
         enqtime       datetime NOT NULL          <- enqueue_time
         msgbody       varbinary(max)             <- message_body
         """,
-        lambda context: list(context.database.transmission_rows()),
+        _transmission_rows,
         is_base_table=True,
         visible=owners,
     ),
@@ -443,8 +454,11 @@ def queue_views(database: Database, queue: Queue) -> tuple[View, View]:
     """
 
     def committed(context: Context) -> list[QueueRow]:
-        received = {row.queuing_order: row for tx in _others(context) for row in tx.taken_from(queue)}
-        return [*database.queue_rows(queue), *(row for order, row in received.items() if order not in queue.rows)]
+        others = _others(context)
+        received = {row.queuing_order: row for tx in others for row in tx.taken_from(queue)}
+        shown = {row for tx in others for row in tx.shown_in(queue)}
+        rows = [*database.queue_rows(queue), *(row for order, row in received.items() if order not in queue.rows)]
+        return [row for row in rows if row not in shown] if shown else rows
 
     # SELECT on the queue is a permission that the plan of the query needs.
     name = f"queue.{queue.object_id}"

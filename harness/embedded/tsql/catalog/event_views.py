@@ -20,7 +20,7 @@ def _notifications(context: Context) -> Iterator[SimpleNamespace]:
             creator = logins.get((notification.creator or "").lower())
             sid = sid_of(SA_ID if creator is None else creator.principal_id)
             yield SimpleNamespace(
-                item=queue_row(queue),
+                item=queue_row(context, queue),
                 notification=notification,
                 creator_sid=sid if notification.creator is not None else None,
             )

@@ -24,11 +24,11 @@ from harness.embedded.tsql.storage.conversion import BINARY, DECIMALS, FLOATS, I
 from harness.embedded.tsql.text.tokens import SCALED
 
 SCHEMA = "INFORMATION_SCHEMA"
-SCHEMAS = {1: "dbo", 3: SCHEMA, 4: "sys"}
 
 
 def _placed(context: Context, row: ObjectRow, **more: Any) -> SimpleNamespace:
-    return SimpleNamespace(catalog=context.database.name, schema=SCHEMAS.get(row.schema_id), of=row, **more)
+    database = context.database
+    return SimpleNamespace(catalog=database.name, schema=database.catalog.schema_name(row.schema_id), of=row, **more)
 
 
 def _tables(context: Context) -> Iterator[SimpleNamespace]:
@@ -260,13 +260,16 @@ VIEWS = [
         "SCHEMATA",
         """
         CATALOG_NAME                   nvarchar(128)      <- database.name
-        SCHEMA_NAME                    nvarchar(128)      <- name
-        SCHEMA_OWNER                   nvarchar(128)      <- name
+        SCHEMA_NAME                    nvarchar(128)      <- schema.name
+        SCHEMA_OWNER                   nvarchar(128)      <- schema.owner
         DEFAULT_CHARACTER_SET_CATALOG  varchar(6)         = NULL
         DEFAULT_CHARACTER_SET_SCHEMA   varchar(3)         = NULL
         DEFAULT_CHARACTER_SET_NAME     sysname            = 'iso_1'
         """,
-        lambda context: [SimpleNamespace(database=context.database, name=name) for name in SCHEMAS.values()],
+        lambda context: [
+            SimpleNamespace(database=context.database, schema=schema)
+            for schema in context.database.catalog.schemas.values()
+        ],
         visible=everybody,
     ),
     _view(

@@ -8,6 +8,7 @@ from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from harness.embedded.broker.catalog import SCHEMAS
 from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.system_objects import QUEUES
 from harness.embedded.sqltypes import Column
@@ -17,7 +18,6 @@ from harness.embedded.tsql.catalog.visibility import everybody, of_object
 from harness.embedded.tsql.instance.modules import Module
 from harness.embedded.tsql.storage.tables import Table
 
-SCHEMA_IDS = {"dbo": 1, "information_schema": 3, "sys": 4}
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
 _SHIPPED = frozenset(identifier for identifier, _ in QUEUES)
@@ -52,41 +52,45 @@ def partition_id(object_id: int, index_id: int) -> int:
     return object_id * 65536 + index_id
 
 
-def schema_id(name: str) -> int:
-    return SCHEMA_IDS.get(name.lower(), 5)
+def _row(context: Context, item: Any, type_: str, type_desc: str, **more: Any) -> ObjectRow:
+    schema_id = context.database.catalog.schema_id(item.schema)
+    return ObjectRow(item.name, item.object_id, schema_id, type_, type_desc, item.create_time_ns, **more)
 
 
-def _row(item: Any, type_: str, type_desc: str, **more: Any) -> ObjectRow:
-    return ObjectRow(item.name, item.object_id, schema_id(item.schema), type_, type_desc, item.create_time_ns, **more)
+def _schemas(context: Context) -> Iterator[SimpleNamespace]:
+    catalog = context.database.catalog
+    for schema in catalog.schemas.values():
+        principal_id = SCHEMAS.get(schema.owner) or catalog.principals.principal_id(schema.owner)
+        yield SimpleNamespace(name=schema.name, schema_id=schema.schema_id, principal_id=principal_id)
 
 
 def tables(context: Context) -> Iterator[ObjectRow]:
     for table in list(context.instance.tables.values()):
         if table.database_id == context.database.database_id:
             details = {"rows": table.row_count, "columns": tuple(table.columns), "identity": table.identity}
-            yield _row(table, "U", "USER_TABLE", table=table, **details)
+            yield _row(context, table, "U", "USER_TABLE", table=table, **details)
 
 
 def procedures(context: Context) -> Iterator[ObjectRow]:
     for procedure in list(context.instance.procedures.values()):
         if procedure.database_id == context.database.database_id:
-            yield _row(procedure, "P", "SQL_STORED_PROCEDURE", module=procedure)
+            yield _row(context, procedure, "P", "SQL_STORED_PROCEDURE", module=procedure)
 
 
 def triggers(context: Context) -> Iterator[ObjectRow]:
     for trigger in list(context.instance.triggers.values()):
         if trigger.database_id == context.database.database_id:
-            yield _row(trigger, "TR", "SQL_TRIGGER", module=trigger, parent_object_id=trigger.table_id)
+            yield _row(context, trigger, "TR", "SQL_TRIGGER", module=trigger, parent_object_id=trigger.table_id)
 
 
-def queue_row(queue: Queue) -> ObjectRow:
-    schema, shipped = schema_id(queue.schema), is_ms_shipped(queue.object_id)
+def queue_row(context: Context, queue: Queue) -> ObjectRow:
+    schema, shipped = context.database.catalog.schema_id(queue.schema), is_ms_shipped(queue.object_id)
     of_all = queue.name, queue.object_id, schema, "SQ", "SERVICE_QUEUE", queue.create_time_ns
     return ObjectRow(*of_all, is_ms_shipped=shipped, queue=queue)
 
 
 def queues(context: Context) -> Iterator[ObjectRow]:
-    return map(queue_row, context.database.catalog.queues.values())
+    return (queue_row(context, queue) for queue in context.database.catalog.queues.values())
 
 
 class _OfQueue(NamedTuple):
@@ -99,7 +103,7 @@ class InternalTable(_OfQueue):
     """The row of a queue's internal table. A program that watches a server may ask for a thousand every second."""
 
     __slots__ = ()
-    schema_id = SCHEMA_IDS["sys"]
+    schema_id = SCHEMAS["sys"]
     type = "IT"
     type_desc = "INTERNAL_TABLE"
     is_ms_shipped = 1
@@ -239,12 +243,10 @@ VIEWS = [
         "schemas",
         """
         name          sysname NOT NULL
-        schema_id     int NOT NULL      <- number
-        principal_id  int               <- number
+        schema_id     int NOT NULL  <- schema_id
+        principal_id  int
         """,
-        lambda context: [
-            SimpleNamespace(name=name, number=schema_id(name)) for name in ("dbo", "INFORMATION_SCHEMA", "sys")
-        ],
+        _schemas,
         visible=everybody,
     ),
 ]

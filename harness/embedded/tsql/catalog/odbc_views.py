@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import MAX
 from harness.embedded.tsql.catalog import data_types
-from harness.embedded.tsql.catalog.information_schema import SCHEMAS
 from harness.embedded.tsql.catalog.system_views import all_columns
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
@@ -160,7 +159,7 @@ VIEWS = [
         """,
         _columns,
         visible=of_object("table"),
-        TABLE_OWNER=lambda row: SCHEMAS.get(row.table.schema_id),
+        TABLE_OWNER=lambda row: row.database.catalog.schema_name(row.table.schema_id),
         TYPE_NAME=lambda row: row.type.name + " identity" * row.is_identity,
         SCALE=_scale,
         COLUMN_DEF=lambda row: row.default.definition if row.default is not None else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
+from harness.embedded.broker.catalog import SCHEMAS
 from harness.embedded.tsql.catalog.column_views import column_view, table_columns
 from harness.embedded.tsql.catalog.data_types import TYPES
 from harness.embedded.tsql.catalog.object_views import (
@@ -16,7 +17,6 @@ from harness.embedded.tsql.catalog.object_views import (
     ObjectRow,
     objects,
     procedures,
-    schema_id,
     triggers,
 )
 from harness.embedded.tsql.catalog.view import Context, View
@@ -37,7 +37,7 @@ def _shown(context: Context) -> Iterator[tuple[View, ObjectRow]]:
     for number, view in enumerate(_KNOWN, start=1):
         if view.since <= version and not view.is_base_table:
             schema, _, name = view.name.rpartition(".")
-            yield view, ObjectRow(name, -number, schema_id(schema or "sys"), "V", "VIEW", 0, is_ms_shipped=1)
+            yield view, ObjectRow(name, -number, SCHEMAS[schema or "sys"], "V", "VIEW", 0, is_ms_shipped=1)
 
 
 def system_views(context: Context) -> Iterator[ObjectRow]:

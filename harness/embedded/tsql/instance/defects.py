@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.embedded.errors import DEFECT, SqlServerError
+from harness.embedded.tsql.instance import manual
 
 STATEMENT_MAX = 1000  # characters of a statement that a report quotes
 
@@ -31,7 +32,7 @@ class Defects:
     def error(self, exception: Exception, text: str, line: int = 1) -> SqlServerError:
         """The error of the statement that begins in that line of a batch or a procedure."""
         if isinstance(exception, SqlServerError):
-            return exception
+            return manual.named(exception, text, line)
         if isinstance(exception, RecursionError):
             return SqlServerError(191, line=line)
         if isinstance(exception, MemoryError):

@@ -302,6 +302,15 @@ class Instance:
         schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
         return database, schema, parts[-1]
 
+    def named(self, parts: tuple[str, ...], current: Database) -> tuple[Database, str, str]:
+        """The database, schema and name of a new object, whose schema must exist: 2760; and its name be free: 2714."""
+        database, schema, name = self.located(parts, current)
+        if schema.lower() not in database.catalog.schemas:
+            raise SqlServerError(2760, schema)
+        if self.is_taken(parts, current):
+            raise SqlServerError(2714, name)
+        return database, database.catalog.schemas[schema.lower()].name, name
+
     def table(self, parts: tuple[str, ...], current: Database) -> Table | None:
         database, schema, name = self.located(parts, current)
         return self.tables.get((database.database_id, f"{schema}.{name}".lower()))

@@ -20,9 +20,10 @@ from harness.embedded.tsql.session.handles import Handles
 from harness.embedded.tsql.storage.result_values import Rows, shaped, typed
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, Sqlite
 
-# Conversions that fail, a deadlock for its victim, a transaction that ended or was doomed in a trigger, and our own
-# bugs end the batch and doom the transaction even with XACT_ABORT OFF.
-DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 3609, 3616, 8114, 8169, DEFECT})
+# Conversions that fail, text that is no XML, a deadlock for its victim, a transaction that ended or was doomed in a
+# trigger, and our own bugs end the batch and doom the transaction even with XACT_ABORT OFF.
+XML_ERRORS = frozenset({6335, 6359, 9400, 9402, 9420, 9436, 9437, 9448, 9459})
+DOOMING_ERRORS = frozenset({241, 242, 244, 245, 248, 1205, 3609, 3616, 8114, 8169, DEFECT}) | XML_ERRORS
 # Names that are not found, or in a database that the session may not enter, and text that does not parse end the batch,
 # but not the transaction.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
@@ -40,6 +41,7 @@ class Options:
     implicit_transactions: bool = False
     noexec: bool = False
     fmtonly: bool = False
+    parseonly: bool = False
     cursor_close_on_commit: bool = False
     quoted_identifier: bool = True
     lock_timeout_ms: int = -1

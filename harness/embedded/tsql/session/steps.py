@@ -37,6 +37,7 @@ class Step:
     run: Callable[[Frame], Any]
     line: int = 0
     is_block: bool = False  # made by `sequence`
+    describes: bool = False  # `Statement.describes`
 
 
 def plain(run: Callable[[Frame], Signal | None]) -> Step:
@@ -70,7 +71,7 @@ class Scope:
 
     def compile(self, statement: Statement) -> Step:
         step = self.compilers[type(statement)](statement, self)
-        step.line = statement.line
+        step.line, step.describes = statement.line, statement.describes
         return step
 
     def body(self, statement: Statement) -> Step:
@@ -111,15 +112,18 @@ STEPS_A_LOOK = 100  # at the budget; a statement without rows takes about 10 µs
 
 def sequence(steps: Sequence[Step], text: str) -> Step:
     """Steps of a batch or procedure with that text, in order. An error ends its statement; `Frame.fail` decides whether
-    it ends more. A defect becomes an error here (`instance.defects`)."""
+    it ends more. A defect becomes an error here (`instance.defects`). Under SET FMTONLY ON only those statements run
+    that show columns."""
     if len(steps) > STEPS_A_LOOK:
         steps = [sequence(steps[at : at + STEPS_A_LOOK], text) for at in range(0, len(steps), STEPS_A_LOOK)]
-    pairs = [(step.run, step.line) for step in steps]
+    runs = [(step.run, step.line, step.describes) for step in steps]
 
     def run(frame: Frame) -> Waiting[Any]:
         session, sink, budget = frame.session, frame.sink, frame.sqlite.budget
         budget.look()  # statements without rows do not, but there may be loops and recursion of them
-        for step, line in pairs:
+        for step, line, describes in runs:
+            if session.options.fmtonly and not describes:
+                continue
             try:
                 signal: Any = step(frame)
                 if signal is not None and type(signal) is GeneratorType:
@@ -135,7 +139,7 @@ def sequence(steps: Sequence[Step], text: str) -> Step:
                 yield from frame.let_others_go_on()
         return None
 
-    return Step(run, steps[0].line if steps else 0, is_block=True)
+    return Step(run, steps[0].line if steps else 0, is_block=True, describes=True)
 
 
 # -- the transaction of a statement: the open one, or one of its own that is committed at the end ----------------------

@@ -4,7 +4,7 @@ drivers call for prepared statements; EXECUTE of a procedure or a string."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,8 +13,9 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Parameter, ResultSink, SqlType
+from harness.embedded.tsql.instance import manual
 from harness.embedded.tsql.instance.instance import BATCH_CACHED_LENGTH
-from harness.embedded.tsql.session.session import Frame, Session
+from harness.embedded.tsql.session.session import DEFAULTS, Frame, Options, Session
 from harness.embedded.tsql.session.steps import Scope, Step, sequence, waiting
 from harness.embedded.tsql.statements.options import SetOption
 from harness.embedded.tsql.statements.procedures import (
@@ -55,19 +56,26 @@ def parse(text: str, *, quoted_identifier: bool = True) -> list[Statement]:
     return Parser(text, GRAMMAR, quoted_identifier=quoted_identifier).batch()
 
 
-def compile_batch(text: str, types: dict[str, SqlType] | None = None, *, quoted_identifier: bool = True) -> Step:
+def compile_batch(text: str, options: Options = DEFAULTS, types: dict[str, SqlType] | None = None) -> Step:
     """Compile a batch; `types` are those of the parameters that it is called with. Its step waits.
 
     What follows SET NOEXEC ON is compiled but not run, up to a SET NOEXEC OFF. "The setting of SET NOEXEC is set at
-    execute or run time."
+    execute or run time", but SET PARSEONLY "at parse time": what follows its ON is not even compiled.
     """
+    parseonly = options.parseonly
     try:
-        body = parse(text, quoted_identifier=quoted_identifier)
+        body = []
+        for statement in parse(text, quoted_identifier=options.quoted_identifier):
+            if isinstance(statement, SetOption) and "PARSEONLY" in statement.options:
+                parseonly = statement.value == "ON"
+            elif not parseonly:
+                body.append(statement)
         scope = Scope(COMPILERS, dict(types or {}), text=text)
         steps = [scope.compile(statement) for statement in body]
-    except SqlServerError as error:
+    except SqlServerError as blamed:
+        error = manual.named(blamed, text, 1)
         error.frame = _NO_FRAME
-        raise
+        raise error from None
     starts = [place for place, statement in enumerate(body) if place == 0 or _ends_noexec(statement)]
     parts = [
         (_ends_noexec(body[start]), sequence(steps[start:end], text)) for start, end in pairwise((*starts, len(body)))
@@ -78,6 +86,8 @@ def compile_batch(text: str, types: dict[str, SqlType] | None = None, *, quoted_
         frame.variables = variables | frame.variables
         frame.declared = scope.declared
         session = frame.session
+        if session.options.parseonly != parseonly:
+            session.options = replace(session.options, parseonly=parseonly)
         for ends_noexec, part in parts:
             if ends_noexec or not session.options.noexec:
                 signal = yield from part.run(frame)
@@ -93,14 +103,14 @@ def _ends_noexec(statement: Statement) -> bool:
 
 def compiled_batch(session: Session, text: str) -> Step:
     """Compile a batch, or take it from the cache."""
-    quoted = session.options.quoted_identifier
-    if len(text) > BATCH_CACHED_LENGTH:
-        return compile_batch(text, quoted_identifier=quoted)
-    key = (session.database.database_id, text, quoted)
+    options = session.options
+    if len(text) > BATCH_CACHED_LENGTH or options.parseonly:
+        return compile_batch(text, options)
+    key = (session.database.database_id, text, options.quoted_identifier)
     instance = session.instance
     step: Step | None = instance.batches.get(key)
     if step is None:
-        step = compile_batch(text, quoted_identifier=quoted)
+        step = compile_batch(text, options)
         instance.keep_batch(key, step)
     return step
 
@@ -136,9 +146,9 @@ class Prepared:
 
 def prepare(session: Session, text: str, declarations: str) -> Prepared:
     """Compile a text with its parameters, or take it from the cache."""
-    quoted = session.options.quoted_identifier
+    options = session.options
     # Not the key of any batch, whose text may be just this
-    key = (session.database.database_id, f"{declarations}\0{text}", quoted, "with parameters")
+    key = (session.database.database_id, f"{declarations}\0{text}", options.quoted_identifier, "with parameters")
     prepared = session.instance.batches.get(key)
     if prepared is None:
         parameters = parse_parameters(declarations) if declarations.strip() else []
@@ -147,7 +157,7 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
             if parameter.name in types:
                 raise SqlServerError(134, parameter.written)
             types[parameter.name] = parameter.type
-        step = compile_batch(text, types, quoted_identifier=quoted)
+        step = compile_batch(text, replace(options, parseonly=False), types)
         prepared = Prepared(len(key[1]), parameters, list(types), list(types.values()), step)
         session.instance.keep_batch(key, prepared)
     return prepared
@@ -258,8 +268,9 @@ def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: Result
     yield
 
 
-for _procedure in (sp_execute, sp_executesql, sp_prepare, sp_prepexec, sp_unprepare):
-    register_procedure(_procedure.__name__, _procedure)
+_OF_TEXTS = {call.__name__: call for call in (sp_execute, sp_executesql, sp_prepare, sp_prepexec, sp_unprepare)}
+for _name, _procedure in _OF_TEXTS.items():
+    register_procedure(_name, _procedure)
 
 
 # -- EXECUTE ----------------------------------------------------------------------------------------------------------
@@ -274,6 +285,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Execute(Statement):
+    describes = True
     procedure: tuple[str, ...] | str  # a name, or a variable that holds it
     arguments: list[Argument]
     status: str  # the variable that takes the return status
@@ -358,6 +370,8 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
         return call(session, procedure, shape(frame), values, frame.sink, frame.depth + 1, returned)
 
     def system(frame: Frame, parts: tuple[str, ...], values: list[Any]) -> Waiting[None]:
+        if frame.session.options.fmtonly and parts[-1].lower() not in _OF_TEXTS:
+            return
         parameters = [
             Parameter(argument.name, NVARCHAR_MAX if type_ in (None, DEFAULT) else type_, value, argument.output)
             for type_, value, argument in zip(shape(frame)[1], values, node.arguments, strict=True)
@@ -406,6 +420,7 @@ def _take_outputs(frame: Frame, node: Execute, scope: Scope, outputs: dict[int, 
 
 @dataclass(frozen=True, slots=True)
 class ExecuteString(Statement):
+    describes = True
     text: Expression
 
 

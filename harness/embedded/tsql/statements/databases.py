@@ -351,6 +351,7 @@ definitions.register_drop(
 
 @dataclass(frozen=True, slots=True)
 class Use(Statement):
+    describes = True
     database: str
 
 

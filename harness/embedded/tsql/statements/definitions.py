@@ -162,6 +162,18 @@ def options(tokens: Tokens, valid: Options, *, commas: bool = True) -> dict[str,
             return values
 
 
+FILEGROUPS = ("PRIMARY", "DEFAULT")
+
+
+def filegroup(tokens: Tokens, word: str = "ON") -> None:
+    """Parse `[ ON filegroup ]`: a database has only PRIMARY here."""
+    if not tokens.accept(word):
+        return
+    line, name = tokens.line, tokens.name()
+    if name.upper() not in FILEGROUPS:
+        raise SqlServerError(1921, name, line=line)
+
+
 def authorization(tokens: Tokens) -> str:
     """`[ AUTHORIZATION owner ]`; "" without it."""
     return tokens.name() if tokens.accept("AUTHORIZATION") else ""

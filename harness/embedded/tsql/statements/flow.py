@@ -32,6 +32,7 @@ SEVERITY_MAX, STATE_MAX = 25, 255
 
 @dataclass(frozen=True, slots=True)
 class Block(Statement):
+    describes = True
     body: list[Statement]
 
 
@@ -47,6 +48,7 @@ def compile_block(node: Block, scope: Scope) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class If(Statement):
+    describes = True
     condition: Expression
     then: Statement
     otherwise: Statement | None
@@ -70,6 +72,8 @@ def compile_if(node: If, scope: Scope) -> Step:
     else_run = otherwise.run if otherwise is not None else None
 
     def run(frame: Frame) -> Any:
+        if frame.session.options.fmtonly:
+            return describe(frame)
         holds = test(frame)
         session = frame.session
         session.row_count = session.error_number = 0  # "conditional statements, such as IF, reset @@ERROR"
@@ -77,11 +81,17 @@ def compile_if(node: If, scope: Scope) -> Step:
             return then_run(frame)
         return None if else_run is None else else_run(frame)
 
+    def describe(frame: Frame) -> Waiting[None]:
+        yield from then_run(frame)
+        if else_run is not None:
+            yield from else_run(frame)
+
     return Step(run)
 
 
 @dataclass(frozen=True, slots=True)
 class While(Statement):
+    describes = True
     condition: Expression
     body: Statement
 
@@ -104,10 +114,10 @@ def compile_while(node: While, scope: Scope) -> Step:
     def run(frame: Frame) -> Waiting[Signal | None]:
         rounds = 0
         session = frame.session
-        while test(frame):
+        while session.options.fmtonly or test(frame):
             session.row_count = session.error_number = 0
             signal: Signal | None = yield from body_run(frame)
-            if signal is Signal.BREAK:
+            if signal is Signal.BREAK or session.options.fmtonly:
                 break
             if signal is Signal.RETURN:
                 return signal
@@ -199,6 +209,7 @@ def compile_wait_for_delay(node: WaitForDelay, scope: Scope) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class TryCatch(Statement):
+    describes = True
     body: list[Statement]
     handler: list[Statement]
 

@@ -77,12 +77,12 @@ def definition(
     if len(node.name) > 2:
         raise SqlServerError(166, f"{node.verb} {kind}")
     instance, database = frame.instance, frame.database
-    _, schema, name = instance.located(node.name, database)
     if old is None and node.verb == "ALTER":
         raise SqlServerError(208, ".".join(node.name))
-    is_taken = instance.is_taken(node.name, database) if old is None else node.verb == "CREATE"
-    if is_taken:
-        raise SqlServerError(2714, name)
+    if old is None or node.verb == "CREATE":
+        _, schema, name = instance.named(node.name, database)
+    else:
+        schema, name = old.schema, node.name[-1]
     object_id = old.object_id if old is not None else new_object_id(tx, database.catalog)
     created_ns = old.create_time_ns if old is not None else instance.engine.clock.utc_ns()
     creator = frame.session.user_name(database)

@@ -45,7 +45,7 @@ OPTIONS_ON_OFF = frozenset(
     """
     ANSI_NULL_DFLT_OFF ANSI_NULL_DFLT_ON ANSI_NULLS ANSI_PADDING ANSI_WARNINGS ARITHABORT
     CONCAT_NULL_YIELDS_NULL CURSOR_CLOSE_ON_COMMIT FMTONLY IMPLICIT_TRANSACTIONS
-    NO_BROWSETABLE NOCOUNT NOEXEC NUMERIC_ROUNDABORT QUOTED_IDENTIFIER XACT_ABORT
+    NO_BROWSETABLE NOCOUNT NOEXEC NUMERIC_ROUNDABORT PARSEONLY QUOTED_IDENTIFIER XACT_ABORT
     """.split()  # noqa: SIM905
 )
 
@@ -79,6 +79,7 @@ TEXT_SIZE_DEFAULT = 4096  # bytes; "setting SET TEXTSIZE to 0 resets the size to
 
 @dataclass(frozen=True, slots=True)
 class SetOption(Statement):
+    describes = True
     options: list[str]
     value: str
 
@@ -88,8 +89,8 @@ def _parse_on_off(parser: Parser, options: list[str]) -> Statement:
     for option in options:
         if REFUSED.get(option) == value:
             raise UnsupportedSyntax(f"SET {option} {value}", parser.line)
-    if "NOEXEC" in options and value == "OFF" and parser.is_nested:
-        raise UnsupportedSyntax("SET NOEXEC OFF in another statement", parser.line)
+    if parser.is_nested and ("PARSEONLY" in options or ("NOEXEC" in options and value == "OFF")):
+        raise UnsupportedSyntax(f"SET {', '.join(options)} {value} in another statement", parser.line)
     if "QUOTED_IDENTIFIER" in options:  # "takes effect at parse-time"
         parser.tokens.quote_identifiers(value == "ON")
     return SetOption(parser.line, options, value)
@@ -130,6 +131,8 @@ def parse_set(parser: Parser) -> Statement:
 
 @register("SET", parse_set, SetOption)
 def compile_set_option(node: SetOption, scope: Scope) -> Step:
+    if "PARSEONLY" in node.options:  # `batches` takes it out of a batch
+        raise UnsupportedSyntax("SET PARSEONLY in a procedure", node.line)
     setters = [setter for option in node.options if (setter := SETTERS.get(option)) is not None]
     before = after = DEFAULTS
     for setter in setters:

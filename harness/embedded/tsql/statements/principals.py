@@ -1,4 +1,4 @@
-"""Logins, users, certificates and master keys."""
+"""Logins, users, schemas, certificates and master keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements import definitions
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.storage.moments import EPOCH_DAYS, TICKS_A_DAY, ticks
-from harness.embedded.tsql.text.parser import Parser
+from harness.embedded.tsql.text.parser import Parser, at_statement_end
 from harness.embedded.tsql.text.tokens import Tokens
 
 MASTER_KEY = "##MS_DatabaseMasterKey##"  # its name in sys.symmetric_keys
@@ -133,6 +133,39 @@ def create_user(parser: Parser) -> definitions.Definition:
         frame.instance.grants.touch(tx)
 
     return definitions.Definition(parser.line, definitions.in_database("ALTER ANY USER", 15247), work)
+
+
+@definitions.define("CREATE SCHEMA")
+def create_schema(parser: Parser) -> definitions.Definition:
+    """`CREATE SCHEMA { name [ AUTHORIZATION owner ] | AUTHORIZATION owner }`, without the objects that it may create"""
+    tokens = parser.tokens
+    name = "" if tokens.at("AUTHORIZATION") else tokens.name()
+    owner = definitions.authorization(tokens)
+    if not at_statement_end(parser):
+        tokens.unsupported("objects in CREATE SCHEMA")
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_principals.create_schema(tx, frame.database.catalog, name or owner, definitions.owner_of(frame, owner))
+
+    return definitions.Definition(parser.line, definitions.creating("CREATE SCHEMA", owner), work)
+
+
+def _drop_schema(frame: Frame, tx: Transaction, name: definitions.ObjectName) -> None:
+    database, schema = frame.database, name[0].lower()
+    of_instance = (frame.instance.tables, frame.instance.procedures, frame.instance.triggers)
+    items = [item for family in of_instance for item in family.values() if item.database_id == database.database_id]
+    for item in (*items, *database.catalog.queues.values()):
+        if item.schema.lower() == schema:
+            raise SqlServerError(3729, "drop schema", name[0], item.name)
+    ddl_principals.drop_schema(tx, database.catalog, name[0])
+
+
+definitions.register_drop(
+    "SCHEMA",
+    _drop_schema,
+    lambda name: definitions.in_database("ALTER ANY SCHEMA", 15151, "drop", "schema", name[0]),
+    exists=lambda frame, name: name[0].lower() in frame.database.catalog.schemas,
+)
 
 
 @definitions.define("ALTER USER")

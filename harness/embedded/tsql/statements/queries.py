@@ -31,6 +31,7 @@ from harness.embedded.tsql.translation.renderer import Renderer
 
 @dataclass(frozen=True, slots=True)
 class Select(Statement):
+    describes = True
     query: Query
 
 
@@ -118,6 +119,8 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
     reads = _reads_a_table(tree)
 
     def run(frame: Frame) -> None:
+        if frame.session.options.fmtonly:
+            return
         if frame.sqlite.memory_is_full and not is_bounded:
             frame.sqlite.refuse_growth("memory_is_full")
         plan = planned.for_(frame)

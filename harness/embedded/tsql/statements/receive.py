@@ -66,6 +66,7 @@ def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
 class Receive(Statement):
     """`items` is the column list as a SELECT; `wait`: inside WAITFOR."""
 
+    describes = True
     items: Query
     top: Expression | None
     queue: tuple[str, ...]
@@ -111,8 +112,15 @@ def compile_receive(node: Receive, scope: Scope) -> Step:
     deliver = _delivery(node, scope)
     by_handle = node.where_column == "conversation_handle"
 
-    def work(frame: Frame, tx: Transaction) -> Waiting[list[QueueRow]]:
+    def work(frame: Frame, tx: Transaction) -> Waiting[list[QueueRow]] | None:
+        def take(rows: list[QueueRow]) -> None:
+            deliver(frame, rows)
+            frame.session.row_count = len(rows)
+
         database, queue = _queue(frame, node.queue)
+        if frame.session.options.fmtonly:
+            take([])
+            return None
         value = wanted_handle(frame)
         if value is None and node.where_column:
             raise SqlServerError(8418 if by_handle else 8420)
@@ -125,13 +133,10 @@ def compile_receive(node: Receive, scope: Scope) -> Step:
             conversation_group_id=None if by_handle else value,
             wait=node.wait,
             timeout_ms=_milliseconds(timeout(frame)),
+            deliver=take,
         )
 
-    def take(frame: Frame, rows: list[QueueRow]) -> None:
-        deliver(frame, rows)
-        frame.session.row_count = len(rows)
-
-    return waiting_work(work, take)
+    return waiting_work(work)
 
 
 def _delivery(node: Receive, scope: Scope) -> Deliver:

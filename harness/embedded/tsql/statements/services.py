@@ -98,13 +98,10 @@ def create_queue(parser: Parser) -> definitions.Definition:
     tokens = parser.tokens
     name = tokens.object_name()
     clauses = _clauses(tokens) if tokens.accept("WITH") else {}
-    if tokens.accept("ON"):
-        tokens.name()
+    definitions.filegroup(tokens)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        database, schema, queue = frame.instance.located(name, frame.database)
-        if frame.instance.is_taken(name, frame.database):
-            raise SqlServerError(2714, queue)
+        database, schema, queue = frame.instance.named(name, frame.database)
         ddl_services.create_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 
     return definitions.Definition(parser.line, definitions.creating("CREATE QUEUE", in_schema=name), work)

@@ -29,14 +29,12 @@ def create_table(parser: Parser) -> definitions.Definition:
     if parts[-1].startswith("#"):
         parser.tokens.unsupported("temporary tables")
     body = table_body(parser)
-    if parser.tokens.accept("ON"):
-        parser.tokens.name()
+    definitions.filegroup(parser.tokens)
+    definitions.filegroup(parser.tokens, "TEXTIMAGE_ON")
 
     def work(frame: Frame, tx: Transaction) -> None:
         instance = frame.instance
-        database, schema, name = instance.located(parts, frame.database)
-        if instance.is_taken(parts, frame.database):
-            raise SqlServerError(2714, name)
+        database, schema, name = instance.named(parts, frame.database)
         now_ns = instance.engine.clock.utc_ns()
         object_id = new_object_id(tx, database.catalog)
         table = Table.from_body(database.database_id, object_id, schema, name, database.name, body, now_ns)
@@ -249,15 +247,17 @@ def _key_columns(parser: Parser) -> list[str]:
 
 
 def _index_options(parser: Parser) -> None:
-    """Skip `WITH ( option [, ...] )` and `ON filegroup` of an index, which have no effect here."""
+    """Parse `WITH ( option [, ...] )` and `ON filegroup` of an index: what changes only where and how it lies has no
+    effect here."""
     tokens = parser.tokens
     if tokens.at("WITH", "("):
         tokens.advance()
         tokens.expect("(")
         while not tokens.accept(")"):
+            if tokens.accept("IGNORE_DUP_KEY", "=", "ON"):
+                tokens.unsupported("IGNORE_DUP_KEY = ON")
             tokens.advance()
-    if tokens.accept("ON"):
-        tokens.name()
+    definitions.filegroup(tokens)
 
 
 def _column(parser: Parser, body: TableBody) -> ColumnDefinition:

@@ -18,8 +18,9 @@ from typing import Any
 from harness.embedded import utf16
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tsql.storage import moments, offsets, xml_values
+from harness.embedded.tsql.storage import moments, offsets
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
+from harness.embedded.xml import values as xml_values
 
 Converter = Callable[[Any], Any]
 

@@ -28,9 +28,17 @@ LAST_DAYS = {"smalldatetime": date(2079, 6, 6).toordinal()}
 
 _TEXT = re.compile(
     r"\s*(?:(\d{4})(\d{2})(\d{2})|(\d{4})([-/.])(\d{1,2})\5(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\9(\d{4}))?"
-    r"(?:(?:T|\s+|^)(\d{1,2}):(\d{2})(?::(\d{2})(?:([.:])(\d{1,9}))?)?)?\s*(?:Z|[+-]00:00)?$",
-    re.ASCII,
+    r"(?:(?:T|\s+|^)(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:([.:])(\d{1,9}))?)?|(?=\s*[AP]M))(?:\s*([AP]M))?)?"
+    r"\s*(?:Z|[+-]00:00)?$",
+    re.ASCII | re.IGNORECASE,
 )
+# The day in words: a month, and numbers before, between or behind.
+_WORDS = re.compile(
+    r"\s*((?:\d{1,4}[\s,-]+){0,2})(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+    r"((?:[\s,-]+\d{1,4}(?![\d:]|\s*[ap]m)){0,2})",
+    re.ASCII | re.IGNORECASE,
+)
+TWO_DIGIT_YEAR_MAX = 49  # "the two digit year cutoff" is 2049
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -144,12 +152,13 @@ def days_since_1900(value: str) -> Decimal:
 
 
 def _read(value: str, kind: str, target: SqlType) -> int:
-    """Read `[YYYYMMDD | YYYY-MM-DD | MM-DD-YYYY][ T][hh:mm[:ss[.fraction | :milliseconds]]]`, in which - may be / or a
-    point. All other forms are error 241, and a datetime has at most three digits after its seconds."""
-    match = _TEXT.match(value)
+    """Read `[YYYYMMDD | YYYY-MM-DD | MM-DD-YYYY | a day in words][ T][hh:mm[:ss[.fraction | :milliseconds]]][AM | PM]`,
+    in which - may be / or a point. All other forms are error 241, and a datetime has at most three digits after its
+    seconds."""
+    match = _TEXT.match(_without_words(value))
     if match is None:
         raise SqlServerError(241)
-    *parts, hour, minute, second, sign, fraction = match.groups(default="")
+    *parts, hour, minute, second, sign, fraction, half = match.groups(default="")
     # The month comes before the day in all DATEFORMATs that SET accepts.
     year, month, day = (
         parts[0] or parts[3] or parts[10],
@@ -161,6 +170,12 @@ def _read(value: str, kind: str, target: SqlType) -> int:
     if sign == ":":
         fraction = fraction.zfill(3)
     clock = int(hour or 0), int(minute or 0), int(second or 0)
+    if half:
+        is_morning = half.upper() == "AM"
+        if is_morning and clock[0] > 12:
+            raise SqlServerError(241)
+        if clock[0] <= 12:
+            clock = clock[0] % 12 + (0 if is_morning else 12), *clock[1:]
     try:
         days = date(int(year or 1900), int(month or 1), int(day or 1)).toordinal()
     except ValueError:
@@ -169,6 +184,25 @@ def _read(value: str, kind: str, target: SqlType) -> int:
         raise SqlServerError(242, kind, target.name) if target.name in DATETIMES else SqlServerError(241)
     seconds = clock[0] * 3600 + clock[1] * 60 + clock[2]
     return days * TICKS_A_DAY + seconds * TICKS_A_SECOND + int(fraction.ljust(7, "0"))
+
+
+def _without_words(text: str) -> str:
+    """`Jan 15 2024 3:04PM`, `15 January, 2024`, `2024 Jan 15` or `Jan 2024` with the day as YYYYMMDD."""
+    match = _WORDS.match(text)
+    if match is None:
+        return text
+    numbers = re.findall(r"\d+", f"{match[1]} {match[3]}")
+    year = next((number for number in numbers if len(number) == 4), "")
+    if year:
+        numbers.remove(year)
+    elif len(numbers) == 2:
+        last = numbers.pop()
+        year = f"{20 if int(last) <= TWO_DIGIT_YEAR_MAX else 19}{int(last):02}"
+    day = numbers[0] if numbers else "1"
+    if not year or len(day) > 2:
+        return text
+    month = [name.lower() for name in MONTHS].index(match[2].lower()) + 1
+    return f"{year}{month:02}{int(day):02}{text[match.end() :]}"
 
 
 # -- as text -----------------------------------------------------------------------------------------------------------
@@ -235,6 +269,7 @@ STYLES: dict[int, tuple[frozenset[str], Callable[[str], str]]] = {
     121: (WITH_FRACTION, str),
     126: (WITH_FRACTION, _iso_8601),
 }
+OTHER_STYLES = frozenset({22, 24, 127, 130, 131})  # that the manual has too
 SAME_STYLES = {8: 108, 9: 109, 13: 113, 14: 114, 20: 120, 21: 121, 25: 121}
 
 
@@ -244,6 +279,8 @@ def as_text(source: SqlType, style: int) -> Callable[[str], str]:
     if not style:
         return _words if source.name in DATETIMES else str
     types, formatted = STYLES.get(SAME_STYLES.get(style, style), (frozenset(), str))
+    if style in OTHER_STYLES:
+        raise SqlServerError(UNSUPPORTED, f"CONVERT of {source.name} with style {style}")
     if source.name not in types:
         raise SqlServerError(281, style, source.name)
     return formatted

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.storage import offsets
+from harness.embedded.tsql.storage import collation, offsets
 from harness.embedded.tsql.storage.budget import Budget
 from harness.embedded.tsql.storage.conversion import family
 
@@ -49,7 +49,7 @@ AFFINITIES = {
     "integer": "INTEGER",
     "float": "REAL",
     "decimal": "REAL",
-    "text": "TEXT COLLATE NOCASE",
+    "text": f"TEXT COLLATE {collation.NAME}",
     "uniqueidentifier": "TEXT COLLATE NOCASE",
     "date": "TEXT",
     "datetimeoffset": "TEXT COLLATE datetimeoffset",
@@ -127,6 +127,7 @@ class Sqlite:
         )
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         self.connection.create_collation("datetimeoffset", offsets.by_utc)
+        self.connection.create_collation(collation.NAME, collation.compare)
         self.connection.execute("PRAGMA temp_store = MEMORY")
         for schema in ("main", "temp"):  # before the first table
             self.connection.execute(f"PRAGMA {schema}.auto_vacuum = FULL")

@@ -28,6 +28,8 @@ class Statement:
     """A parsed statement; there is a subclass for each kind. `line` is the line of its first word, from 1."""
 
     line: int
+    # It also runs under SET FMTONLY ON: it has columns to show, or statements inside, or ends that.
+    describes: ClassVar[bool] = False
 
 
 ParseFunction = Callable[["Parser"], Statement]

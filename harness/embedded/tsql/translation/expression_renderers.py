@@ -14,6 +14,7 @@ from sqlglot import exp
 from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
+from harness.embedded.tsql.storage import collation
 from harness.embedded.tsql.storage.conversion import UNICODE, family, in_code_page
 from harness.embedded.tsql.text.tokens import DIGITS_MAX, Tokens
 from harness.embedded.tsql.translation import arithmetic, selects
@@ -220,13 +221,13 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
     return Fragment("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", CONDITION)
 
 
-_COLLATE = re.compile(r" COLLATE (?:NOCASE|BINARY)\Z")
+_COLLATE = re.compile(rf" COLLATE (?:NOCASE|BINARY|{collation.NAME})\Z")
 
 
 def _like_right(left: str, right: str) -> str:
     """The left side of IN, whose collation SQLite uses."""
-    collation = _COLLATE.search(right)
-    return left + collation[0] if collation is not None else left
+    clause = _COLLATE.search(right)
+    return left + clause[0] if clause is not None else left
 
 
 def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
@@ -318,7 +319,8 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
     value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
     is_binary = bool(collation_of(value, pattern))
     is_short = value.type is not None and value.type.length != MAX  # else SQLite may take long and cannot be stopped
-    if isinstance(pattern.constant, str) and "[" not in pattern.constant and not is_binary and is_short:
+    wanted = pattern.constant
+    if isinstance(wanted, str) and wanted.isascii() and "[" not in wanted and not is_binary and is_short:
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
         before, after = "(", f" LIKE {pattern.sql}{suffix})"
     else:
@@ -439,12 +441,12 @@ COLLATIONS = re.compile(r"\w+_(BIN2?|C[IS]_A[IS](_KS)?(_WS)?(_VSS)?(_SC)?(_UTF8)
 
 def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
     inner = renderer.value(node.this, names)
-    collation = node.expression.name.upper()
-    if not COLLATIONS.fullmatch(collation):
+    wanted = node.expression.name.upper()
+    if not COLLATIONS.fullmatch(wanted):
         raise SqlServerError(448, node.expression.name)
-    if "_AI" in collation:
+    if "_AI" in wanted:
         raise UnsupportedSyntax(f"the collation {node.expression.name}, which has no regard to accents", renderer.line)
-    kind = "BIN" if collation.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in collation else ""
+    kind = "BIN" if wanted.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in wanted else ""
     return inner._replace(collation=kind, constant=NOT_CONSTANT)
 
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.tsql.storage import collation
 from harness.embedded.tsql.storage.conversion import (
     INTEGER_RANGES,
     argument_converter,
@@ -266,7 +267,7 @@ def _comparable_text(left: Fragment, right: Fragment) -> tuple[str, str]:
 
 def collate(*sides: Fragment) -> str:
     """The COLLATE clause of a comparison of texts."""
-    return " COLLATE BINARY" if collation_of(*sides) else " COLLATE NOCASE"
+    return " COLLATE BINARY" if collation_of(*sides) else f" COLLATE {collation.NAME}"
 
 
 def check_order(renderer: Renderer, *sides: Fragment) -> None:

@@ -17,7 +17,7 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
-from harness.embedded.tsql.catalog.object_views import SCHEMA_IDS, SYSTEM_OBJECTS, is_ms_shipped, schema_id
+from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger
@@ -204,7 +204,7 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
         "istrigger": isinstance(item, Trigger),
         "isusertable": isinstance(item, Table),
         "ownerid": rights.DBO_ID,
-        "schemaid": schema_id(item.schema),
+        "schemaid": frame.database.catalog.schema_id(item.schema),
     }
     if isinstance(item, Table):
         events = {event for trigger in frame.instance.triggers_on(item) for event in trigger.events}
@@ -223,11 +223,12 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
 
 def schema_identifier(frame: Frame, name: Any = rights.DBO) -> int | None:
     """SCHEMA_ID ( [ schema_name ] )"""
-    return SCHEMA_IDS.get(str(name).lower())
+    schema = frame.database.catalog.schemas.get(str(name).lower())
+    return None if schema is None else schema.schema_id
 
 
 def schema_name(frame: Frame, identifier: Any = 1) -> str | None:
-    return {1: "dbo", 3: "INFORMATION_SCHEMA", 4: "sys"}.get(identifier)
+    return frame.database.catalog.schema_name(identifier)
 
 
 def cert_id(frame: Frame, name: Any) -> int | None:

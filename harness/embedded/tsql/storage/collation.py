@@ -1,0 +1,34 @@
+"""The order of texts in the collation of this server: without regard to case and width, with regard to accents.
+
+Letters that differ by their accents stand beside each other, as in a dictionary: `Arger, Ärger, Azur`. Not as in SQL
+Server: signs sort by their codes, `{` to `~` behind the letters; hiragana and katakana differ.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+NAME = "text_ci_as"  # in SQLite
+KEPT_LENGTH = 200  # of texts whose keys are kept
+
+
+def compare(left: str, right: str) -> int:
+    """Compare two texts: negative, zero or positive."""
+    if left == right:
+        return 0
+    if left.isascii() and right.isascii():
+        left, right = left.lower(), right.lower()
+        return (left > right) - (left < right)
+    key = _key if max(len(left), len(right)) > KEPT_LENGTH else _kept_key
+    first, second = key(left), key(right)
+    return (first > second) - (first < second)
+
+
+def _key(text: str) -> tuple[str, str]:
+    """The letters without accents, then with them."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(character for character in folded if not unicodedata.combining(character)), folded
+
+
+_kept_key = lru_cache(maxsize=4096)(_key)
