@@ -101,14 +101,14 @@ class _Reader:
         elif _DECLARATION_START.match(text):
             raise SqlServerError(9400, 1, len(text))
         opened, closed = _WRAPPER
-        number = None
+        is_whole = False
         try:
             self._parser.Parse(opened, False)
             self._parser.Parse(text, False)
             self._is_complete = len(self._keeps_space) == _WITHIN_WRAPPER
-            number = 9400  # what is wrong from here on was not wrong before the end
+            is_whole = True  # what is wrong from here on was not wrong before the end
             self._parser.Parse(closed, True)
-            number = None
+            is_whole = False
             of_names = expat.ParserCreate(namespace_separator=" ")
             of_names.Parse(opened, False)
             of_names.Parse(text, False)
@@ -116,8 +116,9 @@ class _Reader:
         except expat.ExpatError as error:
             if "<!DOCTYPE" in text:
                 raise SqlServerError(6359) from None
-            number = number or _NUMBERS.get(error.code, 9420)
-            raise self._error(number, error.lineno, error.offset) from None
+            if is_whole:
+                raise SqlServerError(9400, text.count("\n") + 1, len(text) - text.rfind("\n") - 1) from None
+            raise self._error(_NUMBERS.get(error.code, 9420), error.lineno, error.offset) from None
         except UnicodeEncodeError as error:  # half of a pair of surrogates
             raise SqlServerError(9420, 1, text.index(error.object[error.start]) + 1) from None
         return "".join(self._parts)

@@ -308,7 +308,7 @@ def test_ill_formed_xml_is_9615_to_its_sender_and_9616_to_the_receiver(world, pa
     for side, code in ((initiator, -9615), (target, -9616)):
         [error] = side.receive()
         text = error.message_body.decode("utf-16-le")
-        assert f"<Code>{code}</Code>" in text and "XML parsing: line 1, character 4, no element found" in text
+        assert f"<Code>{code}</Code>" in text and "XML parsing: line 1, character 3, unexpected end of input" in text
         assert "Initiator: 1, and Message sequence number: 0" in text
         assert side.endpoint(handle_of(error)).state.value == "ER"
     assert not initiator.db.transmission_queue
@@ -321,7 +321,7 @@ def test_the_end_of_a_conversation_is_validated_like_other_messages(world, pair,
     world.run_for(0.1)
     target.receive()
     [(_, first)] = [each for each in world.network.sent if isinstance(each[1], frames.MessageFrame)]
-    end = msgspec.structs.replace(first, sequence=1, message_type=name, body=b"no end")
+    end = msgspec.structs.replace(first, sequence=1, message_type=name, body=b"<no end")
     target.engine.on_frames("peer", [end])
     world.run_for(0.1)
     [error] = target.receive()

@@ -268,7 +268,8 @@ def _set_up(engine):
 
 def _begin(engine, database, count):
     tx = engine.transactions.begin()
-    begin = partial(engine.dialogs.begin, tx, database, from_service="S", to_service="S", contract="C")
+    names = {"from_service": "S", "to_service": "S", "contract": "C", "encryption": False}
+    begin = partial(engine.dialogs.begin, tx, database, **names)
     handles = []
     for _ in range(count):
         handles.append((yield from begin()))

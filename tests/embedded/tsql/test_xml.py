@@ -60,7 +60,12 @@ def test_text_that_is_no_xml_has_the_number_of_its_mistake(text, number):
 
 
 def test_a_mistake_names_its_line_and_character():
-    for text, place in (("<a>\n <b></c></a>", "line 2, character 7"), ("<?xml version='1.0'?><a></b>", "character 27")):
+    for text, place in (
+        ("<a>\n <b></c></a>", "line 2, character 7"),
+        ("<?xml version='1.0'?><a></b>", "character 27"),
+        ("<a>", "line 1, character 3, unexpected end"),
+        ("<a>\n<b>", "line 2, character 3, unexpected end"),
+    ):
         with pytest.raises(SqlServerError, match=place):
             xml_values.from_text(text, is_unicode=True)
 
