@@ -318,3 +318,29 @@ def test_new_broker_changes_the_guid_and_removes_all_conversations(services, con
     assert services.execute(guid).fetchval() != before
     assert services.execute("SELECT COUNT(*) FROM sys.conversation_endpoints;").fetchval() == 0
     assert receive(services) == []
+
+
+def test_a_transaction_sees_and_receives_what_it_has_sent(services):
+    services.autocommit = False
+    try:
+        send(services, begin(services), b"mine")
+        arrived(services, 1)
+        assert [row.body for row in receive(services)] == [b"mine"]
+    finally:
+        services.rollback()
+        services.autocommit = True
+    assert receive(services) == []
+
+
+def test_an_encrypted_dialog_inside_a_database_waits_for_a_master_key(services):
+    """The manual says that one database alone needs none; a published script shows 28050 on a server."""
+    send(services, services.execute(BEGIN.replace("ENCRYPTION = OFF", "ENCRYPTION = ON")).fetchval(), b"x")
+    statuses = "SELECT transmission_status FROM sys.transmission_queue WHERE transmission_status <> N''"
+    wait_until(lambda: services.execute(statuses).fetchall() != [])
+    [(status,)] = services.execute(statuses).fetchall()
+    assert status.startswith("The session keys for this conversation could not be created or accessed.")
+
+
+def test_text_that_is_no_xml_dooms_the_transaction(services):
+    text = "BEGIN TRAN; BEGIN TRY DECLARE @x xml = N'<a>' END TRY BEGIN CATCH SELECT XACT_STATE() END CATCH; ROLLBACK"
+    assert services.execute(text).fetchval() == -1

@@ -28,10 +28,10 @@ is staged in the broker's transaction, so tables, conversations and messages com
 together.
 
 Rules. A session reports errors to its `ResultSink`, with SQL Server's numbers, lines and procedure names. `Frame.fail`
-alone decides whether an error ends its statement, the batch or the transaction. Reading a view changes nothing. Names
-of tables and columns are resolved when a statement first runs. A sysadmin passes every check. For others a plan knows
-the objects it uses, a statement that changes the catalog checks rights first, and `permissions` knows which right
-implies which.
+alone decides whether an error ends its statement, the batch or the transaction. Reading a view changes nothing, but
+that a transaction which looks for its own messages gets them delivered. Names of tables and columns are resolved when a
+statement first runs. A sysadmin passes every check. For others a plan knows the objects it uses, a statement that
+changes the catalog checks rights first, and `permissions` knows which right implies which.
 
 Differences from SQL Server. READ COMMITTED is that of row versions: a reader never waits, and sees the rows as they are
 committed (`storage.tables.committed`); a change waits for the transaction that has changed the row. Cursors are STATIC.

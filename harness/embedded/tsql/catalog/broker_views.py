@@ -85,11 +85,17 @@ def _priorities(context: Context) -> Iterator[SimpleNamespace]:
         )
 
 
+def _own_transaction(context: Context) -> Transaction | None:
+    """The open transaction of the session, which sees what it has sent."""
+    transaction: Transaction | None = context.session.tx
+    if transaction is not None:
+        transaction.deliver_sent()
+    return transaction
+
+
 def _others(context: Context) -> list[Transaction]:
     """The open transactions of other sessions that have locked a conversation group, in the order of the groups."""
-    own_transaction = context.session.tx
-    if own_transaction is not None:
-        own_transaction.deliver_sent()
+    own_transaction = _own_transaction(context)
     owners = dict.fromkeys(group.owner for group in context.database.groups.values())
     return [owner for owner in owners if isinstance(owner, Transaction) and owner is not own_transaction]
 
@@ -103,9 +109,9 @@ def _endpoints(context: Context) -> list[ConversationEndpoint]:
 
 def _transmission_rows(context: Context) -> list[TransmissionRow]:
     """The transmission queue, with what the session's own transaction has sent to other instances."""
-    rows, own_transaction = list(context.database.transmission_rows()), context.session.tx
+    own_transaction = _own_transaction(context)
+    rows = list(context.database.transmission_rows())
     if own_transaction is not None:
-        own_transaction.deliver_sent()
         rows += [row for row in own_transaction.sent if row.endpoint.database is context.database]
     return rows
 
@@ -454,15 +460,18 @@ def queue_views(database: Database, queue: Queue) -> tuple[View, View]:
     """
 
     def committed(context: Context) -> list[QueueRow]:
-        others = _others(context)
-        received = {row.queuing_order: row for tx in others for row in tx.taken_from(queue)}
-        shown = {row for tx in others for row in tx.shown_in(queue)}
+        transactions = _others(context)
+        received = {row.queuing_order: row for tx in transactions for row in tx.taken_from(queue)}
+        sent = {row for tx in transactions for row in tx.shown_in(queue)}
         rows = [*database.queue_rows(queue), *(row for order, row in received.items() if order not in queue.rows)]
-        return [row for row in rows if row not in shown] if shown else rows
+        return [row for row in rows if row not in sent]
+
+    def uncommitted(context: Context) -> list[QueueRow]:
+        _own_transaction(context)
+        return list(database.queue_rows(queue))
 
     # SELECT on the queue is a permission that the plan of the query needs.
     name = f"queue.{queue.object_id}"
-    uncommitted = lambda context: list(database.queue_rows(queue))  # noqa: E731
     return (
         View(name, table, committed, visible=everybody),
         View(f"{name}.nolock", table, uncommitted, visible=everybody),

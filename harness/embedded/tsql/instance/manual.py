@@ -1,7 +1,7 @@
 """What the Transact-SQL manual has and this server has not: an error that would call it wrong says that it is missing.
 
-`manual.tsv` lists functions, system procedures, statements and syntax, from the pages of SQL Server 2005 to 2025. What is in
-it is refused; what a later version of this server has must leave it, as its test says.
+`manual.tsv` lists functions, system procedures, statements and syntax, from the pages of SQL Server 2005 to 2025. What
+is in it is refused; what a later version of this server has must leave it, as its test says.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def _nearest(text: str, place: int, *kinds: str) -> Entry | None:
     """The entry of these kinds that the statement at a place of a text shows, the one that is nearest to it."""
     text = _OTHER.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     begin = text.rfind(";", 0, place) + 1
-    found = [
+    matches = [
         (abs(match.start() - place), -len(match[0]), entry)
         for pattern, entry in _patterns(*kinds)
         for match in pattern.finditer(text, begin)
     ]
-    return min(found)[2] if found else None
+    return min(matches)[2] if matches else None

@@ -319,8 +319,8 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
     value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
     is_binary = bool(collation_of(value, pattern))
     is_short = value.type is not None and value.type.length != MAX  # else SQLite may take long and cannot be stopped
-    wanted = pattern.constant
-    if isinstance(wanted, str) and wanted.isascii() and "[" not in wanted and not is_binary and is_short:
+    constant = pattern.constant
+    if isinstance(constant, str) and constant.isascii() and "[" not in constant and not is_binary and is_short:
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
         before, after = "(", f" LIKE {pattern.sql}{suffix})"
     else:
@@ -441,12 +441,12 @@ COLLATIONS = re.compile(r"\w+_(BIN2?|C[IS]_A[IS](_KS)?(_WS)?(_VSS)?(_SC)?(_UTF8)
 
 def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
     inner = renderer.value(node.this, names)
-    wanted = node.expression.name.upper()
-    if not COLLATIONS.fullmatch(wanted):
+    name = node.expression.name.upper()
+    if not COLLATIONS.fullmatch(name):
         raise SqlServerError(448, node.expression.name)
-    if "_AI" in wanted:
+    if "_AI" in name:
         raise UnsupportedSyntax(f"the collation {node.expression.name}, which has no regard to accents", renderer.line)
-    kind = "BIN" if wanted.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in wanted else ""
+    kind = "BIN" if name.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in name else ""
     return inner._replace(collation=kind, constant=NOT_CONSTANT)
 
 
