@@ -66,6 +66,16 @@ def as_binary(text: str) -> bytes:
     return b"\xff\xfe" + text.encode("utf-16-le", "surrogatepass")
 
 
+def escaped(text: str) -> str:
+    """A text as it stands between tags."""
+    return text.translate(_ENTITIES)
+
+
+def escaped_attribute(text: str) -> str:
+    """A text as it stands in quotation marks."""
+    return text.translate(_ENTITIES_OF_ATTRIBUTES)
+
+
 def _declaration(text: str) -> re.Match[str] | None:
     return _DECLARATION.match(text[:DECLARATION_MAX])
 

@@ -24,24 +24,20 @@ _OF_SYNTAX = frozenset({102, 137, 156, 174, 195, 207, 208, 321, 4104})  # that o
 _QUOTED = re.compile(r"""['"](.*)['"]""", re.DOTALL)
 # What is no syntax: comments and constants
 _OTHER = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
+_BEFORE, _BEHIND = 1000, 300  # characters of a text around an error that are looked at
 
 
 class Entry(NamedTuple):
     kind: str  # function, global variable, procedure, statement or syntax
     name: str
-    example: str  # "" for a procedure of which there is none
-    pattern: str  # of syntax and statements, as a regular expression
+    example: str = ""  # none for some procedures
+    pattern: str = ""  # of syntax, as a regular expression; "" for its name
 
 
 @cache
 def entries() -> tuple[Entry, ...]:
     lines = (files(__package__) / "manual.tsv").read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    return tuple(Entry(kind, name, *_rest(kind, name, *rest)) for kind, name, *rest in rows)
-
-
-def _rest(kind: str, name: str, example: str = "", pattern: str = "") -> tuple[str, str]:
-    return example, pattern or rf"\b{name}".replace(" ", r"\s+") + (r"\s*\(" if kind == "function" else r"\b")
+    return tuple(Entry(*line.split("\t")) for line in lines if not line.startswith("#"))
 
 
 @cache
@@ -50,9 +46,20 @@ def _names() -> dict[tuple[str, str], Entry]:
 
 
 @cache
-def _patterns(*kinds: str) -> list[tuple[re.Pattern[str], Entry]]:
-    chosen = [entry for entry in entries() if entry.kind in kinds]
-    return [(re.compile(entry.pattern, re.IGNORECASE | re.DOTALL), entry) for entry in chosen]
+def _patterns(kind: str) -> list[tuple[re.Pattern[str], str]]:
+    """Patterns of all entries of a kind, each with what an error says of it; {} stands for the text that was found."""
+    if kind == "syntax":
+        patterns = [(entry.pattern or _words([entry.name]), entry.name) for entry in entries() if entry.kind == kind]
+    else:
+        names = _words([entry.name for entry in entries() if entry.kind == kind])
+        patterns = [(rf"{names}(?=\s*\()" if kind == "function" else names, f"the {kind} {{}}")]
+    return [(re.compile(pattern, re.IGNORECASE | re.DOTALL), what) for pattern, what in patterns]
+
+
+def _words(names: list[str]) -> str:
+    longest_first = sorted(names, key=len, reverse=True)
+    alternatives = "|".join(r"\s+".join(map(re.escape, name.split())) for name in longest_first)
+    return rf"\b(?:{alternatives})\b"
 
 
 def named(error: SqlServerError, text: str, line: int) -> SqlServerError:
@@ -61,41 +68,32 @@ def named(error: SqlServerError, text: str, line: int) -> SqlServerError:
         return error
     quoted = _QUOTED.search(error.text)
     blamed = quoted[1] if quoted is not None else ""
-    last = blamed.rpartition(".")[2].lower()
+    last, line = blamed.rpartition(".")[2], error.line or line
     for kind in _KINDS.get(error.number, ()):
-        if (entry := _names().get((kind, last))) is not None:
-            return _missing(f"the {kind} {entry.name}", error, line)
-    place = _place(text, blamed, error.line or line)
-    if error.number == UNSUPPORTED:
-        statement = _nearest(text, place, "statement")
-        return error if statement is None else _missing(f"the statement {statement.name}", error, line)
-    if error.number == 208 and re.search(rf"\bWITH\b.*\b{re.escape(last)}\s*(\([^)]*\))?\s*AS\s*\(", text, re.I | re.S):
-        return _missing(f"{blamed}, a common table expression that refers to itself", error, line)
-    syntax = _nearest(text, place, "syntax", "function") if error.number in _OF_SYNTAX else None
-    if syntax is None:
+        if (entry := _names().get((kind, last.lower()))) is not None:
+            return UnsupportedSyntax(f"the {kind} {entry.name}", line)
+    kinds = ("statement",) if error.number == UNSUPPORTED else ("syntax", "function")
+    if error.number != UNSUPPORTED and error.number not in _OF_SYNTAX:
         return error
-    return _missing(syntax.name if syntax.kind == "syntax" else f"the function {syntax.name}", error, line)
-
-
-def _missing(what: str, error: SqlServerError, line: int) -> SqlServerError:
-    return UnsupportedSyntax(what, error.line or line)
-
-
-def _place(text: str, blamed: str, line: int) -> int:
-    """Where an error is in a text: at what it blames in its line."""
-    begin = 0
-    for _ in range(line - 1):
-        begin = text.find("\n", begin) + 1
-    return max(text.find(blamed, begin), begin)
-
-
-def _nearest(text: str, place: int, *kinds: str) -> Entry | None:
-    """The entry of these kinds that the statement at a place of a text shows, the one that is nearest to it."""
-    text = _OTHER.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-    begin = text.rfind(";", 0, place) + 1
-    matches = [
-        (abs(match.start() - place), -len(match[0]), entry)
-        for pattern, entry in _patterns(*kinds)
-        for match in pattern.finditer(text, begin)
+    part, place = _around(text, blamed, line)
+    if error.number == 208 and re.search(rf"\bWITH\b.*\b{re.escape(last)}\s*(\([^)]*\))?\s*AS\s*\(", part, re.I | re.S):
+        return UnsupportedSyntax(f"{blamed}, a common table expression that refers to itself", line)
+    shown = [
+        (abs(match.start() - place), -len(match[0]), what.replace("{}", " ".join(match[0].upper().split())))
+        for kind in kinds
+        for pattern, what in _patterns(kind)
+        for match in pattern.finditer(part)
     ]
-    return min(matches)[2] if matches else None
+    return UnsupportedSyntax(min(shown)[2], line) if shown else error
+
+
+def _around(text: str, blamed: str, line: int) -> tuple[str, int]:
+    """The statement around what an error blames in a line of a text, cut, and the place of that in it."""
+    place = 0
+    for _ in range(line - 1):
+        place = text.find("\n", place) + 1
+    place = max(text.find(blamed, place, place + _BEFORE), place)
+    begin = max(0, place - _BEFORE)
+    part = _OTHER.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text[begin : place + _BEHIND])
+    begin_of_statement = part.rfind(";", 0, place - begin) + 1
+    return part[begin_of_statement:], place - begin - begin_of_statement

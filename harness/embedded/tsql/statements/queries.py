@@ -36,9 +36,26 @@ class Select(Statement):
 
 
 def parse_select(parser: Parser) -> Statement:
-    """`[ WITH cte [, ...] ] SELECT ...`"""
-    parser.tokens.position -= 1
-    return Select(parser.line, parser.query())
+    """`[ WITH { cte [, ...] | XMLNAMESPACES ( 'uri' AS prefix | DEFAULT 'uri' [, ...] ) } ] SELECT ...`"""
+    tokens = parser.tokens
+    tokens.position -= 1
+    if not tokens.accept("WITH", "XMLNAMESPACES", "("):
+        return Select(parser.line, parser.query())
+    namespaces = tuple(tokens.comma_separated(lambda: _namespace(tokens)))
+    tokens.expect(")")
+    if tokens.at(","):
+        tokens.unsupported("WITH XMLNAMESPACES beside a common table expression")
+    query = parser.query()
+    query.tree.meta["xml_namespaces"] = namespaces
+    return Select(parser.line, query)
+
+
+def _namespace(tokens: Tokens) -> tuple[str, str]:
+    if tokens.accept("DEFAULT"):
+        return "", tokens.string()
+    uri = tokens.string()
+    tokens.expect("AS")
+    return tokens.name(), uri
 
 
 @register("SELECT|WITH", parse_select, Select)

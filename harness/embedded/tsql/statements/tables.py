@@ -266,8 +266,6 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
     if tokens.at("AS"):
         tokens.unsupported("computed columns")
     type_ = tokens.data_type()
-    if type_.name == "xml":
-        tokens.unsupported("columns of type xml")
     nullable = True
     identity: tuple[int, int] | None = None
     default: str | None = None

@@ -27,7 +27,7 @@ from harness.embedded.tsql.text.parser import (
     parse_expression,
     parse_from,
 )
-from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation import selects, xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, check
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -77,8 +77,11 @@ def _assignment(parser: Parser) -> tuple[str, Expression]:
     if tokens.at_variable():
         tokens.unsupported("UPDATE ... SET @variable")
     first = tokens.position
-    name = tokens.object_name()[-1]
+    *parts, name = tokens.object_name()
     place = tokens.position
+    if parts and name == "modify" and tokens.at("("):
+        change = [*tokens.all[first:place], *tokens.take_until((",", "FROM", "WHERE", "OUTPUT", "OPTION"))]
+        return parts[-1], xml_methods.mutating(parse_expression(tokens, change))
     compound = tokens.word() in ("+", "-", "*", "/", "%")
     if compound:
         tokens.advance()

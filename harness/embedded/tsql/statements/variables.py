@@ -23,6 +23,7 @@ from harness.embedded.tsql.text.parser import (
     parentheses,
     parse_expression,
 )
+from harness.embedded.tsql.translation import xml_methods
 from harness.embedded.tsql.translation.binding import scalar
 from harness.embedded.tsql.translation.closures import Evaluate
 
@@ -155,12 +156,15 @@ class SetVariable(Statement):
 
 
 def parse_set_variable(parser: Parser) -> Statement:
-    """`SET { @v { = | += | -= | *= | /= | %= } expression | @c = CURSOR ... }`"""
+    """`SET { @v { = | += | -= | *= | /= | %= } expression | @c = CURSOR ... | @x.modify ( change ) }`"""
     tokens = parser.tokens
     tokens.position -= 1  # back to the @
     variable = tokens.variable()
     start = tokens.position
     sign = tokens.word()
+    if tokens.at(".", "MODIFY", "("):
+        tokens.position -= 2
+        return SetVariable(parser.line, variable, xml_methods.mutating(parser.expression()))
     if sign in COMPOUND:
         tokens.advance()
     tokens.expect("=")

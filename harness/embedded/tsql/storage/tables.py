@@ -200,6 +200,11 @@ class Table:
             if definition.name.lower() in names_seen:
                 raise SqlServerError(2705, definition.name, name)
             names_seen.add(definition.name.lower())
+        keyed = primary | {column.lower() for _, columns in body.unique for column in columns}
+        for definition in definitions:
+            is_long = definition.type.name == "xml" or definition.type.length == MAX
+            if is_long and definition.name.lower() in keyed:
+                raise SqlServerError(1919, definition.name, name)
         key_name = body.primary_key_name or f"PK_{name}"
         keys = body.primary_key, key_name, body.unique
         return Table(database_id, object_id, schema, name, database_name, definitions, *keys, now_ns)

@@ -24,7 +24,7 @@ from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assig
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression
-from harness.embedded.tsql.translation import closures, selects
+from harness.embedded.tsql.translation import closures, selects, xml_methods
 from harness.embedded.tsql.translation.closures import Closure, Evaluate
 from harness.embedded.tsql.translation.expression_renderers import function_name
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Names, Source
@@ -363,9 +363,9 @@ def _once(evaluate: Evaluate) -> Evaluate:
 PARTS = frozenset(
     getattr(exp, name)
     for name in """
-        CTE DataType DataTypeParam Distinct Except Fetch From Group Having Identifier If Intersect Join Lateral Limit
-        LimitOptions Offset Order Ordered QueryOption Select Star Table TableAlias Tuple Union Values Var Where
-        WindowSpec With WithTableHint
+        CTE DataType DataTypeParam Distinct Except Fetch ForClause From Group Having Identifier If Intersect
+        Join Lateral Limit LimitOptions Offset Order Ordered QueryOption Select Star Table TableAlias Tuple
+        Union Values Var Where WindowSpec With WithTableHint XMLKeyValueOption
     """.split()  # noqa: SIM905
 )
 
@@ -384,12 +384,13 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
                     raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", line)
         elif isinstance(node, exp.Lateral):
             call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
-            if not isinstance(call, exp.Anonymous) or call.name.lower() == "nodes":
-                raise UnsupportedSyntax("APPLY of a query, or of a method of xml", line)
+            if not isinstance(call, exp.Anonymous):
+                raise UnsupportedSyntax("APPLY of a query", line)
         elif isinstance(node, exp.Anonymous):
             # A function in a FROM clause is looked up like a table, when the query first runs.
             place = node.parent.parent if isinstance(node.parent, exp.Dot) else node.parent
-            if not isinstance(place, exp.Table | exp.Lateral) and function_name(node) not in FUNCTIONS:
+            is_looked_up = isinstance(place, exp.Table | exp.Lateral) or xml_methods.is_method(node)
+            if not is_looked_up and function_name(node) not in FUNCTIONS:
                 raise SqlServerError(195, node.this, line=line)
         elif isinstance(node, exp.Parameter):
             _check_variable(node, line, declared)

@@ -17,7 +17,7 @@ from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.storage import collation
 from harness.embedded.tsql.storage.conversion import UNICODE, family, in_code_page
 from harness.embedded.tsql.text.tokens import DIGITS_MAX, Tokens
-from harness.embedded.tsql.translation import arithmetic, selects
+from harness.embedded.tsql.translation import arithmetic, selects, xml_methods
 from harness.embedded.tsql.translation.fragments import (
     AGGREGATES,
     CONDITION,
@@ -400,6 +400,8 @@ def _anonymous(renderer: Renderer, node: exp.Anonymous, names: Names) -> Fragmen
 def _dot(renderer: Renderer, node: exp.Dot, names: Names) -> Fragment:
     if not isinstance(node.expression, exp.Anonymous):
         raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", renderer.line)
+    if xml_methods.is_method(node.expression):
+        return xml_methods.call(renderer, node, names)
     return _anonymous(renderer, node.expression, names)
 
 

@@ -19,6 +19,8 @@ CONDITION = SqlType("condition")  # the type of a comparison: T-SQL has no boole
 VARCHAR = SqlType("varchar", length=8000)
 NVARCHAR = SqlType("nvarchar", length=4000)
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
+XML = SqlType("xml")
+XML_NODE = SqlType("xml", precision=1)  # a node of nodes(), which only the methods of xml take
 
 
 class Fragment(NamedTuple):
@@ -65,6 +67,7 @@ class Source:
     columns: Sequence[Column]
     needed: set[str] | None = None  # column names in use, lower case; a view is filled with these only
     hidden: Sequence[Column] = ()  # not part of *: %%physloc%%
+    in_sqlite: str = ""  # the name of its only column in SQLite, if that is another
 
 
 @dataclass(slots=True)
@@ -89,7 +92,7 @@ class Names:
             source, column = matches[0]
             if source.needed is not None:
                 source.needed.add(wanted_name)
-            return of_column(column, f"{quoted(source.alias)}.{quoted(column.name)}")
+            return of_column(column, f"{quoted(source.alias)}.{quoted(source.in_sqlite or column.name)}")
         if self.outer is not None:
             return self.outer.column(table, name)
         if table and not any(source.alias.lower() == table.lower() for source in self.sources):

@@ -30,6 +30,7 @@ from harness.embedded.tsql.translation.fragments import (
     CONDITION,
     NOT_CONSTANT,
     PRECEDENCE,
+    XML_NODE,
     Environment,
     Fragment,
     Getter,
@@ -47,7 +48,19 @@ RENDERERS: dict[type, Render] = {}  # by the type of the node; `expression_rende
 LITERAL_MAX = 1000
 _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Ordered, exp.Group)
 # What may have a part of type xml, which has neither an order nor operators.
-_TAKE_XML = (exp.Cast, exp.TryCast, exp.Convert, exp.Is, exp.Paren, exp.Alias, exp.Select, exp.Subquery, NoneType)
+_TAKE_XML = (
+    exp.Dot,
+    exp.Table,
+    exp.Cast,
+    exp.TryCast,
+    exp.Convert,
+    exp.Is,
+    exp.Paren,
+    exp.Alias,
+    exp.Select,
+    exp.Subquery,
+    NoneType,
+)
 XML_NS = 600  # for each character of a value that becomes xml
 CONVERSION_NS = 20  # for each of another long value
 FIXED_LENGTH = ("char", "nchar", "binary")
@@ -62,6 +75,7 @@ class Renderer:
         self.line = line
         self.parameters: list[Getter] = []
         self.common_tables: list[dict[str, Source]] = []
+        self.xml_namespaces: tuple[tuple[str, str], ...] = ()  # of WITH XMLNAMESPACES, by prefix
         self.given_source: Source | None = None  # the rows of a RECEIVE, whose column list has no FROM
         self._numbers: dict[Hashable, int] = {}
 
@@ -106,6 +120,8 @@ class Renderer:
         if render is None:
             raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", self.line)
         fragment = render(self, node, names)
+        if fragment.type == XML_NODE and not isinstance(node.parent, exp.Dot | exp.Is):
+            raise SqlServerError(493, node.name)
         if fragment.type is not None and fragment.type.name == "xml" and not isinstance(node.parent, _TAKE_XML):
             if isinstance(node.parent, _COMPARING):
                 raise SqlServerError(305)

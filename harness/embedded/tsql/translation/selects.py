@@ -12,6 +12,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, NAME_LENGTH_MAX, Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.translation import for_xml, xml_methods
 from harness.embedded.tsql.translation.fragments import (
     NOT_CONSTANT,
     Arguments,
@@ -30,7 +31,7 @@ Convert = Callable[[int, Fragment], Fragment]
 # The supported clauses of a SELECT.
 CLAUSES = frozenset(
     """
-    expressions from_ joins where group having order limit offset distinct with_ options kind hint windows
+    expressions from_ joins where group having order limit offset distinct with_ options kind hint windows for_
     """.split()  # noqa: SIM905
 )
 JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
@@ -38,6 +39,7 @@ JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN"
 
 def query(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None = None) -> Rendered:
     """Render a query: WITH, then SELECTs and their combinations. `convert` is applied to each column of the result."""
+    renderer.xml_namespaces = node.meta.get("xml_namespaces", renderer.xml_namespaces)
     with_ = node.args.get("with_")
     if with_ is None:
         return _body(renderer, node, outer, convert)
@@ -86,6 +88,8 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
     for clause, value in node.args.items():
         if value and clause not in CLAUSES:
             raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", renderer.line)
+    if node.args.get("for_"):
+        return _for_xml(renderer, node, outer, convert)
     names = Names(outer=outer)
     from_ = _from(renderer, node, names)
     items, columns, shown_items = _projection(renderer, node, names, convert)
@@ -110,6 +114,20 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
     return " ".join(part for part in parts if part), columns
 
 
+def _for_xml(renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None) -> Rendered:
+    """`SELECT ... FOR XML ...`"""
+    plain = node.copy()
+    plain.set("for_", None)
+    sql, columns = _select(renderer, plain, outer, None)
+    sql, column = for_xml.rendered(renderer, node, sql, columns)
+    if convert is None:
+        return sql, [column]
+    converted = convert(0, Fragment("value", column.type))
+    return f"SELECT {converted.sql} FROM (WITH _xml (value) AS ({sql}) SELECT value FROM _xml)", [
+        Column(column.name, converted.type)  # type: ignore[arg-type]
+    ]
+
+
 def _group_key(renderer: Renderer, key: exp.Expr, names: Names) -> str:
     fragment = renderer.value(key, names)
     if fragment.constant is not NOT_CONSTANT:
@@ -121,6 +139,8 @@ def has_one_row(query: exp.Expr) -> bool:
     """Whether a query has at most one row, as its text says."""
     if not isinstance(query, exp.Select):
         return False
+    if query.args.get("for_"):
+        return True
     if query.args.get("from_") is None or (query.args.get("group") is None and any(map(has_aggregate, query.selects))):
         return True
     limit = query.args.get("limit")
@@ -282,6 +302,8 @@ def _from(renderer: Renderer, node: exp.Select, names: Names) -> str:
 def _apply(renderer: Renderer, node: exp.Lateral, names: Names, from_clause: str) -> str:
     """`{ CROSS | OUTER } APPLY [database.]sys.function ( argument [, ...] ) [AS] alias`. SQLite has no such join: the
     function is called for each different row of arguments that the FROM clause before it gives, and joined by them."""
+    if xml_methods.is_nodes(node.this):
+        return xml_methods.applied_nodes(renderer, node, names)
     *qualifiers, call = node.this.flatten() if isinstance(node.this, exp.Dot) else (node.this,)
     values = [renderer.value(argument, names).sql for argument in call.expressions]
     sql = f"SELECT DISTINCT {', '.join(values)} {from_clause}"
@@ -350,7 +372,7 @@ def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:
 
 def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
     alias = node.alias
-    hints = _hints(node)
+    hints = set() if xml_methods.is_nodes(node.this) else _hints(node)
     if isinstance(node.this, exp.Parameter):
         variable = renderer.environment.table_variable("@" + node.this.name.lower(), alias or "@" + node.this.name)
     elif isinstance(node.this, exp.Identifier):
@@ -361,6 +383,8 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         else:
             uncommitted = not UNCOMMITTED.isdisjoint(hints)
             variable = renderer.environment.table(_with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
+    elif xml_methods.is_nodes(node.this):
+        variable = xml_methods.nodes_of_table(renderer, node, names)
     elif isinstance(node.this, exp.Anonymous):
         variable = _table_function(renderer, node, alias or str(node.this.this))
     else:

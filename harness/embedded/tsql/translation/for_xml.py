@@ -1,0 +1,115 @@
+"""FOR XML: a query whose only value is the text of its rows, which `harness.embedded.xml.rows` makes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.storage.conversion import DECIMALS, FLOATS, INTEGER_RANGES, TEXT, family
+from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, XML, Fragment
+from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.xml import rows
+
+MODES = frozenset({"PATH", "RAW", "AUTO"})
+OPTIONS = MODES | {"ROOT", "TYPE", "ELEMENTS", "ELEMENTS XSINIL", "ELEMENTS ABSENT", "BINARY BASE64"}
+NAME = "XML_F52E2B61-18A1-11d1-B105-00805F49916B"  # of the column, unless it is of type xml
+
+
+_AS_THEY_ARE = frozenset({"bit", "uniqueidentifier"})
+
+
+def rendered(renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column]) -> tuple[str, Column]:
+    """The expression of the text over the rows of a query, as a query, and its column."""
+    shape, is_typed = _shape(renderer, node)
+    names = [f"_{number}" for number in range(len(columns))]
+    items = ", ".join(_as_text(renderer, name, column.type) for name, column in zip(names, columns, strict=True))
+    described = tuple(rows.Column(column.name, column.type == XML) for column in columns)
+
+    def made(text: str) -> str | None:
+        return rows.text(shape, described, json.loads(text))
+
+    function = f"for_xml_{hash((shape, described)) & 0xFFFFFFFFFFFF:x}"
+    renderer.function(function, 1, made)
+    inner = f"WITH _rows ({', '.join(names)}) AS ({sql}) SELECT * FROM _rows"
+    text = f"{function}((SELECT json_group_array(json_array({items})) FROM ({inner})))"
+    column = Column("", XML) if is_typed else Column(NAME, NVARCHAR_MAX)
+    named = column.name or "value"
+    return f'SELECT value AS "{named}" FROM (SELECT {text} AS value) WHERE value IS NOT NULL', column
+
+
+def _shape(renderer: Renderer, node: exp.Select) -> tuple[rows.Shape, bool]:
+    """What the clause says, and whether the result is of type xml."""
+    clause = node.args["for_"]
+    if clause.args.get("kind") != "XML":
+        raise UnsupportedSyntax(f"FOR {clause.args.get('kind')}", renderer.line)
+    options: dict[str, str | None] = {}
+    for option in clause.expressions:
+        value = option.this.args.get("expression") if isinstance(option.this, exp.XMLKeyValueOption) else None
+        word = option.this.name if isinstance(option.this, exp.Var) else option.this.this.name
+        options[word.upper()] = None if value is None else value.name
+    mode = next(iter(options), "")
+    if mode not in MODES:
+        raise UnsupportedSyntax(f"FOR XML {mode}", renderer.line)
+    unknown = options.keys() - {
+        "PATH",
+        "RAW",
+        "AUTO",
+        "ROOT",
+        "TYPE",
+        "ELEMENTS",
+        "ELEMENTS XSINIL",
+        "ELEMENTS ABSENT",
+        "BINARY BASE64",
+    }
+    if unknown:
+        raise UnsupportedSyntax(f"FOR XML with {min(unknown)}", renderer.line)
+    row = options[mode] if options[mode] is not None else _table_name(renderer, node) if mode == "AUTO" else "row"
+    has_elements = any(word.startswith("ELEMENTS") for word in options)
+    root = (options["ROOT"] or "root") if "ROOT" in options else ""
+    shape = rows.Shape(mode, row or "", root, has_elements, "ELEMENTS XSINIL" in options, renderer.xml_namespaces)
+    return shape, "TYPE" in options
+
+
+def _table_name(renderer: Renderer, node: exp.Select) -> str:
+    from_ = node.args.get("from_")
+    if from_ is None:
+        raise SqlServerError(6810)
+    if node.args.get("joins"):
+        raise UnsupportedSyntax("FOR XML AUTO of several tables", renderer.line)
+    return str(from_.this.alias_or_name)
+
+
+def _as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:
+    """A column as its text in XML."""
+    if type_ is None or type_.name == "xml" or type_.name in TEXT:
+        return name
+    if family(type_) == "binary":
+        renderer.function("as_base64", 1, _as_base64)
+        return f"as_base64({name})"
+    if type_.name in FLOATS:
+        renderer.function("as_xml_float", 1, _as_float)
+        return f"as_xml_float({name})"
+    style = 126 if family(type_) in ("date", "datetimeoffset") and type_.name != "smalldatetime" else 0
+    is_plain = (
+        type_.name in INTEGER_RANGES or type_.name in DECIMALS or style or type_.name in ("bit", "uniqueidentifier")
+    )
+    if not is_plain:
+        raise UnsupportedSyntax(f"FOR XML of a column of type {type_.name}", renderer.line)
+    return renderer.cast(Fragment(name, type_), SqlType("nvarchar", length=100), style=style).sql
+
+
+def _as_base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
+
+
+def _as_float(value: Any) -> str | None:
+    if value is None:
+        return None
+    digits, exponent = f"{value:.15e}".split("e")
+    return f"{digits}e{exponent[0]}{int(exponent[1:]):03}"

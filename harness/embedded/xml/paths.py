@@ -1,0 +1,263 @@
+"""Paths into values of type xml: the part of XQuery that is XPath, evaluated by lxml.
+
+A path may have a prolog (`declare namespace p="uri";`, `declare default element namespace "uri";`), steps, predicates,
+comparisons (`=`, `eq` ...), functions of XPath, `data()`, `*:name`, and `sql:variable("@v")` and `sql:column("t.c")`,
+whose values are arguments. Everything else (FLWOR, constructors, `if`, types) is refused by its text:
+https://learn.microsoft.com/sql/xquery/xquery-language-reference-sql-server
+
+A value is a document or a fragment, so a path begins at `$doc`, an element around it. A node of `nodes()` is a text
+that names it, for the statement in which it was made alone; the latest `NODES_MAX` lists of nodes are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.xml import values
+
+NODES_MAX = 256
+_MARK = "\1"  # before the name of a node; no text of XML has this character
+_PROLOG = re.compile(
+    r"""\s*declare\s+(?:namespace\s+([\w.-]+)\s*=|default\s+element\s+namespace)\s*(["'])(.*?)\2\s*;""", re.DOTALL
+)
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<text>"[^"]*"|'[^']*')|(?P<number>\d+(?:\.\d*)?)|sql:(?P<sql>variable|column)\s*\(\s*(?P<quote>["'])(?P<name>.*?)(?P=quote)\s*\)
+    |(?P<any>\*:)(?P<local>[\w.-]+)|(?P<word>[A-Za-z_][\w.-]*(?::[A-Za-z_][\w.-]*)?)|(?P<sign>//|::|!=|<=|>=|\.\.|[/@.*()\[\],=<>|+$-]))""",
+    re.VERBOSE,
+)
+_COMPARISONS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_OPERATORS = frozenset({"and", "or", "div", "mod", *_COMPARISONS})
+# Functions and tests of nodes, and what they are in XPath
+_FUNCTIONS = {
+    **{
+        name: name
+        for name in """
+        ceiling comment concat contains count false floor last local-name namespace-uri node not number position
+        processing-instruction round string string-length substring sum text true
+        """.split()  # noqa: SIM905
+    },
+    **{"data": "string", "empty": "not"},
+}
+_AXES = frozenset(
+    """
+    ancestor ancestor-or-self attribute child descendant descendant-or-self parent self
+    """.split()  # noqa: SIM905
+)
+_DEFAULT = "default-element"  # the prefix that stands for the default namespace
+_BEFORE_OPERAND = frozenset({"", "(", "[", ",", "=", "!=", "<", "<=", ">", ">=", "|", "+", "-", *_OPERATORS})
+
+
+class _Prolog(NamedTuple):
+    namespaces: dict[str, str]
+    arguments: list[tuple[str, str]]  # that were met so far
+
+
+class Path(NamedTuple):
+    """A compiled path. `arguments` are its sql:variable and sql:column, each with its name."""
+
+    xpath: str
+    namespaces: Mapping[str, str]
+    arguments: Sequence[tuple[str, str]]
+    is_single: bool  # at most one item, as its text says: what value() needs
+
+    def items(self, value: str, arguments: Sequence[Any]) -> list[Any]:
+        """The items that the path finds in a value: nodes, texts, or one number or truth."""
+        document, context = _opened(value)
+        return self._found(document, context, arguments)
+
+    def items_of(self, document: Any, arguments: Sequence[Any]) -> list[Any]:
+        """The same in a document that was parsed."""
+        return self._found(document, document, arguments)
+
+    def _found(self, document: Any, context: Any, arguments: Sequence[Any]) -> list[Any]:
+        variables = {f"a{number}": argument for number, argument in enumerate(arguments)}
+        try:
+            result = context.xpath(self.xpath, namespaces=self.namespaces, doc=document, **variables)
+        except etree.XPathError as error:
+            raise UnsupportedSyntax(f"the path {self.xpath}: {error}", 0) from None
+        return result if isinstance(result, list) else [result]
+
+
+def without_prolog(text: str) -> tuple[str, str]:
+    """A prolog, and what follows it."""
+    end = 0
+    while (declaration := _PROLOG.match(text, end)) is not None:
+        end = declaration.end()
+    return text[:end], text[end:]
+
+
+@lru_cache(maxsize=1024)
+def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = ()) -> Path:
+    """Compile a path; `namespaces` are those of WITH XMLNAMESPACES, "" for the default one."""
+    prolog = _Prolog({prefix or _DEFAULT: uri for prefix, uri in namespaces}, [])
+    declarations, rest = without_prolog(text)
+    prolog.namespaces.update({prefix or _DEFAULT: uri for prefix, _, uri in _PROLOG.findall(declarations)})
+    parts: list[str] = []
+    place, before = 0, ""
+    while rest[place:].strip():
+        token = _TOKEN.match(rest, place)
+        if token is None:
+            raise UnsupportedSyntax(f"the path {text}", 0)
+        place = token.end()
+        part, before = _translated(token, before, prolog)
+        parts.append(part)
+    return Path("".join(parts).strip() or ".", prolog.namespaces, tuple(prolog.arguments), _is_single(rest.strip()))
+
+
+def _translated(token: re.Match[str], before: str, prolog: _Prolog) -> tuple[str, str]:
+    """A token in XPath, and what it is for the next one."""
+    if token["sql"]:
+        prolog.arguments.append((token["sql"], token["name"]))
+        return f"$a{len(prolog.arguments) - 1}", ")"
+    if token["any"]:
+        return f"*[local-name() = '{token['local']}']", ")"
+    if token["word"]:
+        return _word(token, before, prolog)
+    sign = token["sign"]
+    if sign in ("/", "//") and before in _BEFORE_OPERAND:
+        return f"$doc{sign}" if _goes_on(token) else "$doc", sign
+    return token[0].strip(), sign if sign and sign not in ("..", ".", "]") else ")"
+
+
+def _word(token: re.Match[str], before: str, prolog: _Prolog) -> tuple[str, str]:
+    """An operator, a function, an axis or a name."""
+    word = token["word"]
+    if before not in _BEFORE_OPERAND and before not in ("/", "//", "@", "::") and word in _OPERATORS:
+        return f" {_COMPARISONS.get(word, word)} ", word
+    after = re.match(r"\s*(\(|::)", token.string[token.end() :])
+    name = word.removeprefix("fn:")
+    if after is None and before != ")":
+        prefix = word.rpartition(":")[0]
+        if prefix and prefix not in prolog.namespaces:
+            raise SqlServerError(2229, prefix)
+        is_default = not prefix and before != "@" and _DEFAULT in prolog.namespaces
+        return f"{_DEFAULT}:{word}" if is_default else word, ")"
+    if after is not None and before != ")":
+        if after[1] == "::" and word in _AXES:
+            return word, word
+        if after[1] == "(" and name in _FUNCTIONS:
+            return _FUNCTIONS[name], name
+    raise UnsupportedSyntax(f"{word} in the path {token.string}", 0)
+
+
+def _goes_on(token: re.Match[str]) -> bool:
+    return re.match(r"\s*[\w@*.]", token.string[token.end() :]) is not None
+
+
+def _is_single(text: str) -> bool:
+    """Whether each step of a path has one item: `(...)[1]`, `a[1]/b[1]/@c`, `.`, or a function."""
+    if re.fullmatch(r"\(.*\)\s*\[\s*\d+\s*\](\s*/\s*@[\w:.-]+)?", text, re.DOTALL):
+        return True
+    if re.match(r"(?:fn:)?(?!text|node|comment|processing-instruction)[\w-]+\s*\(", text) or not re.search(
+        r"[\w*@.]", text
+    ):
+        return True
+    bare = re.sub(r"\[[^\[\]]*[^\d\s\[\]][^\[\]]*\]", "", text)
+    steps = [step.strip() for step in bare.strip().lstrip("/").split("/")]
+    if "//" in text:
+        return False
+    return all(re.fullmatch(r"@[\w:.-]+|\.\.?|.*\[\s*\d+\s*\]", step) for step in steps)
+
+
+# -- documents and nodes -----------------------------------------------------------------------------------------------
+
+_nodes: OrderedDict[int, tuple[Any, list[Any]]] = OrderedDict()
+_serial = 0
+
+
+@lru_cache(maxsize=16)
+def parsed(value: str) -> Any:
+    """A value inside an element; nobody may change it."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True, remove_blank_text=False)
+    return etree.fromstring(f"<doc>{value}</doc>", parser)
+
+
+def _opened(value: str) -> tuple[Any, Any]:
+    """The document of a value, or of a node of `nodes()`, and the node at which its paths begin."""
+    if not value.startswith(_MARK):
+        document = parsed(value)
+        return document, document
+    serial, place = value[1:].split(_MARK)
+    if int(serial) not in _nodes:
+        raise UnsupportedSyntax(f"more than {NODES_MAX} values with nodes() at a time", 0)
+    document, nodes = _nodes[int(serial)]
+    return document, nodes[int(place)]
+
+
+def nodes(path: Path, value: str, arguments: Sequence[Any]) -> str:
+    """The names of the nodes that a path finds, as a JSON array."""
+    global _serial  # noqa: PLW0603
+    document, _ = _opened(value)
+    items = [item if isinstance(item, etree._Element) else _Leaf(item) for item in path.items(value, arguments)]
+    _serial += 1
+    _nodes[_serial] = document, items
+    while len(_nodes) > NODES_MAX:
+        _nodes.popitem(last=False)
+    return json.dumps([f"{_MARK}{_serial}{_MARK}{place}" for place in range(len(items))])
+
+
+class _Leaf:
+    """An attribute or a text as a node of `nodes()`, at which only `.` and its parent can be asked for."""
+
+    def __init__(self, text: Any) -> None:
+        self._text = text
+
+    def xpath(self, xpath: str, **options: Any) -> Any:
+        if xpath in (".", "(.)[1]", "string(.)", "./text()", "text()"):
+            return [self._text]
+        if xpath.startswith("../"):
+            return self._text.getparent().xpath("./" + xpath[3:], **options)
+        raise UnsupportedSyntax(f"the path {xpath} of an attribute or a text", 0)
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+def value(path: Path, document: str, arguments: Sequence[Any]) -> str | None:
+    """value(): the text of the item; None without one."""
+    items = path.items(document, arguments)
+    return _text(items[0]) if items else None
+
+
+def exist(path: Path, document: str, arguments: Sequence[Any]) -> int:
+    """exist(): 1 if there is an item, be it false()."""
+    return int(bool(path.items(document, arguments)))
+
+
+def query(path: Path, document: str, arguments: Sequence[Any]) -> str:
+    """query(): the items as a value of type xml."""
+    return values.from_text(
+        "".join(map(_serialized, path.items(document, arguments))), is_unicode=True, keeps_space=True
+    )
+
+
+def inner(document: Any) -> str:
+    """A document without the element around it."""
+    children = "".join(_serialized(child) + values.escaped(child.tail or "") for child in document)
+    return values.escaped(document.text or "") + children
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, float):
+        return str(int(item)) if item.is_integer() else repr(item)
+    return str(item) if isinstance(item, str) else "".join(item.itertext())
+
+
+def _serialized(item: Any) -> str:
+    if isinstance(item, etree._Element):
+        if item.getparent() is None:
+            return inner(item)
+        return str(etree.tostring(item, encoding="unicode", with_tail=False))
+    if getattr(item, "is_attribute", False):
+        raise SqlServerError(2396)
+    return values.escaped(_text(item))

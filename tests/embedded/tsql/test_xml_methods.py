@@ -1,0 +1,265 @@
+"""The methods of xml, columns of type xml, WITH XMLNAMESPACES and FOR XML, as their pages of the manual show them."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.embedded.xml import changes, paths, rows
+
+ORDER = """N'<o id="7" xmlns:p="urn:p"><l q="2">a</l><l q="3">b &amp; c<z/></l><p:m>n</p:m></o>'"""
+DECLARE = f"DECLARE @x xml = {ORDER}, @v int = 3, @f xml = N'<f/>', @s nvarchar(9) = N'<s/>';"
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("value('(/o/l)[1]', 'nvarchar(10)')", "a"),
+        ("value('/o[1]/@id', 'int')", 7),
+        ("value('(/o/l/@q)[2]', 'int')", 3),
+        ("value('(/o/l)[2]', 'nvarchar(10)')", "b & c"),
+        ("value('(/o/l/text())[1]', 'nvarchar(10)')", "a"),
+        ("value('count(/o/l)', 'int')", 2),
+        ("value('string(/o[1]/l[1])', 'char(3)')", "a  "),
+        ("value('local-name(/*[1])', 'sysname')", "o"),
+        ("value('(/o/nosuch)[1]', 'int')", None),
+        ("value('(/o/*:m)[1]', 'char(1)')", "n"),
+        ("value('declare namespace q=\"urn:p\"; (/o/q:m)[1]', 'char(1)')", "n"),
+        ("value('(/o/l[@q = sql:variable(\"@v\")])[1]', 'nvarchar(9)')", "b & c"),
+        ("value('(/o/l[@q eq 3 and z]/@q)[1]', 'bigint')", 3),
+        ("value('(//l[last()]/@q)[1]', 'int')", 3),
+        ("exist('/o/l[@q=3]')", 1),
+        ("exist('/o/l[@q=4]')", 0),
+        ("exist('/o/l/nosuch')", 0),
+        ("query('/o/l[1]')", '<l xmlns:p="urn:p" q="2">a</l>'),
+        ("query('/o/l/text()')", "ab &amp; c"),
+        ("query('/nosuch')", ""),
+    ],
+)
+def test_a_method_gives_what_its_path_finds(side, call, value):
+    assert side.value(f"{DECLARE} SELECT @x.{call}") == value
+    side.run(f"CREATE TABLE dbo.orders (body xml); INSERT dbo.orders VALUES ({ORDER}), (NULL)")
+    assert side.rows(f"{DECLARE} SELECT o.body.{call} FROM dbo.orders AS o") == [(value,), (None,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("SELECT @x.value('/o/l', 'int')", 2389),
+        ("SELECT @x.value('//l[1]', 'int')", 2389),
+        ("SELECT @x.value('/o[1]/l[@q]', 'int')", 2389),
+        ("SELECT @x.value('(/o/l)[1]', 'int')", 245),
+        ("SELECT @x.value(@s, 'int')", 8172),
+        ("SELECT @x.value('(/o)[1]')", 174),
+        ("SELECT @x.value('(/o)[1]', 'nosuch')", 50001),
+        ("SELECT @v.value('.', 'int')", 258),
+        ("SELECT @x.query('/o/@id')", 2396),
+        ("SELECT @x.exist('/q:o')", 2229),
+        ("SELECT @x.query('for $i in /o return $i')", 50001),
+        ("SELECT @x.query('<a>{/o/l}</a>')", 50001),
+        ("SELECT @x.query('if (/o) then 1 else 2')", 50001),
+        ("SELECT @x.exist('/o[xs:int(@id) = 1]')", 50001),
+        ("SELECT @x.modify('delete /o')", 8137),
+        ("SET @x.modify('rename /o')", 50001),
+        ("SET @x.modify('insert <n>{1}</n> into (/o)[1]')", 50001),
+        ("SET @x.modify('insert <n/>, <m/> into (/o)[1]')", 50001),
+        ("SET @x.modify('insert sql:variable(\"@s\") into (/o)[1]')", 50001),
+        ("SET @x.modify('replace value of (/o/l)[1] with 1')", 50001),
+        ("SET @x = NULL; SET @x.modify('delete /o')", 5302),
+        ("SELECT n.c FROM @x.nodes('/o') AS n(c)", 493),
+        ("SELECT n.c.value('.', 'int') FROM @x.nodes('/o') AS n", 102),
+    ],
+)
+def test_what_a_method_cannot_do_is_an_error(side, text, number):
+    assert side.error(f"{DECLARE} {text}").number == number
+
+
+def test_nodes_are_rows_whose_methods_begin_at_them(side):
+    methods = "n.c.value('@q', 'int'), n.c.value('.', 'nvarchar(9)'), n.c.value('../@id', 'int'), n.c.exist('z'), n.c.value('(/o/l/@q)[1]', 'int')"
+    found = [(2, "a", 7, 0, 2), (3, "b & c", 7, 1, 2)]
+    assert side.rows(f"{DECLARE} SELECT {methods} FROM @x.nodes('/o/l') AS n(c)") == found
+    assert side.rows(f"{DECLARE} SELECT c.value('.', 'int') FROM @x.nodes('/o/l/@q') n(c) ORDER BY 1 DESC") == [
+        (3,),
+        (2,),
+    ]
+    side.run("CREATE TABLE dbo.orders (id int, body xml)")
+    side.run(f"INSERT dbo.orders VALUES (1, {ORDER}), (2, N'<o/>'), (3, NULL)")
+    joined = "FROM dbo.orders AS o {} APPLY o.body.nodes('/o/l') AS n(c) ORDER BY o.id"
+    assert side.rows(f"SELECT o.id, {methods} {joined.format('CROSS')}") == [(1, *row) for row in found]
+    assert side.rows(f"SELECT o.id, n.c.value('@q', 'int') {joined.format('OUTER')}") == [
+        (1, 2),
+        (1, 3),
+        (2, None),
+        (3, None),
+    ]
+    nested = "FROM @x.nodes('/o') AS a(o) CROSS APPLY a.o.nodes('l[z]') AS b(l)"
+    assert side.rows(f"{DECLARE} SELECT a.o.value('@id', 'int'), b.l.value('@q', 'int') {nested}") == [(7, 3)]
+    assert side.value(f"{DECLARE} SELECT COUNT(*) FROM @x.nodes('/o/l') AS n(c) WHERE n.c.exist('z') = 1") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        ("delete /r/i[1]", '<r a="1">t<j/>u</r>'),
+        ("delete //text()", '<r a="1"><i/><j/></r>'),
+        ('replace value of (/r/@a)[1] with "7"', '<r a="7"><i>x</i>t<j/>u</r>'),
+        ('replace value of (/r/i/text())[1] with sql:variable("@v")', '<r a="1"><i>3</i>t<j/>u</r>'),
+        ("replace value of (/r/@a)[1] with count(/r/*)", '<r a="2"><i>x</i>t<j/>u</r>'),
+        ('insert <n k="1"/> into (/r)[1]', '<r a="1"><i>x</i>t<j/>u<n k="1"/></r>'),
+        ("insert <n/> as first into (/r)[1]", '<r a="1"><n/><i>x</i>t<j/>u</r>'),
+        ("insert <n/> after (/r/i)[1]", '<r a="1"><i>x</i><n/>t<j/>u</r>'),
+        ("insert <n/> before (/r/j)[1]", '<r a="1"><i>x</i>t<n/><j/>u</r>'),
+        ("insert <n/> as first into (/r/i)[1]", '<r a="1"><i><n/>x</i>t<j/>u</r>'),
+        ('insert text {"<"} as first into (/r/i)[1]', '<r a="1"><i>&lt;x</i>t<j/>u</r>'),
+        ('insert attribute b {"2"} into (/r)[1]', '<r a="1" b="2"><i>x</i>t<j/>u</r>'),
+        ('insert sql:variable("@f") as last into (/r)[1]', '<r a="1"><i>x</i>t<j/>u<f/></r>'),
+        ("delete /nosuch", '<r a="1"><i>x</i>t<j/>u</r>'),
+    ],
+)
+def test_modify_changes_a_variable_and_a_column(side, change, value):
+    before = "N'<r a=\"1\"><i>x</i>t<j/>u</r>'"
+    assert side.value(f"{DECLARE} SET @x = {before}; SET @x.modify('{change}'); SELECT @x") == value
+    side.run(f"CREATE TABLE dbo.orders (body xml); INSERT dbo.orders VALUES ({before})")
+    side.run(f"{DECLARE} UPDATE dbo.orders SET body.modify('{change}') WHERE body IS NOT NULL")
+    assert side.value("SELECT body FROM dbo.orders") == value
+
+
+def test_a_column_of_type_xml_holds_what_is_well_formed(side):
+    side.run("CREATE TABLE dbo.orders (id int, body xml NOT NULL DEFAULT N'<none/>', CONSTRAINT k UNIQUE (id))")
+    side.run("INSERT dbo.orders (id) VALUES (1); INSERT dbo.orders VALUES (2, N'<a></a>')")
+    assert side.error("INSERT dbo.orders VALUES (3, N'<a>')").number == 9400
+    assert side.error("SELECT id FROM dbo.orders ORDER BY body").number == 305
+    side.crash()
+    assert side.rows("USE db; SELECT id, body FROM dbo.orders ORDER BY id") == [(1, "<none/>"), (2, "<a/>")]
+    assert side.error("CREATE TABLE dbo.keyed (body xml PRIMARY KEY)").number == 1919
+
+
+def test_xml_comes_out_of_a_queue(side):
+    side.run("CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT])")
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF;"
+        f"SEND ON CONVERSATION @h ({ORDER}); SEND ON CONVERSATION @h ({ORDER})"
+    )
+    read = "CAST(message_body AS xml).value('(/o/@id)[1]', 'int')"
+    assert side.value(f"RECEIVE TOP (1) {read} AS id FROM dbo.q") == 7
+    text = "DECLARE @m TABLE (body xml); RECEIVE message_body FROM dbo.q INTO @m; SELECT body.value('(/o/l)[1]', 'char(1)') FROM @m"
+    assert side.value(text) == "a"
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("id, name FROM dbo.p ORDER BY id FOR XML PATH", "<row><id>1</id></row><row><id>2</id><name>b&lt;</name></row>"),
+        (
+            "id AS '@id', name AS 'a/n', d AS 'a/d', body FROM dbo.p ORDER BY id FOR XML PATH('r'), ROOT('rs')",
+            '<rs><r id="1"/><r id="2"><a><n>b&lt;</n><d>2024-01-15T10:30:00</d></a><body><q/></body></r></rs>',
+        ),
+        ("id, name FROM dbo.p ORDER BY id FOR XML RAW", '<row id="1"/><row id="2" name="b&lt;"/>'),
+        ("id, body FROM dbo.p WHERE id = 2 FOR XML RAW('z'), ROOT", '<root><z id="2"><body><q/></body></z></root>'),
+        ("id FROM dbo.p AS o ORDER BY id DESC FOR XML AUTO", '<o id="2"/><o id="1"/>'),
+        ("id, name FROM dbo.p WHERE id = 2 FOR XML AUTO, ELEMENTS", "<dbo.p><id>2</id><name>b&lt;</name></dbo.p>"),
+        (
+            "name FROM dbo.p WHERE id = 1 FOR XML PATH('r'), ELEMENTS XSINIL",
+            '<r xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><name xsi:nil="true"/></r>',
+        ),
+        ("1 AS a, 2 AS a, 3 AS 'b/c', 4 AS 'b/d', 'q' FOR XML PATH", "<row><a>12</a><b><c>3</c><d>4</d></b>q</row>"),
+        ("'x' AS [my col], CAST(1 AS bit) AS [1b], 2.50 AS n, '' AS e FOR XML PATH", "<row><my_x0020_col>x</my_x0020_col><_x0031_b>1</_x0031_b><n>2.50</n><e></e></row>"),
+        ("0x0102 AS v, 1.5e0 AS f FOR XML PATH", "<row><v>AQI=</v><f>1.500000000000000e+000</f></row>"),
+        ("'t' AS 'text()', 'c' AS 'comment()', 'd' AS 'data()' FOR XML PATH('e')", "<e>t<!--c--> d</e>"),
+        ("STUFF((SELECT ',' + CAST(id AS varchar(9)) FROM dbo.p ORDER BY id FOR XML PATH('')), 1, 1, '')", "1,2"),
+        ("STUFF((SELECT ',' + p.name FROM dbo.p AS p FOR XML PATH(''), TYPE).value('.', 'nvarchar(max)'), 1, 1, '')", "b<"),
+        (
+            "id, (SELECT u.id FROM dbo.p AS u WHERE u.id <= p.id ORDER BY 1 FOR XML PATH('u'), TYPE) AS us FROM dbo.p AS p ORDER BY id FOR XML PATH('t')",
+            "<t><id>1</id><us><u><id>1</id></u></us></t><t><id>2</id><us><u><id>1</id></u><u><id>2</id></u></us></t>",
+        ),
+    ],
+)  # fmt: skip
+def test_rows_become_xml(side, query, value):
+    side.run("CREATE TABLE dbo.p (id int PRIMARY KEY, name nvarchar(9) NULL, d datetime NULL, body xml NULL)")
+    side.run("INSERT dbo.p VALUES (2, N'b<', '20240115 10:30', N'<q/>'), (1, NULL, NULL, NULL)")
+    assert side.value(f"SELECT {query}") == value.replace("dbo.p>", "p>")
+
+
+def test_the_result_of_for_xml_has_its_name_and_type(side):
+    for query, name, type_ in (("", "XML_F52E2B61-18A1-11d1-B105-00805F49916B", "nvarchar"), (", TYPE", "", "xml")):
+        [([column], rows_)] = side.run(f"SELECT 1 AS a FOR XML PATH{query}").sets
+        assert (column.name, column.type.name, rows_) == (name, type_, [("<row><a>1</a></row>",)])
+    assert side.rows("SELECT id FROM dbo.t FOR XML AUTO") == []
+    assert (
+        side.value("DECLARE @x xml = (SELECT 1 AS '@a' FOR XML PATH('r'), TYPE); SELECT @x.value('/r[1]/@a', 'int')")
+        == 1
+    )
+    assert side.value("SELECT (SELECT id FROM dbo.t FOR XML AUTO)") is None
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("1 FOR XML RAW", 6809),
+        ("1 AS a FOR XML AUTO", 6810),
+        ("1 AS a, 2 AS '@b' FOR XML PATH", 6852),
+        ("1 AS '@b' FOR XML PATH('')", 6864),
+        ("1 AS Tag, NULL AS Parent FOR XML EXPLICIT", 50001),
+        ("1 AS a FOR JSON PATH", 50001),
+        ("a.id FROM dbo.t AS a JOIN dbo.t AS b ON a.id = b.id FOR XML AUTO", 50001),
+        ("1 AS a FOR XML PATH, XMLSCHEMA", 50001),
+    ],
+)
+def test_what_for_xml_cannot_do_is_an_error(side, query, number):
+    assert side.error(f"SELECT {query}").number == number
+
+
+def test_namespaces_of_a_statement_hold_for_its_paths_and_rows(side):
+    names = "WITH XMLNAMESPACES ('urn:p' AS n, DEFAULT 'urn:d')"
+    text = f"DECLARE @x xml = N'<a xmlns=\"urn:d\"><b>3</b></a>'; {names} SELECT @x.value('(/a/b)[1]', 'int')"
+    assert side.value(text) == 3
+    made = '<rs xmlns:n="urn:p" xmlns="urn:d"><n:r><n:a>1</n:a></n:r></rs>'
+    assert side.value(f"{names} SELECT 1 AS 'n:a' FOR XML PATH('n:r'), ROOT('rs')") == made
+    assert side.error(f"{names}, c AS (SELECT 1 AS a) SELECT a FROM c").number == 50001
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+
+
+@st.composite
+def trees(draw, depth=3):
+    node = ElementTree.Element(draw(NAMES), draw(st.dictionaries(NAMES, st.sampled_from(["1", "<", '"']), max_size=2)))
+    node.text = draw(st.sampled_from([None, "t", "&"]))
+    node.extend(draw(st.lists(trees(depth - 1), max_size=3)) if depth else [])
+    return node
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["/", "//"]), st.sampled_from(["a", "b", "*"])), min_size=1, max_size=3)
+
+
+@given(trees(), STEPS)
+def test_a_path_finds_what_another_library_finds(tree, steps):
+    document = ElementTree.Element("doc")
+    document.append(tree)
+    text = ElementTree.tostring(tree, encoding="unicode")
+    path = "".join("".join(step) for step in steps)
+    found = document.findall("." + path)
+    items = paths.compiled(path).items(text, ())
+    assert sorted(item.tag for item in items) == sorted(node.tag for node in set(found))
+
+    assert paths.exist(paths.compiled(path), text, ()) == bool(found)
+
+
+@given(trees())
+def test_what_is_inserted_and_deleted_leaves_a_value_as_it_was(tree):
+    text = paths.query(paths.compiled("/"), ElementTree.tostring(tree, encoding="unicode"), ())
+    for where in ("into", "as first into"):
+        put = changes.compiled(f"insert <new/> {where} (/*)[1]")
+        taken = changes.compiled("delete //new")
+        assert changes.changed(taken, changes.changed(put, text, ()), ()) == text
+
+
+@given(st.lists(st.tuples(st.text("ab<&\"'é", max_size=4), st.integers()), min_size=1, max_size=4))
+def test_rows_can_be_read_again(values):
+    shape = rows.Shape("PATH", "r", "rs", False, False, ())
+    columns = (rows.Column("@t", False), rows.Column("n/v", False))
+    text = rows.text(shape, columns, [(name, str(number)) for name, number in values])
+    assert [(node.get("t"), int(node.findtext("n/v"))) for node in ElementTree.fromstring(text)] == values
