@@ -35,9 +35,9 @@ changes the catalog checks rights first, and `permissions` knows which right imp
 
 Differences from SQL Server. READ COMMITTED is that of row versions: a reader never waits, and sees the rows as they are
 committed (`storage.tables.committed`); a change waits for the transaction that has changed the row. Cursors are STATIC.
-There are no temporary tables, indexes, columns of type xml, FOR XML or MERGE, and APPLY takes functions alone; users
-define no functions or views, and no triggers but AFTER triggers of tables: all these are errors. Decimals have 15
-digits. Text compares without regard to case but with regard to accents (`storage.collation`).
+There are no temporary tables, indexes or MERGE, and APPLY takes functions and nodes() alone; users define no functions
+or views, and no triggers but AFTER triggers of tables: all these are errors. Decimals have 15 digits. Text compares
+without regard to case but with regard to accents (`storage.collation`).
 
 Statements, by how they begin:
 

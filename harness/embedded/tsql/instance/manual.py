@@ -78,13 +78,13 @@ def named(error: SqlServerError, text: str, line: int) -> SqlServerError:
     part, place = _around(text, blamed, line)
     if error.number == 208 and re.search(rf"\bWITH\b.*\b{re.escape(last)}\s*(\([^)]*\))?\s*AS\s*\(", part, re.I | re.S):
         return UnsupportedSyntax(f"{blamed}, a common table expression that refers to itself", line)
-    shown = [
+    matches = [
         (abs(match.start() - place), -len(match[0]), what.replace("{}", " ".join(match[0].upper().split())))
         for kind in kinds
         for pattern, what in _patterns(kind)
         for match in pattern.finditer(part)
     ]
-    return UnsupportedSyntax(min(shown)[2], line) if shown else error
+    return UnsupportedSyntax(min(matches)[2], line) if matches else error
 
 
 def _around(text: str, blamed: str, line: int) -> tuple[str, int]:

@@ -24,7 +24,7 @@ from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assig
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression
-from harness.embedded.tsql.translation import closures, selects, xml_methods
+from harness.embedded.tsql.translation import closures, for_xml, selects, xml_methods
 from harness.embedded.tsql.translation.closures import Closure, Evaluate
 from harness.embedded.tsql.translation.expression_renderers import function_name
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Names, Source
@@ -382,6 +382,8 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
             for clause, value in node.args.items():
                 if value and clause not in CLAUSES:
                     raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", line)
+        elif isinstance(node, exp.ForClause):
+            for_xml.options(node, line)
         elif isinstance(node, exp.Lateral):
             call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
             if not isinstance(call, exp.Anonymous):

@@ -43,37 +43,32 @@ def rendered(renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[C
     return f'SELECT value AS "{named}" FROM (SELECT {text} AS value) WHERE value IS NOT NULL', column
 
 
-def _shape(renderer: Renderer, node: exp.Select) -> tuple[rows.Shape, bool]:
-    """What the clause says, and whether the result is of type xml."""
-    clause = node.args["for_"]
+def options(clause: exp.ForClause, line: int) -> dict[str, str | None]:
+    """The words of the clause, the mode first, with what stands in their parentheses."""
     if clause.args.get("kind") != "XML":
-        raise UnsupportedSyntax(f"FOR {clause.args.get('kind')}", renderer.line)
-    options: dict[str, str | None] = {}
+        raise UnsupportedSyntax(f"FOR {clause.args.get('kind')}", line)
+    words: dict[str, str | None] = {}
     for option in clause.expressions:
         value = option.this.args.get("expression") if isinstance(option.this, exp.XMLKeyValueOption) else None
         word = option.this.name if isinstance(option.this, exp.Var) else option.this.this.name
-        options[word.upper()] = None if value is None else value.name
-    mode = next(iter(options), "")
+        words[word.upper()] = None if value is None else value.name
+    mode = next(iter(words), "")
     if mode not in MODES:
-        raise UnsupportedSyntax(f"FOR XML {mode}", renderer.line)
-    unknown = options.keys() - {
-        "PATH",
-        "RAW",
-        "AUTO",
-        "ROOT",
-        "TYPE",
-        "ELEMENTS",
-        "ELEMENTS XSINIL",
-        "ELEMENTS ABSENT",
-        "BINARY BASE64",
-    }
-    if unknown:
-        raise UnsupportedSyntax(f"FOR XML with {min(unknown)}", renderer.line)
-    row = options[mode] if options[mode] is not None else _table_name(renderer, node) if mode == "AUTO" else "row"
-    has_elements = any(word.startswith("ELEMENTS") for word in options)
-    root = (options["ROOT"] or "root") if "ROOT" in options else ""
-    shape = rows.Shape(mode, row or "", root, has_elements, "ELEMENTS XSINIL" in options, renderer.xml_namespaces)
-    return shape, "TYPE" in options
+        raise UnsupportedSyntax(f"FOR XML {mode}", line)
+    if others := words.keys() - OPTIONS:
+        raise UnsupportedSyntax(f"FOR XML with {min(others)}", line)
+    return words
+
+
+def _shape(renderer: Renderer, node: exp.Select) -> tuple[rows.Shape, bool]:
+    """What the clause says, and whether the result is of type xml."""
+    words = options(node.args["for_"], renderer.line)
+    mode = next(iter(words))
+    row = words[mode] if words[mode] is not None else _table_name(renderer, node) if mode == "AUTO" else "row"
+    has_elements = any(word.startswith("ELEMENTS") for word in words)
+    root = (words["ROOT"] or "root") if "ROOT" in words else ""
+    shape = rows.Shape(mode, row or "", root, has_elements, "ELEMENTS XSINIL" in words, renderer.xml_namespaces)
+    return shape, "TYPE" in words
 
 
 def _table_name(renderer: Renderer, node: exp.Select) -> str:
