@@ -322,11 +322,11 @@ def _apply(renderer: Renderer, node: exp.Lateral, names: Names, from_clause: str
 
 def _given(renderer: Renderer, names: Names) -> str:
     """The given source of a query without FROM. Subqueries in it get none."""
-    found, renderer.given_source = renderer.given_source, None
-    if found is None:
+    received, renderer.given_source = renderer.given_source, None
+    if received is None:
         return ""
-    names.sources.append(found)
-    return f"FROM {found.sql} AS {quoted(found.alias)}"
+    names.sources.append(received)
+    return f"FROM {received.sql} AS {quoted(received.alias)}"
 
 
 def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
