@@ -58,7 +58,8 @@ STATEMENTS = {
     "CREATE CERTIFICATE": (
         "{name} «AUTHORIZATION {principal} |»«ENCRYPTION BY PASSWORD = {string} |»WITH SUBJECT = {string}"
         "«, START_DATE = {string}|»«, EXPIRY_DATE = {string}|»« ACTIVE FOR BEGIN_DIALOG = {on_off}|»"
-        "«|; CREATE CERTIFICATE {name} FROM BINARY = {binary}»"
+        "«|; CREATE CERTIFICATE {name} FROM BINARY = {binary}|; CREATE CERTIFICATE {name} FROM FILE = {string} WITH "
+        "PRIVATE KEY (FILE = {string}, DECRYPTION BY PASSWORD = {string})»"
     ),
     "CREATE CONTRACT": "{name} ({name} SENT BY «INITIATOR|TARGET|ANY», [DEFAULT] SENT BY ANY)",
     "CREATE DATABASE": "{database}« COLLATE Latin1_General_BIN2|»",
@@ -71,6 +72,10 @@ STATEMENTS = {
         "«{string}|'current database'»"
     ),
     "CREATE LOGIN": "{principal} WITH PASSWORD = {string}«, DEFAULT_DATABASE = {database}|»",
+    "BACKUP CERTIFICATE": (
+        "{name} TO FILE = {string}« WITH PRIVATE KEY (FILE = {string}, ENCRYPTION BY PASSWORD = {string})| WITH PRIVATE "
+        "KEY (FILE = {string}, DECRYPTION BY PASSWORD = {string}, ENCRYPTION BY PASSWORD = {string})|»"
+    ),
     "ALTER CERTIFICATE": "{name} WITH ACTIVE FOR BEGIN_DIALOG = {on_off}",
     "ALTER MASTER KEY": "«ADD|DROP» ENCRYPTION BY SERVICE MASTER KEY",
     "CLOSE MASTER KEY": "",

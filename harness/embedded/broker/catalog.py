@@ -29,6 +29,19 @@ SHOWN_OPTIONS: Mapping[str, str] = {
     "AUTO_SHRINK": "OFF",
     "PAGE_VERIFY": "CHECKSUM",
     "USER_ACCESS": "MULTI_USER",
+    # What SSMS writes at the head of a script. Drivers set most of them for their sessions.
+    "ANSI_NULL_DEFAULT": "OFF",
+    "ANSI_NULLS": "OFF",
+    "ANSI_PADDING": "OFF",
+    "ANSI_WARNINGS": "OFF",
+    "ARITHABORT": "OFF",
+    "AUTO_CREATE_STATISTICS": "ON",
+    "AUTO_UPDATE_STATISTICS": "ON",
+    "AUTO_UPDATE_STATISTICS_ASYNC": "OFF",
+    "CONCAT_NULL_YIELDS_NULL": "OFF",
+    "DATE_CORRELATION_OPTIMIZATION": "OFF",
+    "PARAMETERIZATION": "SIMPLE",
+    "QUOTED_IDENTIFIER": "OFF",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from harness.embedded.broker import ddl
 from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.definitions import Certificate, Login, Schema, User
@@ -11,6 +13,14 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import SECOND
 
 Logins = dict[str, Login]  # by name, lower case
+
+
+class PrivateKey(NamedTuple):
+    """A private key as a file or a constant has it."""
+
+    data: bytes
+    password: str  # which protects it there
+
 
 _YEAR_NS = 365 * 24 * 3600 * SECOND
 _FIRST_PRINCIPAL_ID = 5
@@ -117,19 +127,21 @@ def create_certificate(
     owner: str = "dbo",
     subject: str = "",
     blob: bytes | None = None,
+    private_key: PrivateKey | None = None,
     password: str | None = None,
     start_ns: int | None = None,
     expiry_ns: int | None = None,
     active_for_begin_dialog: bool = True,
 ) -> Certificate:
-    """Add a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password, which
-    protect the private key."""
+    """Add a certificate: FROM BINARY or FROM FILE with a `blob` and perhaps its private key, else self-signed. 15581
+    without master key and password, which protect the private key."""
     certificates = catalog.principals.certificates
     ddl.refuse_existing(certificates, name, 15232, name.lower())
-    if blob is None and password is None and catalog.master_key_error() is not None:
+    has_key = blob is None or private_key is not None
+    if has_key and password is None and catalog.master_key_error() is not None:
         raise SqlServerError(15581)
     protection = Protection(catalog.principals.master_key, password)
-    text, pair = _certificate(catalog, protection, subject, blob, start_ns, expiry_ns)
+    text, pair = _certificate(catalog, protection, subject, blob, private_key, start_ns, expiry_ns)
     identifiers = (certificate.certificate_id for certificate in certificates.values())
     certificate = Certificate(
         name,
@@ -137,7 +149,7 @@ def create_certificate(
         text.subject,
         owner,
         pair.blob,
-        pair.private_key if blob is None else None,
+        pair.private_key if has_key else None,
         text.start_ns,
         text.expiry_ns,
         active_for_begin_dialog,
@@ -154,6 +166,7 @@ def _certificate(  # noqa: PLR0917
     protection: Protection,
     subject: str,
     blob: bytes | None,
+    private_key: PrivateKey | None,
     start_ns: int | None,
     expiry_ns: int | None,
 ) -> tuple[CertificateText, KeyPair]:
@@ -166,9 +179,28 @@ def _certificate(  # noqa: PLR0917
             return keys.read_certificate(pair.blob) or text, pair  # which has whole seconds
         # Without cryptography nobody reads the dates of a foreign certificate: it is valid.
         text = keys.read_certificate(blob) or CertificateText(subject, 0, now_ns + 50 * _YEAR_NS)
+        key = b""
+        if private_key is not None:
+            key = keys.protect_again(private_key.data, blob, Protection(None, private_key.password), protection)
     except ValueError:
         raise SqlServerError(15297) from None
-    return text, KeyPair(blob, b"")
+    return text, KeyPair(blob, key)
+
+
+def exported_key(catalog: Catalog, certificate: Certificate, password: str, own_password: str | None) -> bytes:
+    """BACKUP CERTIFICATE WITH PRIVATE KEY: the key as a file has it, under a password. `own_password` protects it now,
+    if the master key does not."""
+    if certificate.private_key is None:
+        raise SqlServerError(15297)
+    before = Protection(catalog.principals.master_key, own_password if certificate.has_password else None)
+    if certificate.has_password and own_password is None:
+        raise SqlServerError(15297)
+    if not certificate.has_password and catalog.master_key_error() is not None:
+        raise SqlServerError(15581)
+    try:
+        return catalog.keys.protect_again(certificate.private_key, certificate.blob, before, Protection(None, password))
+    except ValueError:
+        raise SqlServerError(15297) from None
 
 
 def alter_certificate(tx: Transaction, catalog: Catalog, name: str, *, is_active_for_begin_dialog: bool) -> None:

@@ -16,7 +16,7 @@ _BLOB_BYTES = 256
 
 
 class Protection(NamedTuple):
-    """What protects a private key: the database's master key, or the password if there is one."""
+    """What protects a private key: the database's master key, or the password if there is one, as in a file."""
 
     master_key: bytes | None  # protected
     password: str | None = None
@@ -95,6 +95,10 @@ class Keys(Protocol):
         """Read a certificate of somebody else; None if certificates say nothing here."""
         ...
 
+    def protect_again(self, private_key: bytes, blob: bytes, before: Protection, after: Protection) -> bytes:
+        """Protect the private key of a certificate in another way."""
+        ...
+
     def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
         """Sign with a private key that the master key protects."""
         ...
@@ -151,6 +155,9 @@ class NoKeys:
 
     def read_certificate(self, blob: bytes) -> CertificateText | None:
         return None
+
+    def protect_again(self, private_key: bytes, blob: bytes, before: Protection, after: Protection) -> bytes:
+        return private_key
 
     def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
         return b""

@@ -96,6 +96,22 @@ class ServerKeys:
             subject, _utc_ns(certificate.not_valid_before_utc), _utc_ns(certificate.not_valid_after_utc)
         )
 
+    def protect_again(self, private_key: bytes, blob: bytes, before: Protection, after: Protection) -> bytes:
+        if before.password is None:
+            assert before.master_key is not None, "a key is protected by a password or the master key"
+            key = self._opened(private_key, before.master_key)
+        else:
+            try:
+                opened = serialization.load_der_private_key(private_key, before.password.encode())
+            except TypeError as error:  # it is not encrypted
+                raise ValueError(str(error)) from None
+            if not isinstance(opened, ec.EllipticCurvePrivateKey):
+                raise ValueError("a key of another kind than this server uses")
+            key = opened
+        if key.public_key() != _public_key(blob):
+            raise ValueError("the key of another certificate")
+        return self._protected(key, after)
+
     def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
         return self._opened(private_key, master_key).sign(data, ec.ECDSA(hashes.SHA256()))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -283,3 +284,39 @@ def test_it_serves_with_a_certificate_of_the_operators(serve, tmp_path):
 @pytest.mark.parametrize("words", [("--certificate", "missing.pem"), ("--certificate-key", "key.pem")])
 def test_a_certificate_that_cannot_be_used_is_an_error_that_names_the_option(serve, words):
     assert "--certificate" in refusal(serve(*words), exit_code=2)
+
+
+def test_certificates_and_their_keys_go_into_files_and_come_back(serve, tmp_path):
+    connection = connected(ready(serve("--version", "2022"))["port"], "sa", PASSWORD)
+    key = "FILE = 'C:\\certs\\own.pvk', {} BY PASSWORD = 'file'"
+
+    def error(text: str) -> int:
+        with pytest.raises(pyodbc.Error) as caught:
+            connection.execute(text)
+        return int(re.search(r"\((\d+)\)", str(caught.value))[1])
+
+    encoded = "SELECT CERTENCODED(CERT_ID('{}'))"
+    connection.execute("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'; CREATE CERTIFICATE own WITH SUBJECT = 'own'")
+    before = connection.execute(encoded.format("own")).fetchval()
+    backup = "BACKUP CERTIFICATE own TO FILE = '{}' WITH PRIVATE KEY ({})"
+    connection.execute(backup.format("C:\\certs\\own.cer", key.format("ENCRYPTION")))
+    connection.execute("BACKUP CERTIFICATE own TO FILE = '../../public.cer'")
+    written = sorted(path.name for path in (tmp_path / "data" / "files").iterdir())
+    assert written == ["own.cer", "own.pvk", "public.cer"]
+    assert all(path.stat().st_mode & 0o77 == 0 for path in (tmp_path / "data" / "files").iterdir())
+    assert error("BACKUP CERTIFICATE own TO FILE = 'own.cer'") == 15240
+    assert error("BACKUP CERTIFICATE own TO FILE = '..'") == 15240
+    assert error("BACKUP CERTIFICATE nosuch TO FILE = 'x'") == 15151
+    connection.execute("DROP CERTIFICATE own")
+    create = "CREATE CERTIFICATE own FROM FILE = '/else/own.cer' WITH PRIVATE KEY ({})"
+    assert error(create.format(key.format("DECRYPTION").replace("'file'", "'wrong'"))) == 15297
+    assert error(create.format(key.format("DECRYPTION")).replace("own.cer", "none.cer")) == 15208
+    connection.execute(create.format(key.format("DECRYPTION")))
+    connection.execute("CREATE CERTIFICATE public_part FROM FILE = 'public.cer'")
+    assert connection.execute(encoded.format("own")).fetchval() == before
+    kinds = "SELECT pvt_key_encryption_type FROM sys.certificates WHERE name = '{}'"
+    assert [connection.execute(kinds.format(name)).fetchval() for name in ("own", "public_part")] == ["MK", "NA"]
+    connection.execute("CREATE CERTIFICATE other WITH SUBJECT = 'other'; DROP CERTIFICATE own")
+    connection.execute("BACKUP CERTIFICATE other TO FILE = 'other.cer'")
+    assert error(create.format(key.format("DECRYPTION")).replace("own.cer", "other.cer")) == 15297
+    connection.close()

@@ -154,3 +154,38 @@ def test_the_other_container_scripts_can_run_twice(side):
         assert side.script("container/ready.sql")[-1].sets[0][1] == [(0,)]
         side.script("container/drop_database.sql", Database="db")
     assert side.value("SELECT DB_ID('db');") is None
+
+
+def test_a_database_shows_its_properties(side):
+    side.run("ALTER DATABASE db SET RECOVERY FULL")
+    names = ("Recovery", "Status", "updateability", "UserAccess", "IsAutoClose", "nosuch")
+    values = [side.value(f"SELECT DATABASEPROPERTYEX('db', '{name}')") for name in names]
+    assert values == ["FULL", "ONLINE", "READ_WRITE", "MULTI_USER", "0", None]
+    assert side.value("SELECT DATABASEPROPERTYEX('nosuch', 'Status')") is None
+    assert side.value("SELECT FULLTEXTSERVICEPROPERTY('IsFullTextInstalled')") == 0
+
+
+# What SSMS writes behind CREATE DATABASE, as it stands in many published scripts
+SSMS = """
+    ANSI_NULL_DEFAULT OFF, ANSI_NULLS OFF, ANSI_PADDING OFF, ANSI_WARNINGS OFF, ARITHABORT OFF, AUTO_CLOSE OFF,
+    AUTO_CREATE_STATISTICS ON, AUTO_SHRINK OFF, AUTO_UPDATE_STATISTICS ON, CURSOR_CLOSE_ON_COMMIT OFF, CURSOR_DEFAULT GLOBAL,
+    CONCAT_NULL_YIELDS_NULL OFF, NUMERIC_ROUNDABORT OFF, QUOTED_IDENTIFIER OFF, RECURSIVE_TRIGGERS OFF, DISABLE_BROKER,
+    AUTO_UPDATE_STATISTICS_ASYNC OFF, DATE_CORRELATION_OPTIMIZATION OFF, TRUSTWORTHY OFF, ALLOW_SNAPSHOT_ISOLATION OFF,
+    PARAMETERIZATION SIMPLE, READ_COMMITTED_SNAPSHOT OFF, HONOR_BROKER_PRIORITY OFF, READ_WRITE, RECOVERY FULL, MULTI_USER,
+    PAGE_VERIFY CHECKSUM, DB_CHAINING OFF, FILESTREAM( NON_TRANSACTED_ACCESS = OFF ), TARGET_RECOVERY_TIME = 60 SECONDS,
+    DELAYED_DURABILITY = DISABLED, QUERY_STORE = OFF
+"""
+
+
+def test_what_ssms_writes_of_a_database_is_accepted_shown_and_kept(side):
+    side.run("CREATE DATABASE shown")
+    for option in SSMS.split(","):
+        side.run(f"ALTER DATABASE [shown] SET {option.strip()}")
+    side.run("ALTER DATABASE shown SET ARITHABORT ON, PARAMETERIZATION FORCED")
+    side.crash()
+    columns = (
+        "is_arithabort_on, is_parameterization_forced, is_ansi_nulls_on, is_auto_create_stats_on, is_db_chaining_on"
+    )
+    assert side.rows(f"SELECT {columns} FROM sys.databases WHERE name = 'shown'") == [(1, 1, 0, 1, 0)]
+    for option in ("NUMERIC_ROUNDABORT ON", "CURSOR_DEFAULT LOCAL", "DB_CHAINING ON", "RECURSIVE_TRIGGERS ON"):
+        assert side.error(f"ALTER DATABASE shown SET {option}").number == 50001

@@ -304,3 +304,18 @@ def test_columns_show_the_collation_they_have(side):
     )
     shown = side.rows("SELECT collation_name FROM sys.columns WHERE object_id = OBJECT_ID('dbo.c')")
     assert shown == [("SQL_Latin1_General_CP1_CI_AS",)] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("WITH c AS (SELECT 7 AS n) INSERT dbo.t (n) SELECT n FROM c", [7]),
+        ("WITH c (n) AS (SELECT 8), d AS (SELECT n + 1 AS n FROM c) INSERT dbo.t (n) SELECT n FROM c UNION ALL SELECT n FROM d", [8, 9]),
+        ("SELECT 1; WITH c AS (SELECT 3 AS n) INSERT INTO dbo.t (n) OUTPUT inserted.id SELECT n FROM c SELECT 5", [3]),
+    ],
+)  # fmt: skip
+def test_a_common_table_expression_stands_before_an_insert(side, text, numbers):
+    side.run(text)
+    assert side.rows("SELECT n FROM dbo.t ORDER BY n") == [(number,) for number in numbers]
+    for statement in ("DELETE FROM c", "UPDATE c SET n = 1", "INSERT dbo.t (n) VALUES (1)"):
+        assert side.error(f"WITH c AS (SELECT 1 AS n) {statement}").number == 50001

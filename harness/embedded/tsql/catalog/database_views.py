@@ -107,12 +107,27 @@ VIEWS = [
         user_access                          tinyint
         user_access_desc                     nvarchar(60)      <- options.USER_ACCESS
         is_read_only                         bit               = 0
-        is_auto_close_on                     bit NOT NULL
-        is_auto_shrink_on                    bit
+        is_auto_close_on                     bit NOT NULL      <- on.AUTO_CLOSE
+        is_auto_shrink_on                    bit               <- on.AUTO_SHRINK
         state                                tinyint           = 0
         state_desc                           nvarchar(60)      = 'ONLINE'
         snapshot_isolation_state_desc        nvarchar(60)      <- options.ALLOW_SNAPSHOT_ISOLATION
-        is_auto_update_stats_on              bit               = NULL
+        is_auto_create_stats_on              bit               <- on.AUTO_CREATE_STATISTICS
+        is_auto_update_stats_on              bit               <- on.AUTO_UPDATE_STATISTICS
+        is_auto_update_stats_async_on        bit               <- on.AUTO_UPDATE_STATISTICS_ASYNC
+        is_ansi_null_default_on              bit               <- on.ANSI_NULL_DEFAULT
+        is_ansi_nulls_on                     bit               <- on.ANSI_NULLS
+        is_ansi_padding_on                   bit               <- on.ANSI_PADDING
+        is_ansi_warnings_on                  bit               <- on.ANSI_WARNINGS
+        is_arithabort_on                     bit               <- on.ARITHABORT
+        is_concat_null_yields_null_on        bit               <- on.CONCAT_NULL_YIELDS_NULL
+        is_numeric_roundabort_on             bit               = 0
+        is_quoted_identifier_on              bit               <- on.QUOTED_IDENTIFIER
+        is_cursor_close_on_commit_on         bit               = 0
+        is_local_cursor_default              bit               = 0
+        is_date_correlation_on               bit               <- on.DATE_CORRELATION_OPTIMIZATION
+        is_db_chaining_on                    bit               = 0
+        is_parameterization_forced           bit
         is_encrypted                         bit               = 0
         target_recovery_time_in_seconds      int               = NULL
         group_database_id                    uniqueidentifier  = NULL
@@ -130,8 +145,8 @@ VIEWS = [
         log_reuse_wait_desc                  nvarchar(60)      = 'NOTHING'
         delayed_durability                   int
         delayed_durability_desc              nvarchar(60)      <- options.DELAYED_DURABILITY
-        is_query_store_on                    bit
-        is_accelerated_database_recovery_on  bit
+        is_query_store_on                    bit               <- on.QUERY_STORE
+        is_accelerated_database_recovery_on  bit               <- on.ACCELERATED_DATABASE_RECOVERY
         """,
         lambda context: [
             SimpleNamespace(
@@ -139,6 +154,7 @@ VIEWS = [
                 catalog=database.catalog,
                 owner_sid=owner_sid(database, context.instance),
                 options=SimpleNamespace(**database.catalog.shown_options),
+                on=SimpleNamespace(**{name: value == "ON" for name, value in database.catalog.shown_options.items()}),
             )
             for database in context.engine.databases.values()
         ],
@@ -147,10 +163,7 @@ VIEWS = [
         user_access=lambda row: USER_ACCESSES.index(row.options.USER_ACCESS),
         page_verify_option=lambda row: PAGE_VERIFIES.index(row.options.PAGE_VERIFY),
         delayed_durability=lambda row: DELAYED_DURABILITIES.index(row.options.DELAYED_DURABILITY),
-        is_auto_close_on=lambda row: row.options.AUTO_CLOSE == "ON",
-        is_auto_shrink_on=lambda row: row.options.AUTO_SHRINK == "ON",
-        is_query_store_on=lambda row: row.options.QUERY_STORE == "ON",
-        is_accelerated_database_recovery_on=lambda row: row.options.ACCELERATED_DATABASE_RECOVERY == "ON",
+        is_parameterization_forced=lambda row: row.options.PARAMETERIZATION == "FORCED",
         visible=_databases_seen,
     ),
     View(

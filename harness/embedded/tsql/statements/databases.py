@@ -78,10 +78,20 @@ def _after_equals(*words: str) -> Callable[[Tokens], str]:
     return read
 
 
-def _recursive_triggers(tokens: Tokens) -> str:
-    if tokens.at("ON"):
-        tokens.unsupported("ALTER DATABASE SET RECURSIVE_TRIGGERS ON")
-    return tokens.choose("OFF")
+def _no_filestream(tokens: Tokens) -> str:
+    tokens.expect("(", "NON_TRANSACTED_ACCESS", "=")
+    value = _only("OFF", "FILESTREAM")(tokens)
+    tokens.expect(")")
+    return value
+
+
+def _only(value: str, option: str) -> Callable[[Tokens], str]:
+    def read(tokens: Tokens) -> str:
+        if not tokens.accept(value):
+            tokens.unsupported(f"ALTER DATABASE SET {option} {tokens.word()}")
+        return value
+
+    return read
 
 
 def _duration(tokens: Tokens) -> str:
@@ -94,22 +104,29 @@ def _compatibility_level(tokens: Tokens) -> str:
     return str(tokens.integer())
 
 
+# Another value of these would change what statements mean.
+ONLY_OFF = ("CURSOR_CLOSE_ON_COMMIT", "DB_CHAINING", "NUMERIC_ROUNDABORT", "RECURSIVE_TRIGGERS")
 # What reads the value of each option; READ_WRITE and RECURSIVE_TRIGGERS OFF are how every database is,
 # and nothing depends on TARGET_RECOVERY_TIME.
 DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
     **dict.fromkeys((*BROKER_OPTIONS, *USER_ACCESSES, "READ_WRITE"), _without_value),
     **dict.fromkeys(
         """
-        ALLOW_SNAPSHOT_ISOLATION AUTO_CLOSE AUTO_SHRINK HONOR_BROKER_PRIORITY READ_COMMITTED_SNAPSHOT TRUSTWORTHY
+        ALLOW_SNAPSHOT_ISOLATION ANSI_NULL_DEFAULT ANSI_NULLS ANSI_PADDING ANSI_WARNINGS ARITHABORT AUTO_CLOSE
+        AUTO_CREATE_STATISTICS AUTO_SHRINK AUTO_UPDATE_STATISTICS AUTO_UPDATE_STATISTICS_ASYNC CONCAT_NULL_YIELDS_NULL
+        DATE_CORRELATION_OPTIMIZATION HONOR_BROKER_PRIORITY QUOTED_IDENTIFIER READ_COMMITTED_SNAPSHOT TRUSTWORTHY
         """.split(),  # noqa: SIM905
         _one_of("ON", "OFF"),
     ),
+    **{option: _only("OFF", option) for option in ONLY_OFF},
+    "CURSOR_DEFAULT": _only("GLOBAL", "CURSOR_DEFAULT"),
+    "PARAMETERIZATION": _one_of("SIMPLE", "FORCED"),
+    "FILESTREAM": _no_filestream,
     "ACCELERATED_DATABASE_RECOVERY": _after_equals("ON", "OFF"),
     "COMPATIBILITY_LEVEL": _compatibility_level,
     "DELAYED_DURABILITY": _after_equals("DISABLED", "ALLOWED", "FORCED"),
     "PAGE_VERIFY": _one_of("CHECKSUM", "TORN_PAGE_DETECTION", "NONE"),
     "QUERY_STORE": _query_store,
-    "RECURSIVE_TRIGGERS": _recursive_triggers,
     "RECOVERY": _one_of("FULL", "BULK_LOGGED", "SIMPLE"),
     "TARGET_RECOVERY_TIME": _duration,
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.broker import ddl_network, ddl_principals, ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
+from harness.embedded.tsql.instance import server_files
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SYSADMIN
 from harness.embedded.tsql.session.session import Frame
@@ -292,7 +293,8 @@ def create_certificate(parser: Parser) -> definitions.Definition:
     """
     CREATE CERTIFICATE name [ AUTHORIZATION user ]
         { [ ENCRYPTION BY PASSWORD = '..' ] WITH SUBJECT = '..' [ , START_DATE = '..' ] [ , EXPIRY_DATE = '..' ]
-        | FROM BINARY = 0x.. }
+        | FROM { FILE = '..' | BINARY = 0x.. } [ WITH PRIVATE KEY ( { FILE = '..' | BINARY = 0x.. }
+            , DECRYPTION BY PASSWORD = '..' [ , ENCRYPTION BY PASSWORD = '..' ] ) ] }
         [ ACTIVE FOR BEGIN_DIALOG = { ON | OFF } ]
     """
     tokens = parser.tokens
@@ -300,10 +302,11 @@ def create_certificate(parser: Parser) -> definitions.Definition:
     clauses: dict[str, Any] = {}
     if tokens.accept("ENCRYPTION", "BY"):
         clauses["password"] = _password(tokens)
+    source: str | bytes = b""  # FROM: a file, or the certificate itself
+    private_key: _PrivateKey | None = None
     if tokens.accept("FROM"):
-        if not tokens.accept("BINARY", "="):
-            tokens.unsupported("CREATE CERTIFICATE FROM a file")
-        clauses["blob"] = tokens.binary()
+        source = _content(tokens)
+        private_key = _private_key(tokens)
     else:
         tokens.expect("WITH")
         clauses |= definitions.options(tokens, CERTIFICATE_OPTIONS)
@@ -320,9 +323,74 @@ def create_certificate(parser: Parser) -> definitions.Definition:
         catalog = frame.database.catalog
         owner_name = owner or frame.session.user_name()
         moments_ns: dict[str, Any] = {date_name: _moment_ns(text) for date_name, text in dates.items()}
+        if source:
+            clauses["blob"] = _read(frame, source)
+        if private_key is not None:
+            data = _read(frame, private_key.content)
+            clauses["private_key"] = ddl_principals.PrivateKey(data, private_key.decryption or "")
+            clauses["password"] = private_key.encryption
         ddl_principals.create_certificate(tx, catalog, name, owner=owner_name, **clauses, **moments_ns)
 
     return definitions.Definition(parser.line, check, work)
+
+
+def _content(tokens: Tokens) -> str | bytes:
+    """`FILE = '..'` or `BINARY = 0x..`; a file's name is a str."""
+    is_file = tokens.choose("FILE", "BINARY") == "FILE"
+    tokens.expect("=")
+    return tokens.string() if is_file else tokens.binary()
+
+
+def _read(frame: Frame, content: str | bytes) -> bytes:
+    return server_files.read(frame.instance.data_folder, content) if isinstance(content, str) else content
+
+
+class _PrivateKey(NamedTuple):
+    content: str | bytes  # a file's name, or the key itself
+    decryption: str | None  # the password that protects it now
+    encryption: str | None  # the one that will
+
+
+def _private_key(tokens: Tokens) -> _PrivateKey | None:
+    """`[ WITH PRIVATE KEY ( { FILE | BINARY } = .. , { DECRYPTION | ENCRYPTION } BY PASSWORD = '..' [ , ... ] ) ]`"""
+    if not tokens.accept("WITH", "PRIVATE", "KEY", "("):
+        return None
+    content = _content(tokens)
+    passwords = {}
+    while tokens.accept(","):
+        word = tokens.choose("DECRYPTION", "ENCRYPTION")
+        tokens.expect("BY")
+        passwords[word] = _password(tokens)
+    tokens.expect(")")
+    return _PrivateKey(content, passwords.get("DECRYPTION"), passwords.get("ENCRYPTION"))
+
+
+@definitions.define("BACKUP CERTIFICATE")
+def backup_certificate(parser: Parser) -> definitions.Definition:
+    """
+    BACKUP CERTIFICATE name TO FILE = '..' [ WITH PRIVATE KEY ( FILE = '..' , ENCRYPTION BY PASSWORD = '..'
+        [ , DECRYPTION BY PASSWORD = '..' ] ) ]
+    """
+    tokens = parser.tokens
+    name = tokens.name()
+    tokens.expect("TO", "FILE", "=")
+    path = tokens.string()
+    private_key = _private_key(tokens)
+    if private_key is not None and (private_key.encryption is None or isinstance(private_key.content, bytes)):
+        tokens.fail()
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        catalog, folder = frame.database.catalog, frame.instance.data_folder
+        certificate = catalog.principals.certificate(name)
+        if certificate is None:
+            raise SqlServerError(15151, "find", "certificate", name)
+        if private_key is not None:
+            passwords = private_key.encryption or "", private_key.decryption
+            key = ddl_principals.exported_key(catalog, certificate, *passwords)
+            server_files.write(folder, str(private_key.content), key)
+        server_files.write(folder, path, certificate.blob)
+
+    return definitions.Definition(parser.line, definitions.on_object("find", "CERTIFICATE", (name,), "CONTROL"), work)
 
 
 @definitions.define("ALTER CERTIFICATE")

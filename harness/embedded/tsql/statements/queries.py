@@ -40,7 +40,7 @@ def parse_select(parser: Parser) -> Statement:
     tokens = parser.tokens
     tokens.position -= 1
     if not tokens.accept("WITH", "XMLNAMESPACES", "("):
-        return Select(parser.line, parser.query())
+        return _insert_after_with(parser) or Select(parser.line, parser.query())
     namespaces = tuple(tokens.comma_separated(lambda: _namespace(tokens)))
     tokens.expect(")")
     if tokens.at(","):
@@ -48,6 +48,23 @@ def parse_select(parser: Parser) -> Statement:
     query = parser.query()
     query.tree.meta["xml_namespaces"] = namespaces
     return Select(parser.line, query)
+
+
+def _insert_after_with(parser: Parser) -> Statement | None:
+    """`WITH cte INSERT ... SELECT`, which is `INSERT ... WITH cte SELECT`."""
+    tokens, depth, begins = parser.tokens, 0, []
+    for ahead in range(len(tokens.all) - tokens.position):
+        word = tokens.word(ahead)
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and word in ("SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", ";"):
+            begins.append((word, tokens.position + ahead))
+            if word != "INSERT":
+                break
+    if [word for word, _ in begins] != ["INSERT", "SELECT"]:
+        return None
+    start, (_, insert), (_, select) = tokens.position, *begins
+    tokens.all[start:select] = [*tokens.all[insert:select], *tokens.all[start:insert]]
+    return parser.statement()
 
 
 def _namespace(tokens: Tokens) -> tuple[str, str]:

@@ -251,9 +251,33 @@ def _seen(frame: Frame, certificate: Certificate | None) -> Certificate | None:
     return None
 
 
+def database_property(frame: Frame, name: Any, property_name: Any) -> str | None:
+    """DATABASEPROPERTYEX ( database , property ), for the properties that scripts ask for"""
+    database = frame.instance.engine.databases.get(str(name).lower())
+    if database is None or not _sees(frame, database):
+        return None
+    options = database.catalog.shown_options
+    values = {
+        "collation": data_types.COLLATION,
+        "isautoclose": int(options["AUTO_CLOSE"] == "ON"),
+        "isautoshrink": int(options["AUTO_SHRINK"] == "ON"),
+        "recovery": options["RECOVERY"],
+        "status": "ONLINE",
+        "updateability": "READ_WRITE",
+        "useraccess": options["USER_ACCESS"],
+    }
+    value = values.get(str(property_name).lower())
+    return None if value is None else str(value)
+
+
 def file_property(frame: Frame, name: Any, property_name: Any) -> int | None:
     """FILEPROPERTY: this server does not count the pages that a file uses."""
     return None
+
+
+def full_text_property(frame: Frame, property_name: Any) -> int:
+    """FULLTEXTSERVICEPROPERTY: this server has no full-text search."""
+    return 0
 
 
 # -- logins and users --------------------------------------------------------------------------------------------------
@@ -388,7 +412,9 @@ FUNCTIONS: Functions = {
         of_frame("@database", SYSNAME, lambda frame: frame.database.name),
         in_session(db_name, SYSNAME),
     ),
+    "DATABASEPROPERTYEX": in_session(database_property, NVARCHAR_MAX),
     "FILEPROPERTY": in_session(file_property, INT),
+    "FULLTEXTSERVICEPROPERTY": in_session(full_text_property, INT),
     "HAS_PERMS_BY_NAME": in_session(has_perms_by_name, INT),
     "IS_MEMBER": in_session(is_member, INT),
     "IS_SRVROLEMEMBER": in_session(is_srvrolemember, INT),
