@@ -27,6 +27,9 @@ _CHANGE = re.compile(
 _CONSTRUCTOR = re.compile(r"(?:text|attribute\s+(?P<name>[\w.-]+))\s*\{(?P<value>.*)\}", re.DOTALL)
 
 
+_INTO = ("into", "first", "last")
+
+
 class Change(NamedTuple):
     """A compiled change. `arguments` are the sql:variable and sql:column of its paths, in order."""
 
@@ -91,6 +94,9 @@ def changed(change: Change, document: str, arguments: Sequence[Any]) -> str:
     value = "" if change.value is None else paths.value(change.value, document, arguments[count:]) or ""
     root = copy.deepcopy(paths.parsed(document))
     for item in change.path.items_of(root, arguments[:count])[: None if change.kind == "delete" else 1]:
+        is_whole = isinstance(item, etree._Element) and item.getparent() is None
+        if not paths.is_node(item) or (is_whole and change.where not in _INTO):
+            raise UnsupportedSyntax("a change of what is no node in the value", 0)
         _CHANGES[change.kind](change, item, value)
     return values.from_text(paths.inner(root), is_unicode=True, keeps_space=True)
 
@@ -123,8 +129,9 @@ def _set(item: Any, text: str | None) -> None:
 
 
 def _insert(change: Change, item: Any, value: str) -> None:
-    if not isinstance(item, etree._Element):
-        raise UnsupportedSyntax("insert at an attribute or a text", 0)
+    is_element = isinstance(item, etree._Element) and isinstance(item.tag, str)
+    if not is_element and (change.where in _INTO or not isinstance(item, etree._Element)):
+        raise UnsupportedSyntax("insert into what is no element", 0)
     if change.attribute:
         item.set(change.attribute, value)
         return

@@ -23,7 +23,7 @@ from lxml import etree
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.xml import values
 
-NODES_MAX = 256
+NODES_MAX, NODES_CHARACTERS_MAX = 256, 16 * 1024 * 1024  # lists of nodes that are kept, and of their values
 _MARK = "\1"  # before the name of a node; no text of XML has this character
 _PROLOG = re.compile(
     r"""\s*declare\s+(?:namespace\s+([\w.-]+)\s*=|default\s+element\s+namespace)\s*(["'])(.*?)\2\s*;""", re.DOTALL
@@ -169,7 +169,7 @@ def _is_single(text: str) -> bool:
 
 # -- documents and nodes -----------------------------------------------------------------------------------------------
 
-_nodes: OrderedDict[int, tuple[Any, list[Any]]] = OrderedDict()
+_nodes: OrderedDict[int, tuple[Any, list[Any], int]] = OrderedDict()  # document, nodes, characters of the value
 _serial = 0
 
 
@@ -188,20 +188,27 @@ def _opened(value: str) -> tuple[Any, Any]:
     serial, place = value[1:].split(_MARK)
     if int(serial) not in _nodes:
         raise UnsupportedSyntax(f"more than {NODES_MAX} values with nodes() at a time", 0)
-    document, nodes = _nodes[int(serial)]
-    return document, nodes[int(place)]
+    document, items, _ = _nodes[int(serial)]
+    return document, items[int(place)]
 
 
 def nodes(path: Path, value: str, arguments: Sequence[Any]) -> str:
     """The names of the nodes that a path finds, as a JSON array."""
     global _serial  # noqa: PLW0603
     document, _ = _opened(value)
-    items = [item if isinstance(item, etree._Element) else _Leaf(item) for item in path.items(value, arguments)]
+    results = path.items(value, arguments)
+    if not all(is_node(item) for item in results):
+        raise UnsupportedSyntax("nodes() of what are no nodes", 0)
+    items = [item if isinstance(item, etree._Element) else _Leaf(item) for item in results]
     _serial += 1
-    _nodes[_serial] = document, items
-    while len(_nodes) > NODES_MAX:
+    _nodes[_serial] = document, items, len(value)
+    while len(_nodes) > 1 and (len(_nodes) > NODES_MAX or _characters() > NODES_CHARACTERS_MAX):
         _nodes.popitem(last=False)
     return json.dumps([f"{_MARK}{_serial}{_MARK}{place}" for place in range(len(items))])
+
+
+def _characters() -> int:
+    return sum(characters for _, _, characters in _nodes.values())
 
 
 class _Leaf:
@@ -211,8 +218,10 @@ class _Leaf:
         self._text = text
 
     def xpath(self, xpath: str, **options: Any) -> Any:
-        if xpath in (".", "(.)[1]", "string(.)", "./text()", "text()"):
+        if xpath in (".", "(.)[1]", "string(.)"):
             return [self._text]
+        if re.fullmatch(r"\(?(\./)?text\(\)\)?(\[1\])?", xpath):
+            return []
         if xpath.startswith("../"):
             return self._text.getparent().xpath("./" + xpath[3:], **options)
         raise UnsupportedSyntax(f"the path {xpath} of an attribute or a text", 0)
@@ -245,12 +254,17 @@ def inner(document: Any) -> str:
     return values.escaped(document.text or "") + children
 
 
+def is_node(item: Any) -> bool:
+    """Whether an item is an element, an attribute or a text of a document, and no value that was computed."""
+    return isinstance(item, etree._Element) or getattr(item, "getparent", lambda: None)() is not None
+
+
 def _text(item: Any) -> str:
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, float):
         return str(int(item)) if item.is_integer() else repr(item)
-    return str(item) if isinstance(item, str) else "".join(item.itertext())
+    return str(item) if isinstance(item, str) else str(item.xpath("string()"))
 
 
 def _serialized(item: Any) -> str:

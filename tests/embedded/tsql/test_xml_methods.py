@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.embedded.errors import SqlServerError
 from harness.embedded.xml import changes, paths, rows
 
 ORDER = """N'<o id="7" xmlns:p="urn:p"><l q="2">a</l><l q="3">b &amp; c<z/></l><p:m>n</p:m></o>'"""
@@ -37,6 +39,7 @@ DECLARE = f"DECLARE @x xml = {ORDER}, @v int = 3, @f xml = N'<f/>', @s nvarchar(
         ("query('/o/l[1]')", '<l xmlns:p="urn:p" q="2">a</l>'),
         ("query('/o/l/text()')", "ab &amp; c"),
         ("query('/nosuch')", ""),
+        ("value('(/o/comment())[1]', 'char(1)')", None),
     ],
 )
 def test_a_method_gives_what_its_path_finds(side, call, value):
@@ -85,6 +88,8 @@ def test_nodes_are_rows_whose_methods_begin_at_them(side):
         (3,),
         (2,),
     ]
+    leaf = "c.value('(.)[1]', 'int'), c.value('text()[1]', 'int'), c.value('../../@id', 'int')"
+    assert side.rows(f"{DECLARE} SELECT {leaf} FROM @x.nodes('/o/l[2]/@q') n(c)") == [(3, None, 7)]
     side.run("CREATE TABLE dbo.orders (id int, body xml)")
     side.run(f"INSERT dbo.orders VALUES (1, {ORDER}), (2, N'<o/>'), (3, NULL)")
     joined = "FROM dbo.orders AS o {} APPLY o.body.nodes('/o/l') AS n(c) ORDER BY o.id"
@@ -263,3 +268,89 @@ def test_rows_can_be_read_again(values):
     columns = (rows.Column("@t", False), rows.Column("n/v", False))
     text = rows.text(shape, columns, [(name, str(number)) for name, number in values])
     assert [(node.get("t"), int(node.findtext("n/v"))) for node in ElementTree.fromstring(text)] == values
+
+
+WORDS = st.sampled_from(
+    [
+        "/",
+        "//",
+        ".",
+        "..",
+        "@",
+        "*",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "=",
+        "!=",
+        "<",
+        "|",
+        "+",
+        "-",
+        "::",
+        "a",
+        "b",
+        "o",
+        "p:a",
+        "*:b",
+        "text()",
+        "node()",
+        "count(",
+        "string(",
+        "data(",
+        "not(",
+        "1",
+        "2.5",
+        '"x"',
+        "'y'",
+        "and",
+        "or",
+        "eq",
+        "div",
+        "last()",
+        'sql:variable("@v")',
+        'sql:column("t.c")',
+        "child",
+        "self",
+        "for",
+        "$x",
+        "in",
+        "return",
+        "{",
+        "}",
+        "<a/>",
+        ":=",
+        "fn:count(",
+        "xs:int(",
+        "declare",
+        ";",
+        "is",
+        "to",
+    ]
+)
+CHANGES = st.sampled_from(
+    ["", "delete ", "insert <n/> into ", "replace value of ", 'insert text {"x"} before ', "insert "]
+)
+
+
+@given(CHANGES, st.lists(WORDS, max_size=7), st.sampled_from(["", " ", " with 1"]))
+def test_no_path_is_a_defect(change, words, end):
+    """Whatever a path is, it is evaluated, or an error of SQL Server's or of what is not supported."""
+    text, value = change + " ".join(words) + end, '<o a="1"><a>x<b/></a>y</o>'
+    try:
+        if change:
+            compiled = changes.compiled(text)
+            changes.changed(compiled, value, [1] * len(compiled.arguments))
+        else:
+            path = paths.compiled(text)
+            arguments = [1] * len(path.arguments)
+            paths.value(path, value, arguments)
+            paths.exist(path, value, arguments)
+            paths.query(path, value, arguments)
+            for name in json.loads(paths.nodes(path, value, arguments)):
+                paths.value(paths.compiled("."), name, ())
+                paths.exist(paths.compiled("../b"), name, ())
+    except SqlServerError:
+        pass
