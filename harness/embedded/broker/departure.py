@@ -71,11 +71,14 @@ class Departure:
     def deliver_sent(self, tx: Transaction) -> None:
         """Deliver messages to this instance before the commit. Only the transaction sees them: it has locked their
         conversation groups. Those whose group another has locked, and those that go elsewhere, stay in `sent`."""
-        waiting: list[TransmissionRow] = []
-        for row in tx.sent:
-            if not self._deliver_before_commit(tx, row, waiting):
+        fresh, waiting = tx.sent[tx.looked_at :], []
+        for row in fresh:
+            if row.endpoint in tx.undelivered or not self._deliver_before_commit(tx, row):
+                tx.undelivered.add(row.endpoint)
                 waiting.append(row)
-        tx.set(tx, "sent", waiting)
+        if len(waiting) < len(fresh):
+            tx.set(tx, "sent", [*tx.sent[: tx.looked_at], *waiting])
+        tx.looked_at = len(tx.sent)
         arrived, hidden = tx.arrived, []
         for arrival in arrived:
             if arrival.incoming.group.try_acquire(tx):
@@ -85,13 +88,9 @@ class Departure:
                 hidden.append(arrival)
         tx.set(tx, "arrived", hidden)
 
-    def _deliver_before_commit(self, tx: Transaction, row: TransmissionRow, waiting: list[TransmissionRow]) -> bool:
+    def _deliver_before_commit(self, tx: Transaction, row: TransmissionRow) -> bool:
         endpoint = row.endpoint
-        if (
-            endpoint.outgoing.unacknowledged
-            or endpoint.outgoing.staged
-            or any(other.endpoint is endpoint for other in waiting)
-        ):
+        if endpoint.outgoing.unacknowledged or endpoint.outgoing.staged:
             return False
         destination = self._router.destination(endpoint)
         if not isinstance(destination, Local):

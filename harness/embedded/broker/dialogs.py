@@ -228,6 +228,7 @@ class Dialogs:
         if not unsent and not waiting:
             return
         tx.set(tx, "sent", [row for row in tx.sent if row.endpoint is not endpoint])
+        tx.looked_at = 0
         tx.set(endpoint, "send_sequence", endpoint.send_sequence - len(unsent) - len(waiting))
         outgoing.unacknowledged = deque(islice(rows, len(rows) - len(waiting))) if len(rows) > len(waiting) else ()
         for row in waiting:

@@ -125,8 +125,10 @@ class Transaction:
         "id",
         "lock_timeout_ns",
         "locks",
+        "looked_at",
         "received_from",
         "sent",
+        "undelivered",
         "waiting_for",
         "writes",
     )
@@ -142,6 +144,8 @@ class Transaction:
         self.waiting_for: ExclusiveLock | None = None
         self.lock_timeout_ns: int | None = None  # SET LOCK_TIMEOUT; None: no limit
         self.sent: list[TransmissionRow] = []
+        self.looked_at = 0  # rows of `sent` that `deliver_sent` has left there
+        self.undelivered: set[ConversationEndpoint] = set()  # theirs: what they send later waits too
         self.arrived: list[QueueRow] = []  # published in their queues at commit
         self.received_from: tuple[Queue, ...] = ()
         self._undo: list[Callable[[], object]] = []
@@ -184,7 +188,7 @@ class Transaction:
 
     def deliver_sent(self) -> None:
         """Deliver what was sent to this instance, so that the transaction sees it; others do after the commit."""
-        if self.sent:
+        if len(self.sent) > self.looked_at:
             self._of.deliver_sent(self)
 
     def shown_in(self, queue: Queue) -> list[QueueRow]:
@@ -211,6 +215,8 @@ class Transaction:
         """Undo everything since the savepoint but keeps the locks."""
         writes, undo, commit_actions, sent, arrived = mark
         self._undo_to(undo)
+        self.looked_at = 0
+        self.undelivered.clear()
         del self.writes[writes:]
         del self._commit_actions[commit_actions:]
         del self.sent[sent:]
