@@ -354,3 +354,13 @@ def test_no_path_is_a_defect(change, words, end):
                 paths.exist(paths.compiled("../b"), name, ())
     except SqlServerError:
         pass
+
+
+def test_other_paths_and_names_leave_no_functions_behind(side):
+    def run(number: int) -> int:
+        side.run(
+            f"{DECLARE} SELECT @x.value('(/o/l{number})[1]', 'int'); SELECT 1 AS a{number} FOR XML PATH('r{number}')"
+        )
+        return len(side.instance.sqlite._functions)
+
+    assert run(1) == run(2)

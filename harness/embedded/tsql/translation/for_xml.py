@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -29,18 +30,24 @@ def rendered(renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[C
     shape, is_typed = _shape(renderer, node)
     names = [f"_{number}" for number in range(len(columns))]
     items = ", ".join(_as_text(renderer, name, column.type) for name, column in zip(names, columns, strict=True))
-    described = tuple(rows.Column(column.name, column.type == XML) for column in columns)
-
-    def made(text: str) -> str | None:
-        return rows.text(shape, described, json.loads(text))
-
-    function = f"for_xml_{hash((shape, described)) & 0xFFFFFFFFFFFF:x}"
-    renderer.function(function, 1, made)
+    described = renderer.literal(json.dumps([shape, [(column.name, column.type == XML) for column in columns]]))
+    renderer.function("for_xml", 2, _text)  # SQLite keeps every function, so the shape is an argument
     inner = f"WITH _rows ({', '.join(names)}) AS ({sql}) SELECT * FROM _rows"
-    text = f"{function}((SELECT json_group_array(json_array({items})) FROM ({inner})))"
+    text = f"for_xml((SELECT json_group_array(json_array({items})) FROM ({inner})), {described})"
     column = Column("", XML) if is_typed else Column(NAME, NVARCHAR_MAX)
     named = column.name or "value"
     return f'SELECT value AS "{named}" FROM (SELECT {text} AS value) WHERE value IS NOT NULL', column
+
+
+def _text(text: str, described: str) -> str | None:
+    shape, columns = _described(described)
+    return rows.text(shape, columns, json.loads(text))
+
+
+@lru_cache(maxsize=256)
+def _described(text: str) -> tuple[rows.Shape, list[rows.Column]]:
+    (*shape, namespaces), columns = json.loads(text)
+    return rows.Shape._make((*shape, tuple(map(tuple, namespaces)))), [rows.Column(*column) for column in columns]
 
 
 def options(clause: exp.ForClause, line: int) -> dict[str, str | None]:

@@ -5,7 +5,9 @@ nodes() in a FROM clause is SQLite's json_each, which a join may give the column
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -143,14 +145,20 @@ def _evaluated(renderer: Renderer, instance: exp.Expr, method: exp.Anonymous, na
     if name == "modify" and path.takes_xml and (arguments[-1].type is None or arguments[-1].type.name != "xml"):
         raise UnsupportedSyntax("insert of a variable or a column that is not xml", renderer.line)
 
-    def evaluate(document: str | None, *values: Any) -> Any:
+    # SQLite keeps every function, so the path is an argument.
+    def evaluate(document: str | None, written: str, namespaces: str, *values: Any) -> Any:
         if document is None and name == "modify":
             raise SqlServerError(5302)
-        return None if document is None else function(path, document, values)
+        return None if document is None else function(compiled(written, _namespaces(namespaces)), document, values)
 
-    called = f"xml_{name}_{hash((text, renderer.xml_namespaces)) & 0xFFFFFFFFFFFF:x}"
-    renderer.function(called, 1 + len(arguments), evaluate, work_ns=work_of(_PARSE_NS))
-    return f"{called}({', '.join(argument.sql for argument in (value, *arguments))})", path
+    renderer.function(f"xml_{name}", 3 + len(arguments), evaluate, work_ns=work_of(_PARSE_NS))
+    path_sql = renderer.literal(text), renderer.literal(json.dumps(renderer.xml_namespaces))
+    return f"xml_{name}({', '.join((value.sql, *path_sql, *(argument.sql for argument in arguments)))})", path
+
+
+@lru_cache(maxsize=256)
+def _namespaces(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((prefix, uri) for prefix, uri in json.loads(text))
 
 
 def _argument(renderer: Renderer, kind: str, written: str, names: Names) -> Fragment:
