@@ -93,7 +93,7 @@ def changed(change: Change, document: str, arguments: Sequence[Any]) -> str:
     count = len(change.path.arguments)
     value = "" if change.value is None else paths.value(change.value, document, arguments[count:]) or ""
     root = copy.deepcopy(paths.parsed(document))
-    for item in change.path.items_of(root, arguments[:count])[: None if change.kind == "delete" else 1]:
+    for item in change.path.items_from(root, root, arguments[:count])[: None if change.kind == "delete" else 1]:
         is_whole = isinstance(item, etree._Element) and item.getparent() is None
         if not paths.is_node(item) or (is_whole and change.where not in _INTO):
             raise UnsupportedSyntax("a change of what is no node in the value", 0)

@@ -70,14 +70,10 @@ class Path(NamedTuple):
 
     def items(self, value: str, arguments: Sequence[Any]) -> list[Any]:
         """The items that the path finds in a value: nodes, texts, or one number or truth."""
-        document, context = _opened(value)
-        return self._found(document, context, arguments)
+        return self.items_from(*_opened(value), arguments)
 
-    def items_of(self, document: Any, arguments: Sequence[Any]) -> list[Any]:
-        """The same in a document that was parsed."""
-        return self._found(document, document, arguments)
-
-    def _found(self, document: Any, context: Any, arguments: Sequence[Any]) -> list[Any]:
+    def items_from(self, document: Any, context: Any, arguments: Sequence[Any]) -> list[Any]:
+        """The same in a document that was parsed, from one of its nodes."""
         variables = {f"a{number}": argument for number, argument in enumerate(arguments)}
         try:
             result = context.xpath(self.xpath, namespaces=self.namespaces, doc=document, **variables)

@@ -34,7 +34,9 @@ _TEXT = re.compile(
 )
 # The day in words: a month, and numbers before, between or behind.
 _WORDS = re.compile(
-    r"\s*((?:\d{1,4}[\s,-]+){0,2})(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+    r"\s*((?:\d{1,4}[\s,-]+){0,2})"
+    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)(?![a-z])"
     r"((?:[\s,-]+\d{1,4}(?![\d:]|\s*[ap]m)){0,2})",
     re.ASCII | re.IGNORECASE,
 )
@@ -201,7 +203,7 @@ def _without_words(text: str) -> str:
     day = numbers[0] if numbers else "1"
     if not year or len(day) > 2:
         return text
-    month = [name.lower() for name in MONTHS].index(match[2].lower()) + 1
+    month = [name.lower() for name in MONTHS].index(match[2].lower()[:3]) + 1
     return f"{year}{month:02}{int(day):02}{text[match.end() :]}"
 
 
