@@ -307,6 +307,7 @@ def test_certificates_and_their_keys_go_into_files_and_come_back(serve, tmp_path
     assert error("BACKUP CERTIFICATE own TO FILE = 'own.cer'") == 15240
     assert error("BACKUP CERTIFICATE own TO FILE = '..'") == 15240
     assert error("BACKUP CERTIFICATE nosuch TO FILE = 'x'") == 15151
+    assert error("CREATE CERTIFICATE unnamed FROM FILE = ''") == 15208
     connection.execute("DROP CERTIFICATE own")
     create = "CREATE CERTIFICATE own FROM FILE = '/else/own.cer' WITH PRIVATE KEY ({})"
     assert error(create.format(key.format("DECRYPTION").replace("'file'", "'wrong'"))) == 15297

@@ -243,7 +243,7 @@ VIEWS = [
         "schemas",
         """
         name          sysname NOT NULL
-        schema_id     int NOT NULL  <- schema_id
+        schema_id     int NOT NULL
         principal_id  int
         """,
         _schemas,

@@ -302,7 +302,7 @@ def create_certificate(parser: Parser) -> definitions.Definition:
     clauses: dict[str, Any] = {}
     if tokens.accept("ENCRYPTION", "BY"):
         clauses["password"] = _password(tokens)
-    source: str | bytes = b""  # FROM: a file, or the certificate itself
+    source: str | bytes | None = None  # FROM: a file, or the certificate itself
     private_key: _PrivateKey | None = None
     if tokens.accept("FROM"):
         source = _content(tokens)
@@ -323,13 +323,14 @@ def create_certificate(parser: Parser) -> definitions.Definition:
         catalog = frame.database.catalog
         owner_name = owner or frame.session.user_name()
         moments_ns: dict[str, Any] = {date_name: _moment_ns(text) for date_name, text in dates.items()}
-        if source:
-            clauses["blob"] = _read(frame, source)
+        imported: dict[str, Any] = {}
+        if source is not None:
+            imported["blob"] = _read(frame, source)
         if private_key is not None:
             data = _read(frame, private_key.content)
-            clauses["private_key"] = ddl_principals.PrivateKey(data, private_key.decryption or "")
-            clauses["password"] = private_key.encryption
-        ddl_principals.create_certificate(tx, catalog, name, owner=owner_name, **clauses, **moments_ns)
+            imported["private_key"] = ddl_principals.PrivateKey(data, private_key.decryption or "")
+            imported["password"] = private_key.encryption
+        ddl_principals.create_certificate(tx, catalog, name, owner=owner_name, **clauses | imported | moments_ns)
 
     return definitions.Definition(parser.line, check, work)
 
