@@ -277,15 +277,16 @@ class Queue:
         self._became_ready(incoming)
 
     def unpublish(self, row: QueueRow) -> None:
-        """Undo a `publish`."""
+        """Undo a `publish`. The latest is undone first, so most rows are the last ones."""
         del self.rows[row.queuing_order]
         incoming = row.incoming
-        if row.status != READY:
-            incoming.retained.remove(row)
-            return
-        assert isinstance(incoming.ready, deque), "ready rows lie in a deque"
-        incoming.ready.remove(row)
-        if not incoming.ready:
+        rows = incoming.retained if row.status != READY else incoming.ready
+        assert not isinstance(rows, tuple), "published rows lie in a list or a deque"
+        if rows[-1] is row:
+            rows.pop()
+        else:
+            rows.remove(row)
+        if not incoming.ready and row.status == READY:
             incoming.ready = ()
             incoming.group.ready.pop(incoming.terms.conversation_handle, None)
 

@@ -25,8 +25,6 @@ _CHANGE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CONSTRUCTOR = re.compile(r"(?:text|attribute\s+(?P<name>[\w.-]+))\s*\{(?P<value>.*)\}", re.DOTALL)
-
-
 _INTO = ("into", "first", "last")
 
 
@@ -35,11 +33,11 @@ class Change(NamedTuple):
 
     kind: str  # delete, replace or insert
     path: paths.Path
-    value: paths.Path | None  # what is put there, but for `literal`
-    literal: str  # XML that is inserted
-    attribute: str  # the name of the attribute that is inserted
-    is_text: bool  # text { ... } is inserted
-    where: str  # into, first, last, after or before
+    where: str = ""  # of an insert: into, first, last, after or before
+    value: paths.Path | None = None  # what is put there, but for `literal`
+    literal: str = ""  # XML that is inserted
+    attribute: str = ""  # the name of the attribute that is inserted
+    is_text: bool = False  # text { ... } is inserted
 
     @property
     def takes_xml(self) -> bool:
@@ -63,20 +61,20 @@ def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = ()) -> Change:
         return paths.compiled(prolog + written, namespaces)
 
     if match["deleted"]:
-        return Change("delete", path(match["deleted"]), None, "", "", False, "")
+        return Change("delete", path(match["deleted"]))
     if match["replaced"]:
-        return Change("replace", path(match["replaced"]), path(match["with"]), "", "", False, "")
+        return Change("replace", path(match["replaced"]), value=path(match["with"]))
     content = match["inserted"]
-    where = match["end"] or match["where"]
+    insert = Change("insert", path(match["place"]), match["end"] or match["where"])
     if content.startswith("<"):
         if not _is_element(content):
             raise UnsupportedSyntax(f"what {text} puts there", 0)
-        return Change("insert", path(match["place"]), None, content, "", False, where)
+        return insert._replace(literal=content)
     constructor = _CONSTRUCTOR.fullmatch(content)
     if constructor is None:  # sql:variable or sql:column
-        return Change("insert", path(match["place"]), path(content), "", "", False, where)
+        return insert._replace(value=path(content))
     name = constructor["name"] or ""
-    return Change("insert", path(match["place"]), path(constructor["value"]), "", name, not name, where)
+    return insert._replace(value=path(constructor["value"]), attribute=name, is_text=not name)
 
 
 def _is_element(text: str) -> bool:

@@ -228,12 +228,7 @@ def test_a_peer_with_the_servers_own_certificate_gets_nothing_in():
 
 def test_a_peer_that_changes_a_record_on_the_way_is_disconnected(caplog):
     async def scenario() -> None:
-        initiator, target = Broker("initiator"), Broker("target")
-        async with transports(initiator, target) as (sending, listening):
-            address = (HOST, free_port())
-            listening.listen("", address[1])
-            sending.send(address, [frame(1)])
-            await until(lambda: target.frames)
+        async with connected() as (initiator, target, sending, _, _):
             [outgoing] = [peer._protocol for peer in sending._peers.values()]
             outgoing._write_records([b"\0" * 50])
             await until(lambda: not initiator.states[-1][1])
