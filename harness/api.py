@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.doctor import Finding
     from harness.experiments.sweep_plan import Plan
     from harness.files.certificate import Certificate
-    from harness.lab import Lab
+    from harness.lab.instances import Lab
     from harness.lab.opening import Selection
     from harness.output.reporting import Reporter
     from harness.run.under_way import Outcome
@@ -328,7 +328,6 @@ def _opened(
     confirm: Callable[[str], bool] = lambda question: True,
     for_sweep: bool = True,
 ) -> Iterator[tuple[Selection, Lab]]:
-    from harness import lab as lab_package
     from harness.experiments import selected_cells
     from harness.lab import interruption, opening
 
@@ -339,7 +338,7 @@ def _opened(
     tell(chosen.first_line)
     with (
         interruption.noted(),
-        lab_package.open(
+        opening.open(
             chosen.topology,
             version=axes.server_version,
             initiators=axes.initiators,

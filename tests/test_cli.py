@@ -213,6 +213,14 @@ def test_serve_names_the_package_with_which_no_statement_runs(
     assert "pip uninstall sqlglotc, then pip install --force-reinstall sqlglot==" in message
 
 
+@pytest.mark.process
+def test_a_command_names_the_extra_whose_package_is_missing() -> None:
+    without = "import sys; sys.modules['pandas'] = None; from harness.cli import main; main(['claims', '.'])"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
+    needed = "harness: this needs the package pandas: pip install 'service-broker-harness[load]'\n"
+    assert (done.returncode, done.stderr) == (3, needed)
+
+
 @pytest.mark.parametrize(
     "arguments, code, text", BAD_INPUT, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )

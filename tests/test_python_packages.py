@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 from harness.machine.places import CHECKOUT
 
@@ -56,3 +59,14 @@ def test_where_pip_fails_its_last_lines_are_printed(
     monkeypatch.setattr(sys, "argv", ["packages.py", "3"])
     assert packages.main() == 3
     assert "ERROR: no room is left" in capsys.readouterr().err
+
+
+def test_what_setup_installs_lies_within_the_ranges_of_the_package() -> None:
+    texts = [(CHECKOUT / name).read_text() for name in (".constraints.txt", "tests/clients/constraints.txt")]
+    pins = dict(re.findall(r"^([\w.-]+)==([\w.]+)", "".join(texts).lower().replace("_", "-"), re.MULTILINE))
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    for text in [*project["dependencies"], *(text for extra in extras for text in extra)]:
+        needed = Requirement(text)
+        if needed.name != project["name"]:
+            assert needed.specifier.contains(pins[needed.name]), text

@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from typing import NoReturn
 
 import click
 
-from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
+from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, PREFLIGHT, USAGE, Failure
 from harness.failures import nearest
 from harness.output.terminal import show_traceback, to_standard_error
 
@@ -95,6 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         message = " ".join(error.format_message().split())
         to_standard_error(f"harness: {message[:1].lower()}{message[1:]}")
         sys.exit(USAGE)
+    except ModuleNotFoundError as error:
+        if error.name not in _packages_of_load():
+            raise
+        to_standard_error(f"harness: this needs the package {error.name}: pip install 'service-broker-harness[load]'")
+        sys.exit(PREFLIGHT)
     except (KeyboardInterrupt, click.Abort) as interrupt:
         how_to_go_on = (interrupt.__cause__ or interrupt).args  # click raises its Abort from the KeyboardInterrupt
         to_standard_error("; ".join(["harness: interrupted", *map(str, how_to_go_on)]))
@@ -103,6 +109,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OK)
     sys.exit(code if isinstance(code, int) else OK)
+
+
+def _packages_of_load() -> set[str]:
+    """Return the packages of the extra `load`, which an environment for the embedded broker alone lacks."""
+    from importlib import metadata  # noqa: PLC0415
+
+    required = metadata.requires("service-broker-harness") or ()
+    return {re.split(r"\W", text)[0] for text in required if re.search("extra == .load.", text)}
 
 
 def _interrupt(*_: object) -> None:

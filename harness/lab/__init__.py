@@ -3,7 +3,7 @@
 The differences between kinds of lab end here. Each kind starts instances, or signs in to a user's own, and says how to
 connect to them. Everything after that is plain T-SQL from `sql/`, sent through pyodbc, the same on every kind:
 
-- `opening`: which lab the options select; `with lab.open(topology, ...) as lab:` opens and links it; how to connect
+- `opening`: which lab the options select; `with opening.open(topology, ...) as lab:` opens and links it; how to connect
 - `instances`: `Instance` and `Lab`: connection strings, broker addresses, whether and how an instance has died
 - `embedded_instances`: instances as child processes `harness serve`
 - `containers`: SQL Server in containers on this machine; `compose` runs Docker Compose and reads `.env`
@@ -24,8 +24,3 @@ each (`instances.in_parallel`). No `repr`, log or command line contains a passwo
 readable by this user alone: `.env` holds that of the containers, and `lab open` writes that of an embedded lab beside
 its data.
 """
-
-from harness.lab.instances import Instance, InstanceDied, Lab, LabError
-from harness.lab.opening import open
-
-__all__ = ["Instance", "InstanceDied", "Lab", "LabError", "open"]

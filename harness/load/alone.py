@@ -19,8 +19,9 @@ from typing import Any
 import gevent
 from flask import Response, jsonify, request
 
-from harness import lab as lab_package
 from harness.failures import MachineFailure, UsageFailure
+from harness.lab import opening
+from harness.lab.instances import Lab
 from harness.lab.opening import Topology, select_lab
 from harness.load.messages import BadScenario, Looked, WebScenario
 from harness.load.own_options import SCENARIO, SETTINGS
@@ -118,7 +119,7 @@ class Alone:
         if web_ui is not None:
             logger.info("opening the lab; the page answers when it is open")
         lab = self._exits.enter_context(
-            lab_package.open(
+            opening.open(
                 selection.topology,
                 version=selection.topology.sweep_versions[-1],
                 initiators=scenario.initiators,
@@ -133,7 +134,7 @@ class Alone:
             self._show_looks(lab, selection.topology)
         return LabStage(lab, selection.settings)
 
-    def _show_looks(self, lab: lab_package.Lab, topology: Topology) -> None:
+    def _show_looks(self, lab: Lab, topology: Topology) -> None:
         """Look at the lab in a thread of its own, and show that in the loop of the page."""
         policies = self._environment.web_ui.app.jinja_env.policies
         policies["json.dumps_kwargs"] = {"sort_keys": False}  # the form's fields in their order

@@ -16,15 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
-from harness import lab as lab_package
 from harness.definitions.load_model import OpenLoop
 from harness.definitions.matrix import PAYLOADS_BYTES, Cell, Visit
 from harness.definitions.units import counted
 from harness.files.script_text import ScriptError
 from harness.files.settings import RunSettings
 from harness.files.workload_file import PAPER, Workload, WorkloadError
-from harness.lab import Lab, LabError, dialog_pool, interruption, link
-from harness.lab.instances import connections
+from harness.lab import dialog_pool, interruption, link, opening
+from harness.lab.instances import Lab, LabError, connections
 from harness.lab.opening import Selection
 from harness.load import messages
 from harness.load.locust_clients import Elsewhere, LocustClients
@@ -219,7 +218,7 @@ def main(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-ui-")))
         stack.enter_context(interruption.noted())
         opened = stack.enter_context(
-            lab_package.open(
+            opening.open(
                 topology,
                 version=version,
                 initiators=initiators,

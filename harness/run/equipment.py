@@ -12,9 +12,9 @@ from harness.definitions import lab_kinds
 from harness.definitions.matrix import Cell
 from harness.files.settings import Settings
 from harness.lab import interruption, link
-from harness.lab import open as open_lab
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
+from harness.lab.opening import open as open_lab
 from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.observe import Observers
 from harness.observe.error_logs import ErrorLogs

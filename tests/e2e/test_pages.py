@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness import lab as lab_package
-from harness.lab import dialog_pool
+from harness.lab import dialog_pool, opening
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
 from harness.observe import dialog_pages
@@ -25,7 +24,7 @@ ROWS_PER_PAGE = 144  # 8096 bytes of a page, 56 of a row of sys.sysdesend with i
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     topology = select_lab({"lab": "embedded"}).topology
     directory = tmp_path_factory.mktemp("lab")
-    with lab_package.open(topology, version="2008", initiators=1, directory=directory) as opened:
+    with opening.open(topology, version="2008", initiators=1, directory=directory) as opened:
         yield opened
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from harness.files import workload_file
 from harness.files.workload_file import Workload
-from harness.lab import Lab, dialog_pool, drivers, link, scripts
-from harness.lab import open as open_lab
-from harness.lab.instances import connections
+from harness.lab import dialog_pool, drivers, link, scripts
+from harness.lab.instances import Lab, connections
 from harness.lab.opening import Topology
+from harness.lab.opening import open as open_lab
 from harness.load.bodies import SIZES_MAX, composer
 from harness.load.threads import CellRun, ClientThread, ThreadState
 from harness.machine.places import SQL_ROOT

@@ -16,15 +16,14 @@ from typing import Any
 import psutil
 import pytest
 
-from harness import lab as labs
 from harness.definitions.lab_kinds import CONTAINERS
 from harness.doctor import commits
 from harness.doctor.facts import read
 from harness.doctor.machine import check_placement
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab import compose, containers, control_groups, dialog_pool, placement, scripts
+from harness.lab import compose, containers, control_groups, dialog_pool, opening, placement, scripts
 from harness.lab.compose import ComposeError
-from harness.lab.instances import Lab, connections
+from harness.lab.instances import InstanceDied, Lab, connections
 from harness.lab.log_storage import LogStorage
 from harness.lab.opening import Topology, select_lab
 from harness.observe.snapshots import fingerprint
@@ -71,7 +70,7 @@ def docker(start: Callable[..., StandIn]) -> StandIn:
 
 
 def opened(version: str = "2022", **options: Any) -> Any:
-    return labs.open(Topology(CONTAINERS), version=version, **options)
+    return opening.open(Topology(CONTAINERS), version=version, **options)
 
 
 def test_without_a_version_the_containers_that_run_decide(docker: StandIn) -> None:
@@ -547,9 +546,9 @@ def test_a_container_that_dies_in_the_lab_is_named_with_the_last_line_of_its_log
         target.kill()
         assert isinstance(lab.target.process, containers._Watched)
         psutil.wait_procs([psutil.Process(lab.target.process._wait.pid)], timeout=120)
-        with pytest.raises(labs.InstanceDied, match=r"container target ended with exit code 137 .*memory") as caught:
+        with pytest.raises(InstanceDied, match=r"container target ended with exit code 137 .*memory") as caught:
             lab.check()
         assert "last line of its log: " in str(caught.value)
-        with pytest.raises(labs.InstanceDied):
+        with pytest.raises(InstanceDied):
             lab.target.connect()
     assert docker.containers() == []

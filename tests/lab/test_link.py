@@ -13,10 +13,10 @@ from harness.definitions.lab_kinds import EMBEDDED
 from harness.files import workload_file
 from harness.files.settings import Settings
 from harness.files.workload_file import Dialogs, Names, Queue, WorkloadError
-from harness.lab import Lab, dialog_pool, link, scripts
-from harness.lab import open as open_lab
-from harness.lab.instances import Instance, LabError, Security, connections
+from harness.lab import dialog_pool, link, scripts
+from harness.lab.instances import Instance, Lab, LabError, Security, connections
 from harness.lab.opening import Topology
+from harness.lab.opening import open as open_lab
 
 pytestmark = pytest.mark.process
 

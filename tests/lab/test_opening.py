@@ -13,9 +13,9 @@ import pytest
 from harness.cli.serving import serve
 from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED, SERVERS, LabKind
 from harness.files.settings import SettingsError
-from harness.lab import Lab, opening
+from harness.lab import opening
 from harness.lab.drivers import Driver, Secret
-from harness.lab.instances import Instance, Login
+from harness.lab.instances import Instance, Lab, Login
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.definitions.lab_kinds import SERVERS
 from harness.definitions.load_model import OpenLoop
-from harness.lab import LabError
+from harness.lab.instances import LabError
 from harness.load import ui
 from harness.load.locust_clients import LocustClients
 from harness.load.messages import Looked, ServePage, WebScenario

@@ -11,7 +11,7 @@ import pytest
 
 from harness.files import workload_file
 from harness.files.workload_file import FOLDER
-from harness.lab import LabError
+from harness.lab.instances import LabError
 from harness.load import ui
 from harness.load.messages import Message, Status
 from harness.load.ui import suggested_payloads

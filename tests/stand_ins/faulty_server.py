@@ -148,14 +148,14 @@ def install() -> None:
     """Patch this process in all places where faults strike."""
     serve.LoginAuthenticator = FaultyAuthenticator  # type: ignore[misc]
     serve.TdsListener = RememberedListener  # type: ignore[misc]
-    serve.stop_at_end_of_stdin = _listen_to_the_parent
+    serve.obey_parent = _listen_to_the_parent
     _install_in_connections()
     _install_in_commits()
     _install_in_properties()
     _install_in_statements()
 
 
-def _listen_to_the_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+def _listen_to_the_parent(loop: asyncio.AbstractEventLoop, *, stop: Callable[[], None], advance: object) -> None:
     unread = b""
 
     def read() -> None:

@@ -124,10 +124,8 @@ class QueueRow:
         """An id computed from conversation, direction and sequence: the same at both ends, and not stored."""
         terms = self.incoming.terms
         sent_by_initiator = terms.is_initiator == (self.status == RETAINED_SENT)
-        mixed = int(terms.conversation_id.replace("-", ""), 16) ^ (
-            (self.message_sequence_number << 1 | sent_by_initiator) + 1
-        )
-        text = f"{mixed:032X}"
+        order = (self.message_sequence_number << 1 | sent_by_initiator) + 1  # negative where no SEND made the message
+        text = f"{int(terms.conversation_id.replace('-', ''), 16) ^ order & (1 << 128) - 1:032X}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

@@ -20,7 +20,6 @@ import resource
 import signal
 import socket
 import ssl
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.environment import ErrorLog
 from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
-from harness.embedded.runtime.tasks import Scheduler, Task
+from harness.embedded.runtime.tasks import SECOND, Scheduler, Task
 from harness.embedded.server import data_folder, passwords
 from harness.embedded.server import log as server_log
 from harness.embedded.server.authentication import LoginAuthenticator, given_context, self_signed_context
@@ -40,7 +39,7 @@ from harness.embedded.server.data_folder import CannotServe
 from harness.embedded.server.defect_log import DefectLog
 from harness.embedded.server.error_log_file import ErrorLogFile
 from harness.embedded.server.memory import MemoryWatch, resident_bytes
-from harness.embedded.server.parent import die_with_parent
+from harness.embedded.server.parent import die_with_parent, obey_parent
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.statement_budget import DEFAULT_S, StatementBudget
 from harness.embedded.server.tds_listener import Admit, TdsListener
@@ -137,7 +136,7 @@ class InstanceServer:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         if with_parent:
-            stop_at_end_of_stdin(loop, self._stopping.set)
+            obey_parent(loop, stop=self._stopping.set, advance=self._advance)
         await self._start(loop, host, port, admin_port)
         try:
             await self._stopping.wait()
@@ -239,6 +238,9 @@ class InstanceServer:
         self._driver.run()
         self._store.close()
 
+    async def _advance(self, seconds: float) -> None:
+        await self._driver.advance(round(seconds * SECOND), lambda: self._store.is_busy)
+
     def _on_task_error(self, task: Task, error: BaseException) -> None:
         log.critical("the task %s died", task.name, exc_info=error)
         self._end_after_bug()
@@ -277,22 +279,6 @@ def is_loopback(host: str) -> bool:
 def _open_as_many_files_as_allowed() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def stop_at_end_of_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Call `stop` when standard input ends: it is a pipe that the parent holds open and never writes to."""
-
-    def read() -> None:
-        if not os.read(sys.stdin.fileno(), 4096):
-            loop.remove_reader(sys.stdin.fileno())
-            stop()
-
-    try:
-        loop.add_reader(sys.stdin.fileno(), read)
-    except (OSError, ValueError):
-        raise UsageFailure(
-            "--with-parent needs a pipe as standard input: give it one, or leave the option out"
-        ) from None
 
 
 def _no_port(host: str, port: int, error: OSError, option: str) -> str:

@@ -111,6 +111,11 @@ class Store(ABC):
         self.flushes = 0
         self.commits = 0
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a flush is under way or about to begin."""
+        return self._in_flight > 0
+
     @abstractmethod
     def load(self) -> Iterator[tuple[str, Key, Value]]:
         """Yield all rows on disk, for recovery, but not those that are set aside."""

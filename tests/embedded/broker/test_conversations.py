@@ -1,5 +1,7 @@
 """Conversations inside one instance: verbs, states, errors."""
 
+import uuid
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -558,3 +560,11 @@ def test_a_queue_row_identifies_its_message_and_service(here):
     [row] = here.db.queue_rows(here.queue)
     assert len(row.message_id) == 36 and row.incoming.terms.service_id >= 65536
     assert 0 < row.message_enqueue_time <= here.engine.clock.utc_ns()
+
+
+def test_the_id_of_a_message_that_nobody_sent_is_a_uniqueidentifier(world, here):
+    for handle in [here.begin() for _ in range(40)]:  # one in sixteen began with a sign
+        here.run(here.autocommit(lambda tx, handle=handle: here.engine.dialogs.begin_timer(tx, here.db, handle, 1)))
+    world.run_for(2)
+    ids = [row.message_id for row in here.db.queue_rows(here.queue)]
+    assert len(ids) == 40 and all(str(uuid.UUID(message_id)).upper() == message_id for message_id in ids)
