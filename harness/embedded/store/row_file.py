@@ -40,7 +40,7 @@ DATA, MARK = "broker.data", "broker.mark"
 _NEW = f"{DATA}.new"  # until it is whole
 OLD_DATA = "broker.db"  # of versions before layout 5
 # The number of the layout of rows. Raise it with every change of the fields that the broker or T-SQL store.
-LAYOUT = 5
+LAYOUT = 6
 IDENTITY_BYTES = 16
 
 PackedRow = tuple[str, bytes, bytes | None]  # object, key, value; None: deleted

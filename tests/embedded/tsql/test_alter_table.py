@@ -63,7 +63,7 @@ def test_keys_and_defaults_of_existing_columns_count_from_then_on(side):
         ("dbo.t ADD c int NOT NULL DEFAULT 1 PRIMARY KEY", 1505),
         ("dbo.t ADD DEFAULT 1 FOR c", 1752),
         ("dbo.t ADD c tinyint IDENTITY(255, 1)", 8115),
-        ("dbo.t ADD CHECK (a > 0)", 50001),
+        ("dbo.t ADD CHECK (a < 0)", 547),
         ("dbo.t DROP COLUMN a", 50001),
         ("dbo.t ALTER COLUMN a bigint", 50001),
         ("dbo.t ADD CONSTRAINT UQ_a UNIQUE (a); ALTER TABLE dbo.t ADD CONSTRAINT UQ_a UNIQUE (a)", 2714),

@@ -24,7 +24,8 @@ SETUP = [
     "INSERT dbo.t (n) VALUES (10), (20)",
     "CREATE PROCEDURE dbo.p @a int = 0, @b int = 0 OUTPUT AS BEGIN SET @b = @a; INSERT dbo.t (n) VALUES (@a); RETURN 7; END",
     "CREATE PROCEDURE dbo.p1 AS RETURN 1",
-    "CREATE TABLE dbo.watched (n int)",
+    "CREATE TABLE dbo.watched (n int, INDEX ix (n), CONSTRAINT CK_watched CHECK (n > 0))",
+    "CREATE VIEW dbo.v AS SELECT n FROM dbo.t",
     "CREATE TRIGGER dbo.tr ON dbo.watched AFTER INSERT AS RETURN",
     "CREATE TRIGGER dbo.tr1 ON dbo.watched AFTER UPDATE AS RETURN",
     "DISABLE TRIGGER dbo.tr1 ON dbo.watched",
@@ -94,6 +95,11 @@ STATEMENTS = """
     ALTER TABLE dbo.t ADD more int NOT NULL DEFAULT 1 WITH VALUES
     ALTER TABLE dbo.t ADD CONSTRAINT UQ_t UNIQUE (n)
     ALTER TABLE dbo.t ADD DEFAULT 7 FOR n
+    ALTER TABLE dbo.t WITH NOCHECK ADD CHECK (n > 100)
+    ALTER TABLE dbo.watched ADD FOREIGN KEY (n) REFERENCES dbo.t (id) ON DELETE NO ACTION
+    ALTER TABLE dbo.watched CHECK CONSTRAINT CK_watched
+    ALTER TABLE dbo.watched DROP CONSTRAINT IF EXISTS CK_watched
+    DROP VIEW IF EXISTS dbo.v
     ALTER USER u WITH LOGIN = l1
     BEGIN PRINT 'in a block' END
     BEGIN CONVERSATION TIMER (@h) TIMEOUT = 60
@@ -115,6 +121,13 @@ STATEMENTS = """
     CREATE DATABASE another COLLATE SQL_Latin1_General_CP1_CI_AS
     CREATE ENDPOINT ep1 AS TCP (LISTENER_PORT = 4023) FOR SERVICE_BROKER (AUTHENTICATION = WINDOWS)
     CREATE EVENT NOTIFICATION e1 ON QUEUE dbo.q FOR BROKER_QUEUE_DISABLED TO SERVICE 's', 'current database'
+    CREATE INDEX ix1 ON dbo.t (n)
+    CREATE NONCLUSTERED INDEX ix1 ON dbo.t (n) WHERE n > 0
+    CREATE UNIQUE INDEX ix1 ON dbo.t (id, n) INCLUDE (n)
+    CREATE UNIQUE NONCLUSTERED INDEX ix1 ON dbo.t (id) WITH (FILLFACTOR = 80)
+    CREATE CLUSTERED INDEX ix1 ON dbo.watched (n) ON [PRIMARY]
+    CREATE UNIQUE CLUSTERED INDEX ix1 ON dbo.watched (n)
+    DROP INDEX IF EXISTS ix ON dbo.watched
     CREATE LOGIN l2 WITH PASSWORD = 'secret', CHECK_POLICY = OFF
     CLOSE MASTER KEY
     OPEN MASTER KEY DECRYPTION BY PASSWORD = 'x'
@@ -133,6 +146,8 @@ STATEMENTS = """
     CREATE SERVICE s2 ON QUEUE dbo.q1 (k)
     CREATE TABLE dbo.t1 (a int DEFAULT 1, PRIMARY KEY (a))
     CREATE TABLE dbo.t2 (a int NOT NULL) ON [PRIMARY]
+    CREATE TABLE #t2 (a int CHECK (a > 0))
+    SELECT n INTO dbo.copied FROM dbo.t
     CREATE USER u2 WITHOUT LOGIN
     CREATE USER u2 FOR LOGIN l1 WITH DEFAULT_SCHEMA = dbo
     CREATE USER l1
@@ -234,11 +249,12 @@ STATEMENTS = [text.strip() for text in STATEMENTS]
 NEEDS_SEMICOLON = ("SEND", "RECEIVE", "GET", "MOVE", "THROW", "WITH", "DISABLE", "ENABLE")
 SECOND = [text for text in STATEMENTS if not text.startswith(NEEDS_SEMICOLON)]
 ALONE_IN_A_BATCH = tuple(
-    f"{verb} {kind}" for verb in ("CREATE", "ALTER", "CREATE OR ALTER") for kind in ("PROC", "TRIGGER")
+    f"{verb} {kind}" for verb in ("CREATE", "ALTER", "CREATE OR ALTER") for kind in ("PROC", "TRIGGER", "VIEW")
 )
 ONLY_IN_A_LOOP = ("BREAK", "CONTINUE")
 # Nothing to configure, to wait for or to go back to, and options of databases that change nothing here.
 WITHOUT_EFFECT = (
+    "ALTER TABLE dbo.watched CHECK CONSTRAINT",
     "CHECKPOINT",
     "RECONFIGURE",
     "RETURN",

@@ -112,8 +112,6 @@ def test_mistakes_name_their_line(text, number, line):
         "merge into a using b on 1 = 1 when matched then delete;",
         "select 1\ncreate trigger t on x for insert as select 1",
         "grant",
-        "create table #t (a int)",
-        "declare @t table (a int) select a into #x from @t",
         "select a from t for xml explicit",
         "waitfor (select 1)",
         "declare @d geometry",

@@ -20,7 +20,7 @@ def test_procedures_return_output_status_and_defaults(side):
 
 def test_a_procedure_with_a_mistake_is_not_created(side):
     assert side.error("CREATE PROCEDURE dbo.bad AS SELECT 1\nSELECT @x").line == 2
-    assert side.error("CREATE PROCEDURE dbo.bad AS SELECT a FROM t FOR JSON AUTO").number == 50001
+    assert side.error("CREATE PROCEDURE dbo.bad AS SELECT a FROM t FOR XML EXPLICIT").number == 50001
     assert side.value("SELECT COUNT(*) FROM sys.procedures") == 0
 
 

@@ -208,7 +208,7 @@ def test_the_result_of_for_xml_has_its_name_and_type(side):
         ("1 AS a, 2 AS '@b' FOR XML PATH", 6852),
         ("1 AS '@b' FOR XML PATH('')", 6864),
         ("1 AS Tag, NULL AS Parent FOR XML EXPLICIT", 50001),
-        ("1 AS a FOR JSON PATH", 50001),
+        ("1 AS a FOR JSON RAW", 50001),
         ("a.id FROM dbo.t AS a JOIN dbo.t AS b ON a.id = b.id FOR XML AUTO", 50001),
         ("1 AS a FOR XML PATH, XMLSCHEMA", 50001),
     ],

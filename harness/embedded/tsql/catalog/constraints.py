@@ -1,4 +1,4 @@
-"""Keys and defaults of tables as objects: what sys.objects, sys.indexes and INFORMATION_SCHEMA show of them.
+"""Keys, defaults and rules of tables as objects: what sys.objects, sys.indexes and INFORMATION_SCHEMA show of them.
 
 They are not stored as objects. A constraint's id follows from that of its table, and so does the name of one that was
 not given a name: unlike SQL Server's, it is the same wherever the table is created.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from harness.embedded.tsql.storage.tables import Table
+from harness.embedded.tsql.storage.tables import Index, Table
 
 HEAP, CLUSTERED = 0, 1  # index_id of a table's rows: without a primary key they are a heap
 
@@ -17,16 +17,16 @@ _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
 
 
 class Constraint(NamedTuple):
-    """A primary key, a unique key or a default."""
+    """A primary key, a unique key, a default, a CHECK or a foreign key."""
 
     table: Table
     object_id: int
     name: str
     type: str
     type_desc: str
-    places: tuple[int, ...]  # of its columns, from 0 on
+    places: tuple[int, ...]  # of its columns, from 0 on; of a CHECK that of its column
     index_id: int = 0  # of a key
-    definition: str = ""  # of a default
+    definition: str = ""  # of a default or a CHECK
     is_system_named: bool = True
 
 
@@ -73,14 +73,47 @@ def defaults(table: Table) -> list[Constraint]:
     return default_constraints
 
 
+def _rules_id(table: Table) -> int:
+    """The id of the first CHECK."""
+    return table.object_id + 2 + len(table.unique) + len(table.definitions)
+
+
+def checks(table: Table) -> list[Constraint]:
+    return [
+        Constraint(
+            *(table, number, check.name, "C", "CHECK_CONSTRAINT"),
+            (table.place(check.column),) if check.column else (),
+            definition=_in_parentheses(check.condition),
+            is_system_named=False,
+        )
+        for number, check in enumerate(table.checks, _rules_id(table))
+    ]
+
+
+def foreign_keys(table: Table) -> list[Constraint]:
+    return [
+        Constraint(
+            *(table, number, reference.name, "F", "FOREIGN_KEY_CONSTRAINT", tuple(map(table.place, reference.columns))),
+            is_system_named=False,
+        )
+        for number, reference in enumerate(table.references, _rules_id(table) + len(table.checks))
+    ]
+
+
+def indexes(table: Table) -> list[tuple[int, Index]]:
+    """What CREATE INDEX made, with their index_ids: a clustered one has that of the rows."""
+    first = 2 + len(table.unique)
+    return [(CLUSTERED if index.is_clustered else number, index) for number, index in enumerate(table.indexes, first)]
+
+
 def index_ids(table: Table) -> list[int]:
-    """Of its rows, and of the indexes that keep its unique keys."""
-    rows = CLUSTERED if table.primary_key else HEAP
-    return [rows, *(number for number, _ in enumerate(table.unique_keys(), start=2))]
+    """Of its rows, and of its other indexes."""
+    index_ids_ = {*(key.index_id for key in keys(table)), *(number for number, _ in indexes(table))}
+    return sorted(index_ids_ if CLUSTERED in index_ids_ else {HEAP, *index_ids_})
 
 
 def constraints(table: Table) -> list[Constraint]:
-    return [*keys(table), *defaults(table)]
+    return [*keys(table), *defaults(table), *checks(table), *foreign_keys(table)]
 
 
 def _in_parentheses(text: str) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.column_views import parameters, table_columns
-from harness.embedded.tsql.catalog.constraints import keys
-from harness.embedded.tsql.catalog.object_views import ObjectRow, tables
+from harness.embedded.tsql.catalog.constraints import checks, foreign_keys, keys
+from harness.embedded.tsql.catalog.key_views import related_keys
+from harness.embedded.tsql.catalog.object_views import ObjectRow, tables, user_views
 from harness.embedded.tsql.catalog.system_views import modules
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import Rule, everybody, of_object
@@ -32,7 +33,12 @@ def _placed(context: Context, row: ObjectRow, **more: Any) -> SimpleNamespace:
 
 
 def _tables(context: Context) -> Iterator[SimpleNamespace]:
-    return (_placed(context, row) for row in tables(context))
+    yield from (_placed(context, row, kind="BASE TABLE") for row in tables(context))
+    yield from (_placed(context, row, kind="VIEW") for row in user_views(context))
+
+
+def _views(context: Context) -> Iterator[SimpleNamespace]:
+    return (_placed(context, row.item, definition=row.definition) for row in modules(context) if row.item.type == "V")
 
 
 def _columns(context: Context) -> Iterator[SimpleNamespace]:
@@ -41,17 +47,24 @@ def _columns(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def _constraints(context: Context) -> Iterator[SimpleNamespace]:
-    kinds = {"PK": "PRIMARY KEY", "UQ": "UNIQUE"}
+    kinds = {"PK": "PRIMARY KEY", "UQ": "UNIQUE", "F": "FOREIGN KEY", "C": "CHECK"}
     for row in tables(context):
         assert row.table is not None
-        for key in keys(row.table):
+        for key in (*keys(row.table), *foreign_keys(row.table), *checks(row.table)):
             yield _placed(context, row, key=key, kind=kinds[key.type])
 
 
 def _key_columns(context: Context) -> Iterator[SimpleNamespace]:
     for constraint in _constraints(context):
-        for number, place in enumerate(constraint.key.places, start=1):
+        for number, place in enumerate(constraint.key.places if constraint.kind != "CHECK" else (), start=1):
             yield SimpleNamespace(**vars(constraint), column=constraint.of.columns[place], number=number)
+
+
+def _references(context: Context) -> Iterator[SimpleNamespace]:
+    for related in related_keys(context):
+        if related.referenced is not None:
+            schema = related.referenced.table.schema
+            yield _placed(context, related.of, key=related.key, referenced=related.referenced, far_schema=schema)
 
 
 def _routines(context: Context) -> Iterator[SimpleNamespace]:
@@ -173,7 +186,7 @@ VIEWS = [
         "TABLES",
         _TABLE
         + """
-        TABLE_TYPE                varchar(10)            = 'BASE TABLE'
+        TABLE_TYPE                varchar(10)            <- kind
         """,
         _tables,
     ),
@@ -182,10 +195,11 @@ VIEWS = [
         _TABLE
         + """
         VIEW_DEFINITION           nvarchar(4000)
-        CHECK_OPTION              varchar(7)
-        IS_UPDATABLE              varchar(2)
+        CHECK_OPTION              varchar(7)             = 'NONE'
+        IS_UPDATABLE              varchar(2)             = 'NO'
         """,
-        _nothing,
+        _views,
+        VIEW_DEFINITION=lambda row: None if row.definition is None else row.definition[:4000],
     ),
     _view(
         "TABLE_CONSTRAINTS",
@@ -214,14 +228,14 @@ VIEWS = [
         "REFERENTIAL_CONSTRAINTS",
         _CONSTRAINT
         + """
-        UNIQUE_CONSTRAINT_CATALOG nvarchar(128)
-        UNIQUE_CONSTRAINT_SCHEMA  nvarchar(128)
-        UNIQUE_CONSTRAINT_NAME    sysname
-        MATCH_OPTION              varchar(7)
-        UPDATE_RULE               varchar(11)
-        DELETE_RULE               varchar(11)
+        UNIQUE_CONSTRAINT_CATALOG nvarchar(128)          <- catalog
+        UNIQUE_CONSTRAINT_SCHEMA  nvarchar(128)          <- far_schema
+        UNIQUE_CONSTRAINT_NAME    sysname                <- referenced.name
+        MATCH_OPTION              varchar(7)             = 'SIMPLE'
+        UPDATE_RULE               varchar(11)            = 'NO ACTION'
+        DELETE_RULE               varchar(11)            = 'NO ACTION'
         """,
-        _nothing,
+        _references,
     ),
     _view(
         "ROUTINES",

@@ -1,7 +1,6 @@
 """Keys, defaults and indexes of tables: sys.key_constraints, sys.indexes and their kin.
 
-An index is what keeps a key; the statements that make others are refused. So are foreign keys and CHECK constraints,
-whose views are empty.
+An index keeps a key, or CREATE INDEX made it.
 """
 
 from __future__ import annotations
@@ -9,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from harness.embedded.tsql.catalog.constraints import CLUSTERED, HEAP, defaults, keys
+from harness.embedded.tsql.catalog.constraints import (
+    CLUSTERED,
+    HEAP,
+    checks,
+    defaults,
+    foreign_keys,
+    index_ids,
+    indexes,
+    keys,
+)
 from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, tables
 from harness.embedded.tsql.catalog.view import Context, View
-from harness.embedded.tsql.catalog.visibility import everybody, of_object
+from harness.embedded.tsql.catalog.visibility import of_object
 
 
 def _keys(context: Context) -> Iterator[SimpleNamespace]:
@@ -31,12 +39,57 @@ def _defaults(context: Context) -> Iterator[SimpleNamespace]:
             )
 
 
+def _checks(context: Context) -> Iterator[SimpleNamespace]:
+    for row in tables(context):
+        assert row.table is not None
+        for check in checks(row.table):
+            parent_column_id = check.places[0] + 1 if check.places else 0
+            yield SimpleNamespace(
+                **check._asdict(), of=row, create_time_ns=row.create_time_ns, parent_column_id=parent_column_id
+            )
+
+
+def related_keys(context: Context) -> Iterator[SimpleNamespace]:
+    """The foreign keys, each with the key to which it refers; None for a unique index."""
+    by_name = {(row.table.schema.lower(), row.table.name.lower()): row.table for row in tables(context) if row.table}
+    for row in tables(context):
+        assert row.table is not None
+        for key, reference in zip(foreign_keys(row.table), row.table.references, strict=True):
+            schema, name = reference.table
+            parent = by_name[schema.lower(), name.lower()]
+            places = [parent.place(column) for column in reference.table_columns or parent.primary_key]
+            referenced = next((unique for unique in keys(parent) if {*unique.places} == {*places}), None)
+            yield SimpleNamespace(
+                **key._asdict(),
+                key=key,
+                referenced=referenced,
+                of=row,
+                create_time_ns=row.create_time_ns,
+                referenced_object_id=parent.object_id,
+                key_index_id=referenced.index_id if referenced is not None else None,
+                pairs=list(zip(key.places, places, strict=True)),
+            )
+
+
+def _foreign_key_columns(context: Context) -> Iterator[SimpleNamespace]:
+    for key in related_keys(context):
+        for number, (place, referenced) in enumerate(key.pairs, start=1):
+            yield SimpleNamespace(
+                of=key.of,
+                constraint_object_id=key.object_id,
+                constraint_column_id=number,
+                parent_column_id=place + 1,
+                referenced_object_id=key.referenced_object_id,
+                referenced_column_id=referenced + 1,
+            )
+
+
 def _indexes(context: Context) -> Iterator[SimpleNamespace]:
-    """The rows of a table, as its primary key orders them or as a heap, and one index for each unique key."""
+    """The rows of a table, as a clustered index orders them or as a heap, and its other indexes."""
     for row in tables(context):
         assert row.table is not None
         constraints = keys(row.table)
-        if not row.table.primary_key:
+        if HEAP in index_ids(row.table):
             yield SimpleNamespace(of=row, name=None, index_id=HEAP, type=0, type_desc="HEAP", key="")
         for constraint in constraints:
             clustered = constraint.index_id == CLUSTERED
@@ -49,12 +102,21 @@ def _indexes(context: Context) -> Iterator[SimpleNamespace]:
                 type_desc=type_desc,
                 key=constraint.type,
             )
+        for index_id, index in indexes(row.table):
+            type_, type_desc = (1, "CLUSTERED") if index.is_clustered else (2, "NONCLUSTERED")
+            key = "U" if index.is_unique else ""
+            yield SimpleNamespace(of=row, name=index.name, index_id=index_id, type=type_, type_desc=type_desc, key=key)
 
 
 def _index_columns(context: Context) -> Iterator[SimpleNamespace]:
     for key in _keys(context):
         for number, place in enumerate(key.places, start=1):
             yield SimpleNamespace(of=key.of, index_id=key.index_id, number=number, column_id=place + 1)
+    for row in tables(context):
+        assert row.table is not None
+        for index_id, index in indexes(row.table):
+            for number, column in enumerate(index.columns, start=1):
+                yield SimpleNamespace(of=row, index_id=index_id, number=number, column_id=row.table.place(column) + 1)
 
 
 CONSTRAINT_COLUMNS = (
@@ -62,7 +124,6 @@ CONSTRAINT_COLUMNS = (
     .replace("parent_object_id  int NOT NULL\n", "parent_object_id  int NOT NULL       <- of.object_id\n")
     .replace("is_ms_shipped     bit NOT NULL\n", "is_ms_shipped     bit NOT NULL       = 0\n")
 )
-_NOTHING = lambda context: ()  # noqa: E731
 
 VIEWS = [
     View(
@@ -90,16 +151,16 @@ VIEWS = [
         "check_constraints",
         CONSTRAINT_COLUMNS
         + """
-        is_disabled              bit NOT NULL
-        is_not_for_replication   bit NOT NULL
-        is_not_trusted           bit NOT NULL
+        is_disabled              bit NOT NULL    = 0
+        is_not_for_replication   bit NOT NULL    = 0
+        is_not_trusted           bit NOT NULL    = 0
         parent_column_id         int NOT NULL
         definition               nvarchar(max)
-        uses_database_collation  bit
+        uses_database_collation  bit             = 1
         is_system_named          bit NOT NULL
         """,
-        _NOTHING,
-        visible=everybody,
+        _checks,
+        visible=of_object("of"),
     ),
     View(
         "foreign_keys",
@@ -107,30 +168,30 @@ VIEWS = [
         + """
         referenced_object_id            int
         key_index_id                    int
-        is_disabled                     bit NOT NULL
-        is_not_for_replication          bit NOT NULL
-        is_not_trusted                  bit NOT NULL
-        delete_referential_action       tinyint
-        delete_referential_action_desc  nvarchar(60)
-        update_referential_action       tinyint
-        update_referential_action_desc  nvarchar(60)
+        is_disabled                     bit NOT NULL    = 0
+        is_not_for_replication          bit NOT NULL    = 0
+        is_not_trusted                  bit NOT NULL    = 0
+        delete_referential_action       tinyint         = 0
+        delete_referential_action_desc  nvarchar(60)    = 'NO_ACTION'
+        update_referential_action       tinyint         = 0
+        update_referential_action_desc  nvarchar(60)    = 'NO_ACTION'
         is_system_named                 bit NOT NULL
         """,
-        _NOTHING,
-        visible=everybody,
+        related_keys,
+        visible=of_object("of"),
     ),
     View(
         "foreign_key_columns",
         """
         constraint_object_id  int NOT NULL
         constraint_column_id  int NOT NULL
-        parent_object_id      int NOT NULL
+        parent_object_id      int NOT NULL    <- of.object_id
         parent_column_id      int NOT NULL
         referenced_object_id  int NOT NULL
         referenced_column_id  int NOT NULL
         """,
-        _NOTHING,
-        visible=everybody,
+        _foreign_key_columns,
+        visible=of_object("of"),
     ),
     View(
         "indexes",

@@ -1,4 +1,4 @@
-"""Tables, procedures, triggers, queues and constraints: sys.objects, sys.partitions and their kin."""
+"""Tables, procedures, triggers, views, queues and constraints: sys.objects, sys.partitions and their kin."""
 
 from __future__ import annotations
 
@@ -83,6 +83,12 @@ def triggers(context: Context) -> Iterator[ObjectRow]:
             yield _row(context, trigger, "TR", "SQL_TRIGGER", module=trigger, parent_object_id=trigger.table_id)
 
 
+def user_views(context: Context) -> Iterator[ObjectRow]:
+    for view in list(context.instance.views.values()):
+        if view.database_id == context.database.database_id:
+            yield _row(context, view, "V", "VIEW", module=view)
+
+
 def queue_row(context: Context, queue: Queue) -> ObjectRow:
     schema, shipped = context.database.catalog.schema_id(queue.schema), is_ms_shipped(queue.object_id)
     of_all = queue.name, queue.object_id, schema, "SQ", "SERVICE_QUEUE", queue.create_time_ns
@@ -147,7 +153,8 @@ def _constraints(context: Context) -> Iterator[ObjectRow]:
 
 
 def objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
-    for family in (system_tables, tables, _constraints, procedures, triggers, queues, named_internal_tables):
+    of_modules = (procedures, triggers, user_views)
+    for family in (system_tables, tables, _constraints, *of_modules, queues, named_internal_tables):
         yield from family(context)
 
 

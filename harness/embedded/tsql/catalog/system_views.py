@@ -18,6 +18,7 @@ from harness.embedded.tsql.catalog.object_views import (
     objects,
     procedures,
     triggers,
+    user_views,
 )
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
@@ -69,9 +70,9 @@ def all_columns(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def modules(context: Context) -> Iterator[SimpleNamespace]:
-    """Procedures and triggers with their texts; NULL without VIEW DEFINITION on them or on the trigger's table."""
+    """Modules with their texts; NULL without VIEW DEFINITION on them or on the trigger's table."""
     guard = context.session.guard
-    for row in (*procedures(context), *triggers(context)):
+    for row in (*procedures(context), *triggers(context), *user_views(context)):
         assert row.module is not None
         secured = row.parent_object_id or row.object_id
         is_visible = guard is None or guard.allows(context.database, "OBJECT", secured, "VIEW DEFINITION")
@@ -91,13 +92,13 @@ def trigger_events(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def _nothing(context: Context) -> Iterator[ObjectRow]:
-    """Objects whose statements are refused: views, sequences and synonyms of the user's."""
+    """Objects whose statements are refused: sequences and synonyms."""
     return iter(())
 
 
 VIEWS = [
     View("all_objects", OBJECT_COLUMNS, _all_objects, visible=of_object()),
-    View("views", OBJECT_COLUMNS, _nothing, visible=everybody),
+    View("views", OBJECT_COLUMNS, user_views, visible=of_object()),
     View("system_views", OBJECT_COLUMNS, system_views, visible=everybody),
     column_view("all_columns", "", all_columns),
     View("sequences", OBJECT_COLUMNS, _nothing, since=2012, visible=everybody),

@@ -19,7 +19,7 @@ from harness.embedded.store.group_commit import Key, Value
 from harness.embedded.tsql.instance import system_procedures
 from harness.embedded.tsql.instance.application_locks import ApplicationLocks
 from harness.embedded.tsql.instance.defects import Defects
-from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger
+from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger, UserView
 from harness.embedded.tsql.instance.properties import (
     CONFIGURATION_CATALOG,
     FILES_CATALOG,
@@ -99,6 +99,7 @@ class Instance:
         self.procedures: dict[tuple[int, str], Procedure] = {}
         self.system_procedures: dict[tuple[int, str], Procedure] = {}  # that were called, by database and name
         self.triggers: dict[tuple[int, str], Trigger] = {}
+        self.views: dict[tuple[int, str], UserView] = {}
         self.extended_properties = ExtendedProperties()
         self.sessions: dict[int, ConnectedSession] = {}  # by spid
         self.grants = Grants(engine.databases.changes.count)
@@ -170,12 +171,19 @@ class Instance:
     def _enter(self, tx: Transaction, table: Table) -> None:
         self.tables[table.key] = table
         self.version += 1
-        tx.write(tables.CATALOG, table.identifier, table.stored())
+        if not table.is_temporary:
+            tx.write(tables.CATALOG, table.identifier, table.stored())
         tx.on_rollback(lambda: self._forget(table))
 
     def _forget(self, table: Table) -> None:
         del self.tables[table.key]
         self.version += 1
+
+    def drop_temporary(self, key: tuple[int, str]) -> None:
+        """Drop a temporary table outside transactions, if it is there."""
+        if (table := self.tables.get(key)) is not None:
+            self._forget(table)
+            self.sqlite.run(f"DROP TABLE {table.sql}")
 
     def drop_table(self, tx: Transaction, table: Table) -> None:
         """Drop a table and its triggers."""
@@ -188,8 +196,9 @@ class Instance:
         table.lock(tx)
         connection = self.sqlite.connection
         rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
-        tx.writes.extend([(table.stored_rows, rowid, None) for (rowid,) in rowids])
-        tx.write(tables.CATALOG, table.identifier, None)
+        table.stage_removal(tx, rowids)
+        if not table.is_temporary:
+            tx.write(tables.CATALOG, table.identifier, None)
         self._put_aside += 1
         aside = f'"dropped.{table.database_id}.{table.object_id}.{self._put_aside}"'
         connection.execute(f"ALTER TABLE {table.sql} RENAME TO {aside}")
@@ -215,7 +224,7 @@ class Instance:
             changed.number_on_after(table.last_rowid)
         changed.fill(self.sqlite, rows)
         changed.take_changes(tx, table)
-        tx.writes.extend([(changed.stored_rows, row[0], row[1:]) for row in rows])
+        changed.stage(tx, rows)
 
     def truncate_table(self, tx: Transaction, table: Table) -> None:
         """Empty a table and restart its identity, as if it was dropped and created again. Its plans stay valid."""
@@ -228,7 +237,8 @@ class Instance:
         version = self.version
         self._set_aside(tx, table)
         self.version = version
-        tx.writes.pop()  # the definition stays
+        if not table.is_temporary:
+            tx.writes.pop()  # the definition stays
         table.create(self.sqlite)
         self.tables[table.key] = table
         table.row_count = 0
@@ -262,7 +272,9 @@ class Instance:
         assign(new)
 
     def _family(self, module: Module) -> dict[tuple[int, str], Any]:
-        return self.triggers if isinstance(module, Trigger) else self.procedures
+        if isinstance(module, Trigger):
+            return self.triggers
+        return self.views if isinstance(module, UserView) else self.procedures
 
     def triggers_on(self, table: Table) -> list[Trigger]:
         """The triggers of a table, in the order in which they fire: the oldest first."""
@@ -272,12 +284,14 @@ class Instance:
         return sorted(triggers, key=lambda trigger_: (trigger_.create_time_ns, trigger_.object_id))
 
     def drop_objects(self, tx: Transaction, database: Database) -> None:
-        """DROP DATABASE: drop its tables with their triggers, its procedures and properties."""
+        """DROP DATABASE: drop its tables with their triggers, its procedures, views and properties."""
         self.extended_properties.drop_all(tx, database.database_id)
         for table in [table for table in self.tables.values() if table.database_id == database.database_id]:
             self.drop_table(tx, table)
-        for procedure in [p for p in self.procedures.values() if p.database_id == database.database_id]:
-            self.drop_module(tx, procedure)
+        modules: list[Module] = [*self.procedures.values(), *self.views.values()]
+        for module in modules:
+            if module.database_id == database.database_id:
+                self.drop_module(tx, module)
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -319,6 +333,10 @@ class Instance:
         database, schema, name = self.located(parts, current)
         return self.triggers.get((database.database_id, f"{schema}.{name}".lower()))
 
+    def view(self, parts: tuple[str, ...], current: Database) -> UserView | None:
+        database, schema, name = self.located(parts, current)
+        return self.views.get((database.database_id, f"{schema}.{name}".lower()))
+
     def procedure(self, parts: tuple[str, ...], current: Database, guard: Guard | None = None) -> Procedure | None:
         if len(parts) < 3:
             return self.procedures.get((current.database_id, catalog_key(parts)))
@@ -336,10 +354,10 @@ class Instance:
         return self.system_procedures.setdefault((database.database_id, procedure_.name), procedure_)
 
     def is_taken(self, parts: tuple[str, ...], current: Database) -> bool:
-        """Whether a table, procedure, trigger or queue has that name."""
+        """Whether a table, procedure, trigger, view or queue has that name."""
         database, schema, name = self.located(parts, current)
         key = f"{schema}.{name}".lower()
-        of_instance = (self.tables, self.procedures, self.triggers)
+        of_instance = (self.tables, self.procedures, self.triggers, self.views)
         return key in database.catalog.queues or any((database.database_id, key) in family for family in of_instance)
 
     def owner(self, item: Module | Table) -> Database:

@@ -1,4 +1,4 @@
-"""Modules: procedures and triggers, each with its text and what was compiled from it."""
+"""Modules: procedures, triggers and views, each with its text and what was compiled from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Module:
     text: str
     create_time_ns: int
     creator: str = DBO  # the user that EXECUTE AS SELF means
-    # Kept by `statements.procedures` and `statements.triggers`: the compiled text, and bindings by shape of call.
+    # Kept by the modules of `statements` of the same names: what was compiled, and bindings by shape of call.
     compiled: Any = field(default=None, init=False)
     bound: dict[Any, Any] = field(default_factory=dict, init=False)
 
@@ -41,6 +41,19 @@ class Procedure(Module):
 
 
 @dataclass(eq=False, repr=False)
+class UserView(Module):
+    """A view that CREATE VIEW made."""
+
+    CATALOG = "tsql.views"
+
+    query: str = ""
+    columns: Sequence[str] = ()  # their names; (): those of the query
+
+    def stored(self) -> tuple[Any, ...]:
+        return (*super().stored(), self.query, self.columns)
+
+
+@dataclass(eq=False, repr=False)
 class Trigger(Module):
     """An AFTER trigger of a table."""
 
@@ -54,4 +67,4 @@ class Trigger(Module):
         return (*super().stored(), self.table_id, self.events, self.is_disabled)
 
 
-MODULES: dict[str, type[Module]] = {kind.CATALOG: kind for kind in (Procedure, Trigger)}
+MODULES: dict[str, type[Module]] = {kind.CATALOG: kind for kind in (Procedure, Trigger, UserView)}

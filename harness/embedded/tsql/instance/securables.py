@@ -35,6 +35,7 @@ def _object(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | No
     item = (
         frame.instance.table(parts, frame.database)
         or frame.instance.procedure(parts, frame.database)
+        or frame.instance.view(parts, frame.database)
         or database.catalog.queues.get(f"{schema}.{name}".lower())
     )
     return None if item is None else object_of(database, item)

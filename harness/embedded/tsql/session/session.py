@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
@@ -19,6 +19,7 @@ from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.handles import Handles
 from harness.embedded.tsql.storage.result_values import Rows, shaped, typed
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, Sqlite
+from harness.embedded.tsql.storage.tables import Table
 
 # Conversions that fail, text that is no XML, a deadlock for its victim, a transaction that ended or was doomed in a
 # trigger, and our own bugs end the batch and doom the transaction even with XACT_ABORT OFF.
@@ -52,6 +53,12 @@ class Options:
 
 
 DEFAULTS = Options()  # shared by all sessions, so that the result of a SET is made once
+
+
+class TemporaryTable(NamedTuple):
+    name: str  # in lower case
+    depth: int  # of the frame that made it
+    key: tuple[int, str]  # of the table
 
 
 # Takes a frame of the session; returns the columns and rows of the query.
@@ -119,6 +126,8 @@ class Session:
         self.is_running = False
         self.task: Task | None = None  # that runs the request
         self.trace_flags: set[int] = set()
+        self.temporary_tables: list[TemporaryTable] = []  # visible ones, the innermost last
+        self._ended_tables: list[tuple[int, str]] = []  # keys of those whose procedure has ended
         self.bulk: Any = None  # the INSERT BULK whose rows come next
         self.disconnect: Callable[[], None] | None = None  # ends the client's connection and cancels its request
         self.instance.sessions[spid] = self
@@ -134,6 +143,7 @@ class Session:
         self.prepared.clear()
         self.open_master_keys.clear()
         self.cursors.clear()
+        self.end_temporary_tables(0)
         self.bulk = None
         self.row_count = self.error_number = 0
         self.fetch_status = -1
@@ -143,10 +153,32 @@ class Session:
         """End the session; its open transaction is rolled back."""
         self.rollback()
         self.instance.application_locks.release_all(self.spid)
+        self.end_temporary_tables(0)
         self.disconnect = None
         self.prepared.clear()
         if self.instance.sessions.get(self.spid) is self:
             del self.instance.sessions[self.spid]
+
+    # -- temporary tables -------------------------------------------------------------------------------------------
+
+    def user_table(self, parts: tuple[str, ...], database: Database) -> Table | None:
+        """The user table, or the session's temporary table, of that name."""
+        if not parts[-1].startswith("#"):
+            return self.instance.table(parts, database)
+        for temporary in reversed(self.temporary_tables):
+            if temporary.name == parts[-1].lower() and (table := self.instance.tables.get(temporary.key)) is not None:
+                return table
+        return None
+
+    def end_temporary_tables(self, depth: int) -> None:
+        """Take the temporary tables of a procedure's run away. They are dropped when no transaction is open, because
+        one may have changed them."""
+        self._ended_tables += [table.key for table in self.temporary_tables if table.depth >= depth]
+        self.temporary_tables = [table for table in self.temporary_tables if table.depth < depth]
+        if self.tx is None:
+            for key in self._ended_tables:
+                self.instance.drop_temporary(key)
+            self._ended_tables.clear()
 
     # -- errors -----------------------------------------------------------------------------------------------------
 
@@ -285,6 +317,10 @@ class Frame:
         self.return_value = 0
         self.declared: Mapping[str, str] = {}  # table variables and their columns, as SQLite declares them
 
+    def user_table(self, parts: tuple[str, ...]) -> Table | None:
+        """The user table, or the session's temporary table, of that name."""
+        return self.session.user_table(parts, self.database)
+
     def table(self, name: str) -> str:
         """The SQLite table that holds a table variable's rows."""
         table = self.tables.get(name)
@@ -314,6 +350,8 @@ class Frame:
         """Give the tables of table variables back at the end of the run."""
         for name in list(self.tables):
             self.empty_table(name)
+        if self.depth and self.session.temporary_tables:
+            self.session.end_temporary_tables(self.depth)
 
     def identified(self, number: int | None) -> None:
         """An INSERT has given its last row this number; None: "if the statement did not affect any tables with identity

@@ -196,7 +196,7 @@ def _run_prepared(  # noqa: PLR0917
         session.guard, session.impersonated = context, impersonated
         session.options = options
         session.database = database
-        if frame.tables:
+        if frame.tables or session.temporary_tables:
             frame.release()
     return {
         place: (types[names.index(name)], frame.variables[name])

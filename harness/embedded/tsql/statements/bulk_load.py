@@ -84,7 +84,7 @@ def _option(parser: Parser) -> str:
 @register("INSERT BULK", parse_insert_bulk, InsertBulk)
 def compile_insert_bulk(node: InsertBulk, scope: Scope) -> Step:
     def run(frame: Frame) -> None:
-        if frame.instance.table(node.table, frame.database) is None:
+        if frame.user_table(node.table) is None:
             raise SqlServerError(208, ".".join(node.table))
         frame.session.bulk = node
 
@@ -121,7 +121,7 @@ def _stored(value: Any) -> Any:
 
 def _insert(session: Session, node: InsertBulk) -> str:
     """The statement that inserts the rows; NULL becomes the default of its column, unless the client keeps it."""
-    table = session.instance.table(node.table, session.database)
+    table = session.user_table(node.table, session.database)
     if table is None:
         raise SqlServerError(208, ".".join(node.table))
     keeps_nulls = "KEEP_NULLS" in node.options

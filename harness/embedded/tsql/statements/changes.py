@@ -21,6 +21,7 @@ from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
+from harness.embedded.tsql.statements import rules
 from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
@@ -72,6 +73,7 @@ class Prepared(NamedTuple):
     places: Sequence[int] = ()  # of the columns that an UPDATE assigns
     shape: Callable[[tuple[Any, ...]], Row] = tuple  # makes a Row of an INSERT's rowid, values and None
     triggers: Sequence[Trigger] = ()  # that it fires
+    rules: Sequence[rules.Rule] = ()  # that its rows must keep
 
 
 def variable_violation(  # noqa: PLR0917
@@ -180,6 +182,10 @@ def end(
 ) -> Waiting[None] | None:
     """End a statement: count its rows, or return what fires its triggers before that."""
     table = prepared.target.table
+    if prepared.rules and tx is not None:
+        verb = "INSERT" if not old else "UPDATE" if new else "DELETE"
+        for rule in prepared.rules:
+            rule(frame, tx, verb, old, new)
     if prepared.triggers and table is not None and tx is not None:
         return fire(frame, tx, table, prepared.triggers, old, new)
     frame.count(max(len(old), len(new)))
@@ -192,7 +198,9 @@ def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
 
     def prepared(frame: Frame) -> Prepared:
         if not prepared_steps or not prepared_steps[0].plan.is_current(frame):
-            prepared_steps[:] = [make(frame)]
+            change = make(frame)
+            table = change.target.table
+            prepared_steps[:] = [change._replace(rules=rules.of_table(frame, table)) if table is not None else change]
         return prepared_steps[0]
 
     return prepared

@@ -153,7 +153,8 @@ def create_schema(parser: Parser) -> definitions.Definition:
 
 def _drop_schema(frame: Frame, tx: Transaction, name: definitions.ObjectName) -> None:
     database, schema = frame.database, name[0].lower()
-    of_instance = (frame.instance.tables, frame.instance.procedures, frame.instance.triggers)
+    instance = frame.instance
+    of_instance = (instance.tables, instance.procedures, instance.triggers, instance.views)
     items = [item for family in of_instance for item in family.values() if item.database_id == database.database_id]
     for item in (*items, *database.catalog.queues.values()):
         if item.schema.lower() == schema:

@@ -228,7 +228,7 @@ def call(  # noqa: PLR0917
     finally:
         session.options = options
         session.guard, session.impersonated = context, impersonated
-        if frame.tables:
+        if frame.tables or session.temporary_tables:
             frame.release()
     if session.tran_count != tran_count and not options.implicit_transactions and session.try_depth == 0:
         session.report(SqlServerError(266, tran_count, session.tran_count, procedure=procedure.name, line=1), sink)

@@ -12,14 +12,18 @@ from typing import Any
 
 from sqlglot import exp
 
+from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Cursor, Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, waiting
+from harness.embedded.tsql.statements import definitions, tables
+from harness.embedded.tsql.statements.insert import Insert
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import check_assignable, converter
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE
+from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
@@ -78,6 +82,11 @@ def _namespace(tokens: Tokens) -> tuple[str, str]:
 @register("SELECT|WITH", parse_select, Select)
 def compile_select(node: Select, scope: Scope) -> Step:
     tree = node.query.tree
+    if (into := tree.find(exp.Into)) is not None:
+        into.pop()
+        if assignments(tree):
+            raise SqlServerError(194, line=node.line)
+        return _into(selects.with_gaps(into.this), node, scope)
     variables = assignments(tree)
     if variables:
         return _assigning(tree, variables, node.line, scope)
@@ -96,6 +105,28 @@ def compile_select(node: Select, scope: Scope) -> Step:
             return frame.send_in_pieces(plan.columns, rows)
         frame.send(plan.columns, rows)
         return None
+
+    return waiting(run)
+
+
+def _into(table: tuple[str, ...], node: Select, scope: Scope) -> Step:
+    """`SELECT ... INTO table`, in two parts as in SQL Server: if the insert fails, the empty table stays. Unlike there,
+    no column becomes an IDENTITY column."""
+    plan = select_plan(node.query.tree, node.line, scope)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        columns = plan(frame).columns
+        if not all(column.name for column in columns):
+            raise SqlServerError(1038)
+        definitions_ = [ColumnDefinition(c.name, c.type or SqlType("int"), c.nullable) for c in columns]
+        tables.new_table(frame, tx, table, TableBody(definitions_))
+
+    create = definitions.definition_step(tables.creating(table), work)
+    insert = scope.compile(Insert(node.line, table, [], None, None, node.query))
+
+    def run(frame: Frame) -> Waiting[None]:
+        for step in () if frame.session.options.fmtonly else (create, insert):
+            yield from step.run(frame) or ()
 
     return waiting(run)
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.catalog.constraints import constraints
 from harness.embedded.tsql.catalog.data_types import COLLATION
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.session import Frame, TemporaryTable
 from harness.embedded.tsql.session.steps import Scope, Step, writing
-from harness.embedded.tsql.statements import definitions
+from harness.embedded.tsql.statements import definitions, rules
 from harness.embedded.tsql.statements.insert import default_value
 from harness.embedded.tsql.statements.registry import COMPILERS, register
-from harness.embedded.tsql.storage.tables import ColumnDefinition, Row, Table, TableBody, check_number
+from harness.embedded.tsql.storage.tables import (
+    Check,
+    ColumnDefinition,
+    Index,
+    Reference,
+    Row,
+    Table,
+    TableBody,
+    check_number,
+)
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.binding import Binding
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -26,46 +36,145 @@ from harness.embedded.tsql.translation.renderer import Renderer
 def create_table(parser: Parser) -> definitions.Definition:
     """`CREATE TABLE name ( column type [ NULL | NOT NULL | IDENTITY | DEFAULT | PRIMARY KEY | UNIQUE ] [, ...] )`"""
     parts = parser.tokens.object_name()
-    if parts[-1].startswith("#"):
-        parser.tokens.unsupported("temporary tables")
     body = table_body(parser)
     definitions.filegroup(parser.tokens)
     definitions.filegroup(parser.tokens, "TEXTIMAGE_ON")
 
     def work(frame: Frame, tx: Transaction) -> None:
-        instance = frame.instance
-        database, schema, name = instance.named(parts, frame.database)
-        now_ns = instance.engine.clock.utc_ns()
-        object_id = new_object_id(tx, database.catalog)
-        table = Table.from_body(database.database_id, object_id, schema, name, database.name, body, now_ns)
-        instance.add_table(tx, table)
+        new_table(frame, tx, parts, body)
 
-    return definitions.Definition(parser.line, definitions.creating("CREATE TABLE", in_schema=parts), work)
+    return definitions.Definition(parser.line, creating(parts), work)
+
+
+def creating(parts: definitions.ObjectName) -> definitions.Check:
+    """The check for a new table: anybody may have temporary ones."""
+    if parts[-1].startswith("#"):
+        return lambda frame, guard: None
+    return definitions.creating("CREATE TABLE", in_schema=parts)
+
+
+def new_table(frame: Frame, tx: Transaction, parts: definitions.ObjectName, body: TableBody) -> None:
+    instance, session = frame.instance, frame.session
+    is_temporary = parts[-1].startswith("#")
+    if is_temporary:
+        if parts[-1].startswith("##"):
+            raise UnsupportedSyntax("global temporary tables", 0)
+        if any(
+            table.name == parts[-1].lower() and table.depth == frame.depth for table in session.temporary_tables
+        ) and (frame.user_table(parts) is not None):
+            raise SqlServerError(2714, parts[-1])
+        database, schema, name = instance.database("tempdb"), "dbo", parts[-1]
+    else:
+        database, schema, name = instance.named(parts, frame.database)
+    now_ns = instance.engine.clock.utc_ns()
+    object_id = new_object_id(tx, database.catalog)
+    if is_temporary:
+        body = replace(body, references=[])  # "FOREIGN KEY constraints are not enforced on temporary tables"
+    table = Table.from_body(database.database_id, object_id, schema, name, database.name, body, now_ns)
+    instance.add_table(tx, table)
+    rules.of_table(frame, table)  # whether they make sense
+    if is_temporary:
+        session.temporary_tables.append(TemporaryTable(name.lower(), frame.depth, table.key))
 
 
 @definitions.define("ALTER TABLE")
 def alter_table(parser: Parser) -> definitions.Definition:
     """
-    ALTER TABLE name ADD { column [ WITH VALUES ] | [ CONSTRAINT name ] { PRIMARY KEY | UNIQUE } ( column [, ...] )
-        | [ CONSTRAINT name ] DEFAULT value FOR column [ WITH VALUES ] } [, ...]
+    ALTER TABLE name { [ WITH { CHECK | NOCHECK } ] ADD { column [ WITH VALUES ] | [ CONSTRAINT name ] { PRIMARY KEY |
+        UNIQUE | CHECK | FOREIGN KEY | DEFAULT value FOR column [ WITH VALUES ] } } [, ...]
+        | DROP [ CONSTRAINT ] [ IF EXISTS ] name [, ...] | CHECK CONSTRAINT { ALL | name } }
     """
-    tokens, line = parser.tokens, parser.line
+    tokens = parser.tokens
     parts = tokens.object_name()
-    if not tokens.accept("ADD"):
+    looks_at_rows = not tokens.accept("WITH", "NOCHECK")
+    tokens.accept("WITH", "CHECK")
+    if tokens.accept("ADD"):
+        work = _adding(parser, looks_at_rows=looks_at_rows)
+    elif tokens.accept("DROP") and not tokens.at("COLUMN"):
+        work = _dropping(parser)
+    elif tokens.accept("CHECK", "CONSTRAINT"):
+        work = _enabling(tokens.name())
+    else:
         tokens.unsupported(f"ALTER TABLE {tokens.word()}")
-    added = Additions()
-    tokens.comma_separated(lambda: _addition(parser, added))
 
-    def work(frame: Frame, tx: Transaction) -> None:
-        table = frame.instance.table(parts, frame.database)
+    def alter(frame: Frame, tx: Transaction) -> None:
+        table = frame.user_table(parts)
         if table is None:
             raise SqlServerError(4902, ".".join(parts))
+        work(frame, tx, table)
+
+    return definitions.Definition(parser.line, altering(parts, 4902), alter)
+
+
+Alteration = Callable[[Frame, Transaction, Table], None]
+
+
+def _adding(parser: Parser, *, looks_at_rows: bool) -> Alteration:
+    added, line = Additions(), parser.line
+    parser.tokens.comma_separated(lambda: _addition(parser, added))
+
+    def work(frame: Frame, tx: Transaction, table: Table) -> None:
         changed = added.to(table)
         table.lock(tx)
-        rows = _extended(frame, table, changed, added, line)
-        frame.instance.alter_table(tx, table, changed, rows)
+        frame.instance.alter_table(tx, table, changed, _extended(frame, table, changed, added, line))
+        new = changed.checks[len(table.checks) :], changed.references[len(table.references) :]
+        for rule in list(rules.of_constraints(frame, changed, *new)):
+            if looks_at_rows:
+                rule(frame, tx, "ALTER TABLE", (), rules.ALL_ROWS)
 
-    return definitions.Definition(parser.line, _altering(parts, 4902), work)
+    return work
+
+
+def _dropping(parser: Parser) -> Alteration:
+    tokens = parser.tokens
+    tokens.accept("CONSTRAINT")
+    if_exists = tokens.accept("IF", "EXISTS")
+    names = tokens.comma_separated(tokens.name)
+
+    def work(frame: Frame, tx: Transaction, table: Table) -> None:
+        body = table.body
+        for name in names:
+            if not _without(table, body, name.lower()) and not if_exists:
+                raise SqlServerError(3728, name)
+        replace_table(frame, tx, table, body)
+
+    return work
+
+
+def _without(table: Table, body: TableBody, name: str) -> bool:
+    """Take a constraint of that name, in lower case, out of a table's body; False if there is none."""
+    constraint = next((key for key in constraints(table) if key.name.lower() == name), None)
+    if constraint is None:
+        return False
+    if constraint.type == "PK":
+        body.primary_key, body.primary_key_name = [], ""
+    elif constraint.type == "D":
+        [place] = constraint.places
+        body.columns[place] = replace(body.columns[place], default=None, default_name="")
+    elif constraint.type == "UQ":
+        del body.unique[constraint.index_id - 2]
+    body.checks = [check for check in body.checks if check.name.lower() != name]
+    body.references = [reference for reference in body.references if reference.name.lower() != name]
+    return True
+
+
+def _enabling(name: str) -> Alteration:
+    """`CHECK CONSTRAINT`: they all are enabled."""
+
+    def work(frame: Frame, tx: Transaction, table: Table) -> None:
+        if name.upper() != "ALL" and name.lower() not in [constraint.name.lower() for constraint in constraints(table)]:
+            raise SqlServerError(4917, name)
+
+    return work
+
+
+def replace_table(frame: Frame, tx: Transaction, table: Table, body: TableBody) -> None:
+    """Put a table with other keys or constraints, and the same columns and rows, in the place of a table."""
+    where = table.schema, table.name, table.database_name
+    changed = Table.from_body(*table.identifier, *where, body, table.create_time_ns)
+    table.lock(tx)
+    rows: list[Row] = frame.sqlite.rows(f"SELECT {table.all_columns} FROM {table.sql} ORDER BY rowid")
+    frame.instance.alter_table(tx, table, changed, rows)
 
 
 @dataclass(slots=True)
@@ -80,6 +189,7 @@ class Additions(TableBody):
         if self.primary_key and table.primary_key:
             raise SqlServerError(1779, table.name)
         names = [self.primary_key_name, *dict(self.unique), *dict(self.defaults.values()).values()]
+        names += [*(check.name for check in self.checks), *(reference.name for reference in self.references)]
         names_taken = {constraint.name.lower() for constraint in constraints(table)}
         for name in [*names, *(column.default_name for column in self.columns)]:
             if name.lower() in names_taken:
@@ -97,7 +207,8 @@ class Additions(TableBody):
             old[column.lower()] = replace(definition, default=default, default_name=name)
         key = self if self.primary_key else table
         columns, unique = [*old.values(), *self.columns], [*table.unique, *self.unique]
-        body = TableBody(columns, key.primary_key, key.primary_key_name, unique)
+        body = TableBody(columns, key.primary_key, key.primary_key_name, unique, table.indexes + self.indexes)
+        body.checks, body.references = table.checks + self.checks, table.references + self.references
         where = table.schema, table.name, table.database_name
         return Table.from_body(*table.identifier, *where, body, table.create_time_ns)
 
@@ -139,11 +250,16 @@ def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line
     return rows
 
 
+def _drop(frame: Frame, tx: Transaction, table: Table) -> None:
+    rules.refuse_referenced(frame, table, 3726)
+    frame.instance.drop_table(tx, table)
+
+
 definitions.register_drop_of_found(
     "TABLE",
     "table",
-    lambda frame, name: frame.instance.table(name, frame.database),
-    lambda frame, tx, dropped: frame.instance.drop_table(tx, dropped),
+    lambda frame, name: frame.user_table(name),
+    _drop,
 )
 
 
@@ -163,13 +279,14 @@ def compile_truncate(node: Truncate, scope: Scope) -> Step:
 
     def work(frame: Frame, tx: Transaction) -> None:
         table = Binding(scope, frame).user_table(node.table)
+        rules.refuse_referenced(frame, table, 4712)
         frame.instance.truncate_table(tx, table)
         frame.session.row_count = 0
 
-    return definitions.checked(_altering(node.table, 1088), writing(work))
+    return definitions.checked(altering(node.table, 1088), writing(work))
 
 
-def _altering(name: definitions.ObjectName, error: int) -> definitions.Check:
+def altering(name: definitions.ObjectName, error: int) -> definitions.Check:
     """The check for ALTER on a table. A missing one is left to the statement."""
 
     def check(frame: Frame, guard: Guard) -> None:
@@ -204,14 +321,22 @@ def _element(parser: Parser, body: TableBody) -> None:
     constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
     if _at_key(parser):
         primary = _key(parser)
-        names = _key_columns(parser)
-        _index_options(parser)
+        names = key_columns(parser)
+        index_options(parser)
         if primary:
             body.primary_key, body.primary_key_name = names, constraint
         else:
             body.unique.append((constraint, names))
-    elif constraint or tokens.word() in ("CHECK", "FOREIGN KEY", "INDEX"):
-        tokens.unsupported(f"{tokens.word() or 'this'} constraint")
+    elif _rule(parser, body, constraint):
+        pass
+    elif not constraint and tokens.accept("INDEX"):
+        name = tokens.name()
+        is_unique = tokens.accept("UNIQUE")
+        is_clustered = tokens.accept("CLUSTERED") or not tokens.accept("NONCLUSTERED")
+        body.indexes.append(Index(name, key_columns(parser), is_unique, is_clustered and not is_unique))
+        index_options(parser)
+    elif constraint:
+        tokens.fail()
     else:
         body.columns.append(_column(parser, body))
 
@@ -231,7 +356,46 @@ def _key(parser: Parser) -> bool:
     return primary
 
 
-def _key_columns(parser: Parser) -> list[str]:
+def _rule(parser: Parser, body: TableBody, name: str, column: str = "") -> bool:
+    """Parse a CHECK or FOREIGN KEY constraint of a table, or of one column; False if there is none.
+
+    CHECK [ NOT FOR REPLICATION ] ( condition )
+    [ FOREIGN KEY [ ( column [, ...] ) ] ] REFERENCES table [ ( column [, ...] ) ]
+        [ ON { DELETE | UPDATE } NO ACTION ] [ NOT FOR REPLICATION ]
+    """
+    tokens = parser.tokens
+    if tokens.accept("CHECK"):
+        tokens.accept("NOT", "FOR", "REPLICATION")
+        tokens.expect("(")
+        condition = tokens.take_until((")",))
+        tokens.expect(")")
+        body.checks.append(Check(name, tokens.text[condition[0].start : condition[-1].end + 1], column))
+        return True
+    if tokens.accept("FOREIGN KEY") or tokens.accept("FOREIGN", "KEY"):
+        columns = key_columns(parser) if tokens.at("(") or not column else [column]
+        tokens.expect("REFERENCES")
+    elif column and tokens.accept("REFERENCES"):
+        columns = [column]
+    else:
+        return False
+    body.references.append(_reference(parser, name, columns))
+    return True
+
+
+def _reference(parser: Parser, name: str, columns: list[str]) -> Reference:
+    tokens = parser.tokens
+    parts = tokens.object_name()
+    keys = key_columns(parser) if tokens.at("(") else []
+    while tokens.accept("ON"):
+        tokens.choose("DELETE", "UPDATE")
+        if not tokens.accept("NO", "ACTION"):
+            tokens.unsupported(f"foreign keys with {tokens.word()}")
+    tokens.accept("NOT", "FOR", "REPLICATION")
+    schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
+    return Reference(name, columns, (schema, parts[-1]), keys)
+
+
+def key_columns(parser: Parser) -> list[str]:
     tokens = parser.tokens
 
     def column() -> str:
@@ -246,7 +410,7 @@ def _key_columns(parser: Parser) -> list[str]:
     return names
 
 
-def _index_options(parser: Parser) -> None:
+def index_options(parser: Parser) -> None:
     """Parse `WITH ( option [, ...] )` and `ON filegroup` of an index: what changes only where and how it lies has no
     effect here."""
     tokens = parser.tokens
@@ -289,8 +453,8 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
                 nullable = False
             else:
                 body.unique.append((constraint, [name]))
-            _index_options(parser)
-        else:
+            index_options(parser)
+        elif not _rule(parser, body, constraint, name):
             return ColumnDefinition(name, type_, nullable, identity, default, default_name)
 
 
@@ -326,6 +490,9 @@ DEFAULT_ENDS = (
         "UNIQUE",
         "COLLATE",
         "CHECK",
+        "FOREIGN KEY",
+        "FOREIGN",
+        "REFERENCES",
         "FOR",
         "WITH",
     ),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
@@ -142,7 +142,10 @@ def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
         if definition.identity is not None:
             scope.identities[name] = place, definition.identity[0]
     column_names = {column.name.lower() for column in columns}
-    keys = [names for names in (body.primary_key, *(names for _, names in body.unique)) if names]
+    if body.checks or body.references:
+        raise UnsupportedSyntax("CHECK constraints of table variables", line)
+    unique = [*(names for _, names in body.unique), *(index.columns for index in body.indexes if index.is_unique)]
+    keys = [names for names in (body.primary_key, *unique) if names]
     for column_name in [name_in_key for names in keys for name_in_key in names]:
         if column_name.lower() not in column_names:
             raise SqlServerError(1911, column_name, line=line)

@@ -358,6 +358,11 @@ class Sqlite:
 
         return timed
 
+    def create_index(self, table: str, columns: Sequence[str]) -> None:
+        """Make an index that only makes queries faster; it goes with its table."""
+        self._serial += 1
+        self.run(f"CREATE INDEX {quoted(f'index {self._serial}')} ON {table} ({', '.join(map(quoted, columns))})")
+
     # -- table variables ---------------------------------------------------------------------------------------------
 
     def take_table(self, declarations: str) -> str:

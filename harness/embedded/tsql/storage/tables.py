@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
@@ -35,12 +35,41 @@ class ColumnDefinition:
 UniqueKey = tuple[str, list[str]]  # its name, "" if the system names it, and its columns
 
 
+class Index(NamedTuple):
+    """What CREATE INDEX made."""
+
+    name: str
+    columns: list[str]
+    is_unique: bool
+    is_clustered: bool
+
+
+class Check(NamedTuple):
+    """A CHECK constraint; from `Table.from_body` on it has a name."""
+
+    name: str
+    condition: str
+    column: str  # "": of the table
+
+
+class Reference(NamedTuple):
+    """A FOREIGN KEY constraint; from `Table.from_body` on it has a name."""
+
+    name: str
+    columns: list[str]
+    table: tuple[str, str]  # schema and name, in the same database
+    table_columns: list[str]  # []: its primary key
+
+
 @dataclass(slots=True)
 class TableBody:
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: list[str] = field(default_factory=list)
     primary_key_name: str = ""
     unique: list[UniqueKey] = field(default_factory=list)
+    indexes: list[Index] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
 
 
 Row = tuple[Any, ...]  # rowid, then the columns in order
@@ -80,6 +109,9 @@ class Table:
     primary_key_name: str
     unique: list[UniqueKey]
     create_time_ns: int
+    indexes: list[Index] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # position of the identity column
     stored_rows: str = field(init=False)  # the object under which rows lie in the store
@@ -92,19 +124,26 @@ class Table:
     # The names under which the rows are kept that an open transaction has dropped or truncated, the oldest first.
     _aside: list[str] = field(default_factory=list, init=False)
     _locked_by: Transaction | None = field(default=None, init=False)  # for changes by others
+    is_temporary: bool = field(init=False)  # of one session, and in no store
     _has_keys: bool = field(default=False, init=False)  # beside the numbers of rows
 
     def __post_init__(self) -> None:
         self.columns = [Column(d.name, d.type, d.nullable, d.identity is not None) for d in self.definitions]
         places = [place for place, definition in enumerate(self.definitions) if definition.identity]
         self.identity = places[0] if places else None
+        self.is_temporary = self.name.startswith("#")
         self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"
         marks = ", ".join(["?", *("?" for _ in self.columns)])
         self.put_sql = f"INSERT INTO {self.sql} ({self.all_columns}) VALUES ({marks})"
 
     @property
     def key(self) -> tuple[int, str]:
-        return self.database_id, f"{self.schema}.{self.name}".lower()
+        return self.database_id, self._unique_name.lower()
+
+    @property
+    def _unique_name(self) -> str:
+        """The name, with something to tell temporary tables of the same name apart."""
+        return f"{self.schema}.{self.name}" + (f"_{self.object_id}" if self.is_temporary else "")
 
     @property
     def identifier(self) -> tuple[int, int]:
@@ -116,7 +155,7 @@ class Table:
 
     @property
     def sql(self) -> str:
-        return quoted(f"{self.database_id}.{self.schema}.{self.name}".lower())
+        return quoted(f"{self.database_id}.{self._unique_name}".lower())
 
     @property
     def all_columns(self) -> str:
@@ -136,13 +175,20 @@ class Table:
             for n, (name, names) in enumerate(self.unique)
         ]
 
+    @property
+    def body(self) -> TableBody:
+        """A copy of its definition, to be changed."""
+        keys = list(self.primary_key), self.primary_key_name, list(self.unique)
+        return TableBody(list(self.definitions), *keys, list(self.indexes), list(self.checks), list(self.references))
+
     # -- definition --------------------------------------------------------------------------------------------------
 
     def create(self, sqlite: Sqlite) -> None:
         parts = [self._declaration(place) for place in range(len(self.columns))]
         identity = self.columns[self.identity].name.lower() if self.identity is not None else ""
         unique: list[list[str]] = []
-        for names in (self.primary_key, *(names for _, names in self.unique_keys())):
+        unique_indexes = [index.columns for index in self.indexes if index.is_unique]
+        for names in (self.primary_key, *(names for _, names in self.unique_keys()), *unique_indexes):
             if names and [name.lower() for name in names] != [identity]:
                 for name in names:
                     self.place(name)
@@ -150,6 +196,9 @@ class Table:
                 self._has_keys = True
         parts += unique_keys(self.columns, unique)
         sqlite.run(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
+        for index in self.indexes:
+            if not index.is_unique:
+                sqlite.create_index(self.sql, index.columns)
         self.start_numbering()
 
     def start_numbering(self) -> None:
@@ -174,11 +223,12 @@ class Table:
         """The definition as the store keeps it."""
         columns = [(d.name, *d.type, d.nullable, d.identity, d.default, d.default_name) for d in self.definitions]
         keys = (self.primary_key, self.primary_key_name, self.unique)
-        return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns)
+        rules = (self.indexes, self.checks, self.references)
+        return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns, *rules)
 
     @staticmethod
     def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Table:
-        schema, name, database_name, columns, primary_key, primary_key_name, unique, create_time_ns = row
+        schema, name, database_name, columns, primary_key, primary_key_name, unique, create_time_ns, *rules = row
         definitions = [
             ColumnDefinition(
                 column, SqlType(*type_), nullable, tuple(identity) if identity else None, default, is_named
@@ -186,7 +236,15 @@ class Table:
             for column, *type_, nullable, identity, default, is_named in columns
         ]
         primary, unique = list(primary_key), [(name, list(names)) for name, names in unique]
-        return Table(*key, schema, name, database_name, definitions, primary, primary_key_name, unique, create_time_ns)
+        indexes, checks, references = rules
+        return Table(
+            *(*key, schema, name, database_name, definitions, primary, primary_key_name, unique, create_time_ns),
+            indexes=[Index(name, list(columns), *more) for name, columns, *more in indexes],
+            checks=[Check(*check) for check in checks],
+            references=[
+                Reference(name, list(columns), tuple(parent), list(keys)) for name, columns, parent, keys in references
+            ],
+        )
 
     @staticmethod
     def from_body(  # noqa: PLR0917
@@ -201,13 +259,17 @@ class Table:
                 raise SqlServerError(2705, definition.name, name)
             names_seen.add(definition.name.lower())
         keyed = primary | {column.lower() for _, columns in body.unique for column in columns}
+        keyed |= {column.lower() for index in body.indexes for column in index.columns}
         for definition in definitions:
             is_long = definition.type.name == "xml" or definition.type.length == MAX
             if is_long and definition.name.lower() in keyed:
                 raise SqlServerError(1919, definition.name, name)
         key_name = body.primary_key_name or f"PK_{name}"
         keys = body.primary_key, key_name, body.unique
-        return Table(database_id, object_id, schema, name, database_name, definitions, *keys, now_ns)
+        checks = [c._replace(name=c.name or f"CK_{name}_{n}") for n, c in enumerate(body.checks)]
+        references = [r._replace(name=r.name or f"FK_{name}_{n}") for n, r in enumerate(body.references)]
+        where = database_id, object_id, schema, name, database_name
+        return Table(*where, definitions, *keys, now_ns, body.indexes, checks, references)
 
     # -- locks -------------------------------------------------------------------------------------------------------
 
@@ -334,8 +396,7 @@ class Table:
         self.row_count += len(rows)
         if not self._aside:  # after a TRUNCATE no row is committed
             self._changed_by(tx).update(dict.fromkeys([row[0] for row in rows]))
-        stored = self.stored_rows
-        tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
+        self.stage(tx, rows)
 
         def undo() -> None:
             self._remove(sqlite, rows)
@@ -348,8 +409,7 @@ class Table:
         self.claim(tx, rows)
         self._remove(sqlite, rows)
         self.row_count -= len(rows)
-        stored = self.stored_rows
-        tx.writes.extend([(stored, row[0], None) for row in rows])
+        self.stage_removal(tx, rows)
         tx.on_rollback(lambda: self.put(sqlite, rows))
 
     def update(self, sqlite: Sqlite, tx: Transaction, old: Sequence[Row], new: Sequence[Row]) -> None:
@@ -357,9 +417,20 @@ class Table:
         self.claim(tx, old)
         sql = update_sql(self.sql, self.columns)
         self._changing(sqlite, tx, lambda: sqlite.run_many(sql, new))
-        stored = self.stored_rows
-        tx.writes.extend([(stored, row[0], row[1:]) for row in new])
+        self.stage(tx, new)
         tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
+
+    def stage(self, tx: Transaction, rows: Iterable[Row]) -> None:
+        """Have the transaction write rows to the store."""
+        if not self.is_temporary:
+            stored = self.stored_rows
+            tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
+
+    def stage_removal(self, tx: Transaction, rows: Iterable[Row]) -> None:
+        """Have the transaction remove rows from the store, of which the numbers suffice."""
+        if not self.is_temporary:
+            stored = self.stored_rows
+            tx.writes.extend([(stored, row[0], None) for row in rows])
 
     def reserve(self, count: int) -> int:
         """The first of so many numbers for new rows; 8115 if the IDENTITY column has no such numbers."""
@@ -410,6 +481,8 @@ class Table:
         if text.startswith("NOT NULL"):
             return SqlServerError(515, text.rpartition(".")[2], name, verb)
         kind, key, key_shown = self._violated(error, values)
+        if kind == "INDEX":
+            return SqlServerError(2601, self.qualified_name, key, key_shown)
         return SqlServerError(2627, kind, key, self.qualified_name, key_shown)
 
     def _violated(self, error: sqlite3.IntegrityError, values: Sequence[Any]) -> tuple[str, str, str]:
@@ -419,8 +492,11 @@ class Table:
         if set(names) == {column.lower() for column in self.primary_key}:
             return "PRIMARY KEY", self.primary_key_name, key_shown
         unique = ((key, {column.lower() for column in columns}) for key, columns in self.unique_keys())
-        key = next((key for key, columns in unique if columns == set(names)), f"UQ_{self.name}")
-        return "UNIQUE KEY", key, key_shown
+        for key, columns in unique:
+            if columns == set(names):
+                return "UNIQUE KEY", key, key_shown
+        indexes = (index for index in self.indexes if {column.lower() for column in index.columns} == set(names))
+        return "INDEX", next(indexes).name, key_shown
 
 
 def update_sql(table: str, columns: Sequence[Column]) -> str:

@@ -210,6 +210,15 @@ class _QueryParser(TSQLParser):
             self.raise_error("Expected a JOIN of T-SQL")
         return join
 
+    def _parse_id_var(self, any_token: bool = True, tokens: Collection[TokenType] | None = None) -> exp.Expr | None:
+        return _with_hash(super()._parse_id_var(any_token, tokens))  # type: ignore[no-any-return]
+
+    def _parse_table_parts(self, *arguments: Any, **more: Any) -> exp.Table | None:
+        table: Any = super()._parse_table_parts(*arguments, **more)
+        if isinstance(table, exp.Table):
+            _with_hash(table.this)
+        return table  # type: ignore[no-any-return]
+
     def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
         """TOP and OFFSET exclude each other in a query, but not in an operand and the whole of a UNION."""
         query = super()._parse_set_operations(this)
@@ -314,6 +323,16 @@ def parse_query(tokens: Tokens, query_tokens: list[Token]) -> Query:
     return Query(tree, query_tokens[0].line)
 
 
+def _with_hash(identifier: Any) -> Any:
+    """Put the # back before the name of a temporary table."""
+    if isinstance(identifier, exp.Identifier):
+        for mark, argument in (("#", "temporary"), ("##", "global_")):
+            if identifier.args.get(argument):
+                identifier.set("this", mark + identifier.name)
+                identifier.set(argument, None)
+    return identifier
+
+
 def _simply_named(query_tokens: list[Token]) -> list[Token]:
     """`SELECT 'name' = e` as `SELECT [name] = e`."""
     named_tokens = list(query_tokens)
@@ -344,6 +363,12 @@ def _simply_assigned(query_tokens: list[Token]) -> list[Token]:
             ]
             words = [token.text for token in query_tokens]
     return query_tokens
+
+
+def parse_whole_query(text: str) -> Query:
+    """Parse a text that is one query."""
+    tokens = Tokens(text)
+    return parse_query(tokens, _simply_assigned(_simply_named(tokens.all)))
 
 
 def parse_from(tokens: Tokens, from_tokens: list[Token]) -> Query:

@@ -17,8 +17,12 @@ Item = TypeVar("Item")
 
 
 class _Tokenizer(TSQL.Tokenizer):
-    """Without sqlglot's commands, which take everything up to the next semicolon as one string."""
+    """Without sqlglot's commands, which take everything up to the next semicolon as one string, and its kinds of an
+    index."""
 
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        words: kind for words, kind in TSQL.Tokenizer.KEYWORDS.items() if not words.endswith("CLUSTERED INDEX")
+    }
     COMMANDS: ClassVar[set[TokenType]] = set()
     COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
 

@@ -6,8 +6,9 @@ commonest expressions need no plan.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -17,17 +18,18 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql import catalog as views
 from harness.embedded.tsql.catalog.view import View
+from harness.embedded.tsql.instance.modules import UserView
 from harness.embedded.tsql.permissions.guard import Need, needed_by, object_of
 from harness.embedded.tsql.session.session import READ_UNCOMMITTED, Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assignable, converter, fits
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
-from harness.embedded.tsql.text.parser import Expression
-from harness.embedded.tsql.translation import closures, for_xml, selects, xml_methods
+from harness.embedded.tsql.text.parser import Expression, parse_whole_query
+from harness.embedded.tsql.translation import closures, selects, xml_methods
 from harness.embedded.tsql.translation.closures import Closure, Evaluate
 from harness.embedded.tsql.translation.expression_renderers import function_name
-from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Names, Source
+from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Names, Source, ViewQuery
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer, conversion_work
@@ -35,6 +37,9 @@ from harness.embedded.tsql.translation.selects import CLAUSES
 
 # Around the name of a table variable in a plan's SQL. Nobody can guess it and write it into a string constant.
 MARK = secrets.token_hex(8)
+
+
+NEVER_CURRENT = -1  # a version of the catalog: the plan is made anew for each run
 
 
 class Binding:
@@ -47,13 +52,14 @@ class Binding:
         self.views: list[tuple[View, Database, Source]] = []
         self.needs: list[Need] = []
         self.version = frame.instance.version
+        self._views_inside: list[UserView] = []  # that are rendered, the innermost last
         self.reads: list[Table] = []  # tables of which the plan reads committed rows
 
     def table(self, parts: tuple[str, ...], alias: str, *, uncommitted: bool) -> Source:
         if len(parts) == 1 and self.scope.is_logical(parts[0]):
             return self.table_variable(parts[0].lower(), alias)
         database, schema, name = self._located(parts)
-        table = self.frame.instance.table(parts, self.frame.database)
+        table = self._user_table(parts)
         if table is not None:
             self._need(table, "SELECT")
             if not uncommitted:
@@ -66,6 +72,28 @@ class Binding:
             queue = database.catalog.queues[f"{schema}.{name}".lower()]
             self.needs.append(Need(database, object_of(database, queue), "SELECT", schema, name))
         return self._view(view, database, alias)
+
+    def user_view(self, parts: tuple[str, ...]) -> contextlib.AbstractContextManager[ViewQuery] | None:
+        if parts[-1].startswith("#") or self.scope.is_logical(parts[-1]):
+            return None
+        database, schema, name = self._located(parts)
+        view = self.frame.instance.views.get((database.database_id, f"{schema}.{name}".lower()))
+        return None if view is None else self._inside(view, database)
+
+    @contextlib.contextmanager
+    def _inside(self, view: UserView, database: Database) -> Iterator[ViewQuery]:
+        """Who may read a view may read through it: its owner has what it reads."""
+        if database is not self.frame.database:
+            raise UnsupportedSyntax("views of another database", 0)
+        if view in self._views_inside:
+            raise SqlServerError(4429, view.name)
+        needs = len(self.needs)
+        self._views_inside.append(view)
+        if view.compiled is None:
+            view.compiled = ViewQuery(view.name, parse_whole_query(view.query).tree, view.columns)
+        yield view.compiled
+        self._views_inside.pop()
+        self.needs[needs:] = [Need(database, object_of(database, view), "SELECT", view.schema, view.name)]
 
     def _view(self, view: View, database: Database, alias: str) -> Source:
         name = f"temp.{quoted(view.temporary_name(database))}"
@@ -106,15 +134,25 @@ class Binding:
         if len(parts) == 1 and self.scope.is_logical(parts[0]):
             raise SqlServerError(286)
         database, schema, name = self._located(parts)
-        table = self.frame.instance.table(parts, self.frame.database)
+        table = self._user_table(parts)
         if table is None:
+            if self.frame.instance.view(parts, self.frame.database) is not None:
+                raise UnsupportedSyntax("changes through a view", 0)
             view = views.find(database, schema, name, explicit=len(parts) > 1)
             raise SqlServerError(208, ".".join(parts)) if view is None else SqlServerError(259)
         for permission in permissions:
             self._need(table, permission)
         return table
 
+    def _user_table(self, parts: tuple[str, ...]) -> Table | None:
+        table = self.frame.user_table(parts)
+        if table is not None and table.is_temporary:
+            self.version = NEVER_CURRENT  # other sessions have other tables of that name
+        return table
+
     def _need(self, table: Table, permission: str) -> None:
+        if table.is_temporary:
+            return
         database = self.frame.instance.owner(table)
         self.needs.append(Need(database, object_of(database, table), permission, table.schema, table.name))
 
@@ -383,7 +421,7 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
                 if value and clause not in CLAUSES:
                     raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", line)
         elif isinstance(node, exp.ForClause):
-            for_xml.options(node, line)
+            selects.check_format(node, line)
         elif isinstance(node, exp.Lateral):
             call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
             if not isinstance(call, exp.Anonymous):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from harness.embedded.xml import rows
 
 MODES = frozenset({"PATH", "RAW", "AUTO"})
 OPTIONS = MODES | {"ROOT", "TYPE", "ELEMENTS", "ELEMENTS XSINIL", "ELEMENTS ABSENT", "BINARY BASE64"}
+Words = dict[str, str | None]
 NAME = "XML_F52E2B61-18A1-11d1-B105-00805F49916B"  # of the column, unless it is of type xml
 
 
@@ -29,7 +30,7 @@ def rendered(renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[C
     """The expression of the text over the rows of a query, as a query, and its column."""
     shape, is_typed = _shape(renderer, node)
     names = [f"_{number}" for number in range(len(columns))]
-    items = ", ".join(_as_text(renderer, name, column.type) for name, column in zip(names, columns, strict=True))
+    items = ", ".join(as_text(renderer, name, column.type) for name, column in zip(names, columns, strict=True))
     described = renderer.literal(json.dumps([shape, [(column.name, column.type == XML) for column in columns]]))
     renderer.function("for_xml", 2, _text)  # SQLite keeps every function, so the shape is an argument
     inner = f"WITH _rows ({', '.join(names)}) AS ({sql}) SELECT * FROM _rows"
@@ -50,20 +51,22 @@ def _described(text: str) -> tuple[rows.Shape, list[rows.Column]]:
     return rows.Shape._make((*shape, tuple(map(tuple, namespaces)))), [rows.Column(*column) for column in columns]
 
 
-def options(clause: exp.ForClause, line: int) -> dict[str, str | None]:
-    """The words of the clause, the mode first, with what stands in their parentheses."""
-    if clause.args.get("kind") != "XML":
-        raise UnsupportedSyntax(f"FOR {clause.args.get('kind')}", line)
-    words: dict[str, str | None] = {}
+def options(clause: exp.ForClause, line: int) -> Words:
+    return words_of(clause, "XML", MODES, OPTIONS, line)
+
+
+def words_of(clause: exp.ForClause, kind: str, modes: Collection[str], valid: Collection[str], line: int) -> Words:
+    """The words of a FOR clause, the mode first, with what stands in their parentheses."""
+    words: Words = {}
     for option in clause.expressions:
         value = option.this.args.get("expression") if isinstance(option.this, exp.XMLKeyValueOption) else None
         word = option.this.name if isinstance(option.this, exp.Var) else option.this.this.name
         words[word.upper()] = None if value is None else value.name
     mode = next(iter(words), "")
-    if mode not in MODES:
-        raise UnsupportedSyntax(f"FOR XML {mode}", line)
-    if others := words.keys() - OPTIONS:
-        raise UnsupportedSyntax(f"FOR XML with {min(others)}", line)
+    if mode not in modes:
+        raise UnsupportedSyntax(f"FOR {kind} {mode}", line)
+    if others := words.keys() - {*valid}:
+        raise UnsupportedSyntax(f"FOR {kind} with {min(others)}", line)
     return words
 
 
@@ -87,8 +90,8 @@ def _table_name(renderer: Renderer, node: exp.Select) -> str:
     return str(from_.this.alias_or_name)
 
 
-def _as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:
-    """A column as its text in XML."""
+def as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:
+    """A column as its text in XML, and in JSON."""
     if type_ is None or type_.name == "xml" or type_.name in TEXT:
         return name
     if family(type_) == "binary":

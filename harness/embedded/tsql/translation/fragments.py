@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
+
+from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import MAX, Column, SqlType
@@ -131,11 +134,23 @@ class Arguments(NamedTuple):
     size: int
 
 
+class ViewQuery(NamedTuple):
+    """What CREATE VIEW defined."""
+
+    name: str
+    tree: exp.Expr
+    columns: Sequence[str]  # their names; []: those of the query
+
+
 class Environment(Protocol):
     """Resolves names for the renderer, and registers its functions."""
 
     def table(self, parts: tuple[str, ...], alias: str, *, uncommitted: bool) -> Source:
         """A table, view or queue by name; 208 if there is none. `uncommitted`: with rows that are not committed."""
+        ...
+
+    def user_view(self, parts: tuple[str, ...]) -> contextlib.AbstractContextManager[ViewQuery] | None:
+        """The query of a view by name, to be rendered inside the context; None if there is no such view."""
         ...
 
     def table_variable(self, name: str, alias: str) -> Source: ...

@@ -12,13 +12,14 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, NAME_LENGTH_MAX, Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.translation import for_xml, xml_methods
+from harness.embedded.tsql.translation import for_json, for_xml, xml_methods
 from harness.embedded.tsql.translation.fragments import (
     NOT_CONSTANT,
     Arguments,
     Fragment,
     Names,
     Source,
+    ViewQuery,
     common_type,
     of_column,
 )
@@ -89,7 +90,7 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
         if value and clause not in CLAUSES:
             raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", renderer.line)
     if node.args.get("for_"):
-        return _for_xml(renderer, node, outer, convert)
+        return _formatted(renderer, node, outer, convert)
     names = Names(outer=outer)
     from_ = _from(renderer, node, names)
     items, columns, shown_items = _projection(renderer, node, names, convert)
@@ -114,12 +115,22 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
     return " ".join(part for part in parts if part), columns
 
 
-def _for_xml(renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None) -> Rendered:
-    """`SELECT ... FOR XML ...`"""
+FORMATS = {"XML": for_xml, "JSON": for_json}  # of FOR
+
+
+def check_format(clause: exp.ForClause, line: int) -> None:
+    kind = str(clause.args.get("kind"))
+    if kind not in FORMATS:
+        raise UnsupportedSyntax(f"FOR {kind}", line)
+    FORMATS[kind].options(clause, line)
+
+
+def _formatted(renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None) -> Rendered:
+    """`SELECT ... FOR { XML | JSON } ...`"""
     plain = node.copy()
     plain.set("for_", None)
     sql, columns = _select(renderer, plain, outer, None)
-    sql, column = for_xml.rendered(renderer, node, sql, columns)
+    sql, column = FORMATS[node.args["for_"].args["kind"]].rendered(renderer, node, sql, columns)
     if convert is None:
         return sql, [column]
     converted = convert(0, Fragment("value", column.type))
@@ -380,9 +391,12 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         common = _common_table(renderer, parts)
         if common is not None:
             variable = Source(alias or common.alias, common.sql, common.columns)
+        elif (view := renderer.environment.user_view(with_gaps(node))) is not None:
+            with view as definition:
+                return _expanded(renderer, definition, alias or parts[-1], names)
         else:
             uncommitted = not UNCOMMITTED.isdisjoint(hints)
-            variable = renderer.environment.table(_with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
+            variable = renderer.environment.table(with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
     elif xml_methods.is_nodes(node.this):
         variable = xml_methods.nodes_of_table(renderer, node, names)
     elif isinstance(node.this, exp.Anonymous):
@@ -391,6 +405,19 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         raise UnsupportedSyntax(f"{node.sql('tsql')[:60]} in a FROM clause", renderer.line)
     _add(variable, names)
     return f"{variable.sql} AS {quoted(variable.alias)}"
+
+
+def _expanded(renderer: Renderer, view: ViewQuery, alias: str, names: Names) -> str:
+    """Render a view as the query that it stands for, which sees no common table of the query around it."""
+    outer, renderer.common_tables = renderer.common_tables, []
+    sql, columns = query(renderer, view.tree, None)
+    renderer.common_tables = outer
+    column_names = view.columns or [column.name for column in columns]
+    if "" in column_names:
+        raise SqlServerError(4511, column_names.index("") + 1)
+    _add(Source(alias, "", _named(list(column_names), columns, view.name)), names)
+    header = ", ".join(quoted(name) for name in column_names)
+    return f"(WITH _view ({header}) AS ({sql}) SELECT * FROM _view) AS {quoted(alias)}"
 
 
 def _add(table: Source, names: Names) -> None:
@@ -430,10 +457,10 @@ def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
     values = [inner.value(argument, Names()).sql for argument in node.this.expressions]
     sql = f"SELECT {', '.join(values)}" if values else ""
     arguments = Arguments(sql, inner.getters(sql), len(values))
-    return renderer.environment.table_function(_with_gaps(node), alias, arguments)
+    return renderer.environment.table_function(with_gaps(node), alias, arguments)
 
 
-def _with_gaps(node: exp.Table) -> tuple[str, ...]:
+def with_gaps(node: exp.Table) -> tuple[str, ...]:
     """The parts of a name, "" for an omitted one: `msdb..t`."""
     catalog, schema = node.args.get("catalog"), node.args.get("db")
     parts = [part.name if isinstance(part, exp.Expr) else "" for part in (catalog, schema, node.this)]

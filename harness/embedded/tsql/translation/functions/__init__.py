@@ -14,6 +14,7 @@ from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.functions import (
     date_functions,
     date_parts,
+    json_functions,
     metadata_functions,
     scalar_functions,
     system_functions,
@@ -23,7 +24,7 @@ from harness.embedded.tsql.translation.functions.kinds import Functions
 from harness.embedded.tsql.translation.renderer import Renderer, grouped
 
 FAMILIES = (
-    *(date_functions, date_parts, metadata_functions, scalar_functions, system_functions),
+    *(date_functions, date_parts, json_functions, metadata_functions, scalar_functions, system_functions),
     text_functions,
 )
 FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}

@@ -85,11 +85,15 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     except SqlServerError:
         return None
     kind = str(kind or "").strip().upper()
+    if last.startswith("#"):
+        table = frame.user_table(parts)
+        return table.object_id if table is not None and kind in ("", "U") else None
     key = f"{schema}.{last}".lower()
     matches = {
         "U": frame.instance.tables.get((database.database_id, key)),
         "P": frame.instance.procedures.get((database.database_id, key)),
         "TR": frame.instance.triggers.get((database.database_id, key)),
+        "V": frame.instance.views.get((database.database_id, key)),
         "SQ": database.catalog.queues.get(key),
     }
     for type_, item in matches.items():
@@ -108,6 +112,7 @@ def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
         "U": frame.instance.tables.values(),
         "P": frame.instance.procedures.values(),
         "TR": frame.instance.triggers.values(),
+        "V": frame.instance.views.values(),
         "SQ": database.catalog.queues.values(),
     }
     for type_, items in families.items():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
+from zlib import crc32
 
 from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError
@@ -163,6 +166,35 @@ def _abs(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(in_range(renderer, sql, type_) if family(type_) == "integer" else sql, type_)
 
 
+def _whole(name: str, rounded: Callable[[Any], int]) -> Function:
+    """FLOOR, CEILING: of the type of the number, a decimal without decimal places."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        [value] = arguments
+        if value.type is None or family(value.type) == "text":
+            value = renderer.cast(value, FLOAT)
+        type_ = value.type or FLOAT
+        if family(type_) not in ("integer", "float", "decimal") or type_.name == "bit":
+            raise SqlServerError(8116, type_.name, name)
+        if family(type_) == "integer":
+            return value
+        renderer.function(name, 1, lambda number: None if number is None else float(rounded(number)))
+        return Fragment(f"{name}({value.sql})", type_._replace(scale=0) if type_.scale else type_)
+
+    return Function(1, 1, render)
+
+
+def _checksum(*values: Any) -> int:
+    """CHECKSUM ( value [, ...] ): the same int for equal values; not that of SQL Server, which does not document it."""
+    text = "\0".join(value.hex() if isinstance(value, bytes) else str(value).casefold() for value in values)
+    return crc32(text.encode()) - 2**31
+
+
+def _checksums(renderer: Renderer, arguments: Arguments) -> Fragment:
+    renderer.function(f"checksum_{len(arguments)}", len(arguments), _checksum)
+    return Fragment(f"checksum_{len(arguments)}({', '.join(argument.sql for argument in arguments)})", INT)
+
+
 def _location(place: bytes) -> str:
     """Format a %%physloc%% as `(file:page:slot)`."""
     page, file, slot = (int.from_bytes(part, "little") for part in (place[:4], place[4:6], place[6:8]))
@@ -279,11 +311,14 @@ def _row_number(renderer: Renderer, arguments: Arguments, over: str) -> Fragment
 FUNCTIONS: Functions = {
     "ABS": Function(1, 1, _abs),
     "AVG": aggregate(1, 1, _avg),
+    "CEILING": _whole("ceiling", math.ceil),
+    "CHECKSUM": Function(1, 64, _checksums),
     "COALESCE": Function(1, 64, _coalesce),
     "CONCAT": Function(2, 254, _concat),
     "COUNT": _count(INT),
     "COUNT_BIG": _count(BIGINT),
     "DATALENGTH": Function(1, 1, _datalength),
+    "FLOOR": _whole("floor", math.floor),
     "IIF": Function(3, 3, _iif, takes_condition=True),
     "ISNULL": Function(2, 2, _isnull),
     "LEN": Function(1, 1, _len),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import (
     DATETIME,
     DATETIME2,
     DATETIMEOFFSET,
+    FLOAT,
     INT,
     SMALLINT,
     SYSNAME,
@@ -19,7 +21,14 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import guid_text
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns, from_utc_ns
 from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Getter
-from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_session, of_frame
+from harness.embedded.tsql.translation.functions.kinds import (
+    Arguments,
+    Function,
+    Functions,
+    in_session,
+    of_frame,
+    without_or_with_arguments,
+)
 from harness.embedded.tsql.translation.functions.metadata_functions import object_id
 from harness.embedded.tsql.translation.renderer import Renderer
 from harness.embedded.versions import product
@@ -47,6 +56,13 @@ def _newid(renderer: Renderer, arguments: Arguments) -> Fragment:
     """NEWID: not a parameter, because every row gets a value of its own."""
     renderer.function("session_newid", 0, newid, constant=False)
     return Fragment("session_newid()", UNIQUEIDENTIFIER, nullable=False)
+
+
+def _rand(frame: Frame, seed: int | None = None) -> float:
+    """RAND ( [ seed ] ): from 0 to 1, the same for the same seed, but other numbers than SQL Server's."""
+    if seed is not None:
+        return crc32(str(seed).encode()) / 2**32
+    return int.from_bytes(frame.instance.engine.entropy.random_bytes(6), "big") / 2**48
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -127,6 +143,7 @@ FUNCTIONS: Functions = {
     "GET_TRANSMISSION_STATUS": in_session(get_transmission_status, NVARCHAR),
     "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
     "NEWID": Function(0, 0, _newid),
+    "RAND": without_or_with_arguments(of_frame("rand", FLOAT, _rand), in_session(_rand, FLOAT)),
     "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", IDENTITY, lambda frame: frame.identity),
     "SERVERPROPERTY": Function(1, 1, _server_property),
     "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),

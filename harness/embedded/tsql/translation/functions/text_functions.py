@@ -169,6 +169,10 @@ def _place(pattern: Any, text: Any, start: int, flags: int) -> int:
     return 0 if match is None else utf16.length(words[: match.start()]) + 1
 
 
+def _space(count: int) -> str | None:
+    return None if count < 0 else " " * min(count, 8000)
+
+
 def _char(code: int) -> str | None:
     """A character of code page 1252; the five codes without a character are control characters."""
     if not 0 <= code < 256:
@@ -235,8 +239,11 @@ FUNCTIONS: Functions = {
         _of_text("replace", "ttt", _replace, long=True, work_ns=_replace_work),
         _of_text("replace_by_code", "ttt", _replace_by_code, long=True, work_ns=_replace_work),
     ),
+    "REVERSE": _of_text("reverse", "t", lambda text: text[::-1]),
     "RIGHT": _of_text("right", "tn", _right),
     "RTRIM": _trimmed("rtrim"),
+    "SPACE": in_python("space", _space, SqlType("varchar", length=8000)),
     "STUFF": Function(4, 4, _stuff),
+    "TRIM": _trimmed("trim"),
     "UPPER": _of_text("upper", "t", _each(str.upper), work_ns=work_of(EACH_NS)),
 }

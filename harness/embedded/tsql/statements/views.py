@@ -1,0 +1,73 @@
+"""CREATE, ALTER and DROP VIEW. A query that reads a view is rendered with the view's query in its place
+(`translation.selects`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.tsql.instance.modules import UserView
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.statements import changes, definitions, modules
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement, parse_whole_query
+from harness.embedded.tsql.translation.binding import select_plan
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView(modules.ModuleDefinition):
+    columns: list[str]
+    query: str
+
+
+def parse_create_view(verb: str) -> ParseFunction:
+    """`CREATE [ OR ALTER ] VIEW name [ ( column [, ...] ) ] [ WITH { SCHEMABINDING | VIEW_METADATA } ] AS select`"""
+
+    def parse(parser: Parser) -> Statement:
+        tokens, line = parser.tokens, parser.line
+        modules.begin(tokens, verb, "VIEW")
+        name = tokens.object_name()
+        columns = changes.parse_column_names(parser) if tokens.at("(") else []
+        if tokens.accept("WITH") and not (tokens.accept("SCHEMABINDING") or tokens.accept("VIEW_METADATA")):
+            tokens.unsupported(f"a view WITH {tokens.word()}")
+        tokens.expect("AS")
+        begin = tokens.position
+        parser.query()
+        query = tokens.text[tokens.all[begin].start : tokens.all[tokens.position - 1].end + 1]
+        if not tokens.at_end and not tokens.accept(";"):
+            tokens.unsupported(f"a view with {tokens.word()}")
+        return CreateView(line, name, [], tokens.text, verb, "", columns, query)
+
+    return parse
+
+
+def compile_create_view(node: CreateView, scope: Scope) -> Step:
+    def check(frame: Frame, guard: Guard) -> None:
+        if frame.instance.view(node.name, frame.database) is not None:
+            definitions.on_object("alter", "VIEW", node.name)(frame, guard)
+        else:
+            definitions.creating("CREATE VIEW", in_schema=node.name)(frame, guard)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        old = frame.instance.view(node.name, frame.database)
+        described = modules.definition(frame, tx, node, "VIEW", old)
+        view = UserView(*described, query=node.query, columns=node.columns)
+        frame.instance.put_module(tx, view)
+        everything = parse_whole_query(f"SELECT * FROM [{view.schema}].[{view.name.replace(']', ']]')}]")
+        select_plan(everything.tree, node.line, Scope(scope.compilers))(frame)  # whether it makes sense
+
+    return definitions.definition_step(check, work)
+
+
+for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
+    register(f"{_verb} VIEW", parse_create_view(_verb), CreateView)(compile_create_view)
+
+
+definitions.register_drop_of_found(
+    "VIEW",
+    "view",
+    lambda frame, name: frame.instance.view(name, frame.database),
+    lambda frame, tx, view: frame.instance.drop_module(tx, view),
+)
