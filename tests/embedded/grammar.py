@@ -81,6 +81,8 @@ STATEMENTS = {
     "CLOSE MASTER KEY": "",
     "OPEN MASTER KEY": "DECRYPTION BY PASSWORD = {string}",
     "CREATE MASTER KEY": "« ENCRYPTION BY PASSWORD = {string}|»",
+    "CREATE XML SCHEMA COLLECTION": "{object} AS {expression}",
+    "DROP XML SCHEMA COLLECTION": "{object}",
     "CREATE MESSAGE TYPE": "{name}« AUTHORIZATION {principal}|»« VALIDATION = «NONE|EMPTY|WELL_FORMED_XML»|»",
     "CREATE OR ALTER PROC": "{procedure}",
     "CREATE OR ALTER PROCEDURE": "{procedure}",

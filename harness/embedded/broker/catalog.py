@@ -108,6 +108,7 @@ class Catalog:
         self.priorities: dict[str, definitions.Priority] = {}
         self.principals = definitions.Principals()
         self.schemas = {name.lower(): definitions.Schema(name, number, name) for name, number in SCHEMAS.items()}
+        self.xml_schema_collections: dict[str, definitions.XmlSchemaCollection] = {}  # by 'schema.name', lower case
         self.keys = environment.keys
         self._add_system_objects()
 

@@ -11,12 +11,21 @@ from typing import Any
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.definitions import Certificate, Priority, RemoteServiceBinding, Route, Schema, User
+from harness.embedded.broker.definitions import (
+    Certificate,
+    Priority,
+    RemoteServiceBinding,
+    Route,
+    Schema,
+    User,
+    XmlSchemaCollection,
+)
 from harness.embedded.broker.transactions import Name, Thing, Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.store.group_commit import Value
 
-Plain = Route | RemoteServiceBinding | Priority | User | Schema | Certificate  # a row holds all their fields
+# A row holds all their fields.
+Plain = Route | RemoteServiceBinding | Priority | User | Schema | Certificate | XmlSchemaCollection
 
 # Object ids of SQL Server's user tables walk through the positive integers in steps of a number prime to 2^31.
 _FIRST_OBJECT_ID, _OBJECT_ID_STEP, _OBJECT_ID_MODULUS = 245575913, 16000057, 2147483647

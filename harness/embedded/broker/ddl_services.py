@@ -15,6 +15,7 @@ from harness.embedded.broker.queues import STORED, Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
+from harness.embedded.xml import schemas as xml_schemas
 
 _VALIDATIONS = {
     "NONE": definitions.Validation.BINARY,
@@ -45,20 +46,23 @@ class Severance:
             self._delivery.remove(tx, endpoint)
 
 
-def create_message_type(
-    tx: Transaction, catalog: Catalog, name: str, *, validation: str = "NONE", owner: str = "dbo"
+def create_message_type(  # noqa: PLR0917
+    tx: Transaction, catalog: Catalog, name: str, validation: str = "NONE", collection: str = "", owner: str = "dbo"
 ) -> None:
-    """Add a message type; NONE, EMPTY, WELL_FORMED_XML or VALID_XML, which is checked for well-formedness only."""
+    """Add a message type; NONE, EMPTY, WELL_FORMED_XML, or VALID_XML with a schema collection."""
     ddl.refuse_existing(catalog.message_types, name)
-    created = definitions.MessageType(name, catalog.new_id("message_type"), _VALIDATIONS[validation], owner=owner)
+    key = _collection_key(catalog, collection)
+    identifier = catalog.new_id("message_type")
+    created = definitions.MessageType(name, identifier, _VALIDATIONS[validation], owner, key)
     tx.put(catalog.message_types, name, created)
     _store_message_type(tx, catalog, created)
 
 
-def alter_message_type(tx: Transaction, catalog: Catalog, name: str, *, validation: str) -> None:
+def alter_message_type(tx: Transaction, catalog: Catalog, name: str, validation: str, collection: str = "") -> None:
     message_type = ddl.find(catalog.message_types, "alter", "message type", name)
     ddl.require_user_object(message_type.message_type_id)
     tx.set(message_type, "validation", _VALIDATIONS[validation])
+    tx.set(message_type, "schema_collection", _collection_key(catalog, collection))
     _store_message_type(tx, catalog, message_type)
 
 
@@ -71,8 +75,32 @@ def drop_message_type(tx: Transaction, catalog: Catalog, name: str) -> None:
 
 
 def _store_message_type(tx: Transaction, catalog: Catalog, message_type: definitions.MessageType) -> None:
-    row = (message_type.name, message_type.validation.value, message_type.owner)
+    row = (message_type.name, message_type.validation.value, message_type.owner, message_type.schema_collection)
     ddl.write(tx, catalog, "message_type", message_type.message_type_id, row)
+
+
+def _collection_key(catalog: Catalog, collection: str) -> str:
+    """The key of a schema collection, "" for none; 6314 if there is no such collection."""
+    if collection and collection.lower() not in catalog.xml_schema_collections:
+        raise SqlServerError(6314, collection)
+    return collection.lower()
+
+
+def create_xml_schema_collection(tx: Transaction, catalog: Catalog, name: str, text: str) -> None:
+    xml_schemas.compiled(text)  # whether it makes sense
+    ddl.refuse_existing(catalog.xml_schema_collections, name, key=name.lower())
+    collection = definitions.XmlSchemaCollection(name, catalog.new_id("xml_schema_collection"), text)
+    tx.put(catalog.xml_schema_collections, name.lower(), collection)
+    ddl.store(tx, catalog, "xml_schema_collection", collection)
+
+
+def drop_xml_schema_collection(tx: Transaction, catalog: Catalog, name: str) -> None:
+    collection = ddl.find(catalog.xml_schema_collections, "drop", "xml schema collection", name, name.lower())
+    for message_type in catalog.message_types.values():
+        if message_type.schema_collection == name.lower():
+            raise SqlServerError(6328, name, message_type.name)
+    objects, identifier = catalog.xml_schema_collections, collection.xml_collection_id
+    ddl.remove(tx, catalog, "xml_schema_collection", objects, name.lower(), identifier)
 
 
 def create_contract(

@@ -26,6 +26,7 @@ class MessageType:
     message_type_id: int
     validation: Validation
     owner: str = "dbo"
+    schema_collection: str = ""  # of VALID_XML: its key in the catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,15 @@ class Schema:
     name: str
     schema_id: int
     owner: str = "dbo"  # a user of the database
+
+
+@dataclass(slots=True)
+class XmlSchemaCollection:
+    """sys.xml_schema_collections"""
+
+    name: str  # with its schema
+    xml_collection_id: int
+    text: str  # its schemas
 
 
 @dataclass(slots=True)

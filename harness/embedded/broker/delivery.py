@@ -30,6 +30,7 @@ from harness.embedded.broker.queues import ConversationGroup, Incoming, Queue, Q
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Scheduler, Timer
+from harness.embedded.xml import schemas as xml_schemas
 from harness.embedded.xml import values as xml_values
 
 # A closed target endpoint is kept for half an hour so that a replayed first message is recognised
@@ -377,7 +378,10 @@ def _validate(receiver: ConversationEndpoint, message_type: MessageType, sequenc
         if body:
             raise Refusal(8430)
     elif message_type.validation is Validation.XML and body:
+        collections = receiver.database.catalog.xml_schema_collections
         try:
-            xml_values.from_binary(body)
+            value = xml_values.from_binary(body)
+            if (collection := collections.get(message_type.schema_collection)) is not None:
+                xml_schemas.validate(collection.text, value)
         except SqlServerError as error:
             raise InvalidXml(receiver.terms, sequence, message_type.name, error.text) from None

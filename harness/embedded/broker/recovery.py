@@ -166,10 +166,8 @@ def _object(
 
 
 def _message_type(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, validation, owner = row
-    catalog.message_types[name] = definitions.MessageType(
-        name, identifier, definitions.Validation(validation), owner=owner
-    )
+    name, validation, *rest = row
+    catalog.message_types[name] = definitions.MessageType(name, identifier, definitions.Validation(validation), *rest)
 
 
 def _contract(catalog: Catalog, identifier: int, row: Any) -> None:
@@ -225,6 +223,9 @@ def _row_type(make: type) -> Any:
 
 
 _CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
+    "xml_schema_collection": _plain(
+        definitions.XmlSchemaCollection, lambda catalog: catalog.xml_schema_collections, str.lower
+    ),
     "message_type": _message_type,
     "contract": _contract,
     "queue": _queue,

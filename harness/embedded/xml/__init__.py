@@ -1,3 +1,3 @@
 """XML: values of type xml, which is also what a body of a WELL_FORMED_XML message must be; paths into them; their
-changes; and rows as XML. T-SQL's part is `tsql.translation.xml_methods` and `tsql.translation.for_xml`.
+changes; rows as XML; and schemas. T-SQL's part is `tsql.translation.xml_methods` and `tsql.translation.for_xml`.
 """

@@ -28,6 +28,7 @@ class Shape(NamedTuple):
     root: str  # likewise of the root
     has_elements: bool  # ELEMENTS in RAW and AUTO
     shows_null: bool  # ELEMENTS XSINIL
+    levels: Sequence[tuple[str, Sequence[int]]]  # of AUTO: the tables' names, and the places of their columns
     namespaces: tuple[tuple[str, str], ...]  # of WITH XMLNAMESPACES, by prefix
 
 
@@ -59,7 +60,7 @@ def text(shape: Shape, columns: Sequence[Column], rows: Iterable[Sequence[str | 
     declared = [f' xmlns{prefix and ":"}{prefix}="{escaped_attribute(uri)}"' for prefix, uri in shape.namespaces]
     if shape.shows_null:
         declared.append(f' xmlns:xsi="{XSI}"')
-    elements = [_row(shape, columns, row) for row in rows]
+    elements = _nested(shape, columns, rows) if shape.levels else [_row(shape, columns, row) for row in rows]
     if not elements:
         return None
     if not shape.root:
@@ -69,6 +70,27 @@ def text(shape: Shape, columns: Sequence[Column], rows: Iterable[Sequence[str | 
     root = _Element(_name(shape.root))
     root.attributes, root.children = declared, list(elements)
     return str(root)
+
+
+def _nested(shape: Shape, columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> list[_Element]:
+    """AUTO of several tables: rows beside each other share the elements of the tables in which they are alike, but for
+    the last."""
+    elements: list[_Element] = []
+    path: list[tuple[list[str | None], _Element]] = []  # from the first table on: values, and their element
+    for row in rows:
+        values = [[row[place] for place in places] for _, places in shape.levels]
+        depth = 0
+        while depth < min(len(path), len(values) - 1) and path[depth][0] == values[depth]:
+            depth += 1
+        del path[depth:]
+        for (name, places), inner in list(zip(shape.levels, values, strict=True))[depth:]:
+            element = _row(shape._replace(row=name), [columns[place] for place in places], inner)
+            if path:
+                path[-1][1].children.append(element)
+            else:
+                elements.append(element)
+            path.append((inner, element))
+    return elements
 
 
 def _row(shape: Shape, columns: Sequence[Column], row: Sequence[str | None]) -> _Element:

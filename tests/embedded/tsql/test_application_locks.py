@@ -1,4 +1,4 @@
-"""sp_getapplock: exclusive locks that sessions hold."""
+"""sp_getapplock and sp_releaseapplock: locks of sessions and transactions, in all modes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,58 @@ def test_a_second_session_gets_a_lock_only_when_the_first_has_ended(side):
     assert waiting.sets[-1][1] == [(1,)]
 
 
+def take(mode: str, owner: str) -> str:
+    return TAKE.format(0).replace("Exclusive", mode).replace("'Session'", f"'{owner}'")
+
+
+@pytest.mark.parametrize(
+    ("held", "allowed"),
+    [
+        ("IntentShared", "IntentShared IntentExclusive Shared Update"),
+        ("IntentExclusive", "IntentShared IntentExclusive"),
+        ("Shared", "IntentShared Shared Update"),
+        ("Update", "IntentShared Shared"),
+        ("Exclusive", ""),
+    ],
+)
+def test_each_mode_lets_others_hold_the_lock_in_the_modes_of_the_manual(side, held, allowed):
+    side.run(take(held, "Session"))
+    for mode in ("IntentShared", "IntentExclusive", "Shared", "Update", "Exclusive"):
+        other = side.connect("db")
+        assert side.rows(take(mode, "Session"), other) == [(0 if mode in allowed.split() else -1,)]
+        other.close()
+
+
+def test_a_lock_of_a_transaction_ends_with_it(side):
+    other = side.connect("db")
+    assert side.rows(take("Exclusive", "Transaction")) == [(-999,)]
+    for end in ("COMMIT", "ROLLBACK"):
+        side.run(f"BEGIN TRAN; {take('Exclusive', 'Transaction')}")
+        assert side.rows(take("Shared", "Session"), other) == [(-1,)]
+        side.run(end)
+        assert side.rows(take("Exclusive", "Session"), other) == [(0,)]
+        side.run("EXECUTE sp_releaseapplock 'r', 'Session'", other)
+
+
+def test_a_lock_is_released_as_often_as_it_was_taken(side):
+    other = side.connect("db")
+    side.run(take("Shared", "Session"))
+    side.run(take("Exclusive", "Session"))
+    for status in (-1, 0):
+        side.run("EXECUTE sp_releaseapplock @Resource = N'r', @LockOwner = 'Session'")
+        assert side.rows(take("Exclusive", "Session"), other) == [(status,)]
+    assert side.error("EXECUTE sp_releaseapplock 'r', 'Session'").number == 1223
+    assert side.error("EXECUTE sp_releaseapplock 'r'").number == 1223
+
+
 @pytest.mark.parametrize(
     ("arguments", "number"),
     [
         ("@LockMode = 'Exclusive', @LockOwner = 'Session'", 201),
-        ("@Resource = N'r', @LockMode = 'Exclusive'", 50001),
-        ("@Resource = N'r', @LockMode = 'Shared', @LockOwner = 'Session'", 50001),
+        ("@Resource = N'r', @LockMode = 'IntentUpdate', @LockOwner = 'Session'", 1225),
+        ("@Resource = N'r', @LockMode = 'Shared', @LockOwner = 'Nobody'", 1226),
         ("@Resource = N'r', @LockMode = 'Exclusive', @LockOwner = 'Session', @DbPrincipal = 'dbo'", 50001),
     ],
 )
-def test_other_kinds_of_locks_are_refused(side, arguments, number):
+def test_what_makes_no_sense_is_an_error(side, arguments, number):
     assert side.error(f"EXECUTE sp_getapplock {arguments}").number == number

@@ -119,7 +119,7 @@ def test_mistakes_name_their_line(text, number, line):
         "select * from a cross apply (select a.x as y) as b",
         "backup database x to disk = 'y'",
         "alter database x set encryption on",
-        "create message type m validation = valid_xml with schema collection s",
+        "declare @x xml(dbo.s)",
         "execute as login = 'x'",
         "execute as user = 'x' with no revert",
         "foo bar",

@@ -224,3 +224,17 @@ def test_the_rows_of_a_view_are_remembered_if_they_are_numbers_and_made_anew_whe
     assert side.rows(rows) == [(1,)]
     side.rows("SELECT t.name, t.object_id FROM sys.tables AS t;")
     assert held["tables@" + str(side.value("SELECT DB_ID();"))] is None
+
+
+def test_the_tables_of_sql_server_2000_need_no_schema(side):
+    side.run("CREATE TABLE dbo.a (i int PRIMARY KEY)")
+    for name in ("sysobjects", "dbo.sysobjects", "sys.sysobjects", "db..sysobjects"):
+        assert side.rows(f"SELECT name, xtype FROM {name} WHERE id = OBJECT_ID('a')") == [("a", "U ")]
+    assert side.rows(
+        "SELECT uid, islogin, issqluser, issqlrole FROM sysusers WHERE name IN ('dbo', 'public') ORDER BY uid"
+    ) == [
+        (0, 0, 0, 1),
+        (1, 1, 1, 0),
+    ]
+    assert side.rows("SELECT loginname FROM master..syslogins") == [("sa",)]
+    assert side.error("SELECT * FROM guest.sysobjects").number == 208

@@ -52,6 +52,20 @@ def _owned(kind: str) -> Callable[[Context], Iterator[SimpleNamespace]]:
     return rows
 
 
+def _message_types(context: Context) -> Iterator[SimpleNamespace]:
+    collections = context.database.catalog.xml_schema_collections
+    for row in _owned("message_types")(context):
+        collection = collections.get(row.item.schema_collection)
+        yield SimpleNamespace(**vars(row), collection_id=None if collection is None else collection.xml_collection_id)
+
+
+def _xml_schema_collections(context: Context) -> Iterator[SimpleNamespace]:
+    catalog = context.database.catalog
+    for collection in catalog.xml_schema_collections.values():
+        schema, _, name = collection.name.partition(".")
+        yield SimpleNamespace(name=name, schema_id=catalog.schema_id(schema), collection=collection)
+
+
 def _usages(context: Context) -> Iterator[SimpleNamespace]:
     for contract in context.database.catalog.contracts.values():
         for usage in contract.usages.values():
@@ -177,11 +191,23 @@ VIEWS = [
         principal_id       int
         validation         char(2)           <- item.validation.value
         validation_desc    nvarchar(60)
-        xml_collection_id  int               = NULL
+        xml_collection_id  int
         """,
-        _owned("message_types"),
+        _message_types,
+        xml_collection_id=lambda row: row.collection_id,
         validation_desc=lambda row: VALIDATIONS[row.item.validation.value],
         visible=securable("MESSAGE TYPE", "item.message_type_id"),
+    ),
+    View(
+        "xml_schema_collections",
+        """
+        xml_collection_id  int NOT NULL      <- collection.xml_collection_id
+        schema_id          int NOT NULL
+        principal_id       int               = NULL
+        name               sysname NOT NULL
+        """,
+        _xml_schema_collections,
+        visible=everybody,
     ),
     View(
         "service_contract_message_usages",

@@ -41,7 +41,7 @@ class Principal(NamedTuple):
     is_disabled: bool = False
 
 
-def _server_principals(context: Context) -> Iterator[Principal]:
+def server_principals(context: Context) -> Iterator[Principal]:
     yield Principal(SA, SA_ID, "S", sid_of(SA_ID))
     for name, number in SERVER_ROLE_IDS.items():
         yield Principal(name, number, "R")
@@ -49,7 +49,7 @@ def _server_principals(context: Context) -> Iterator[Principal]:
         yield Principal(login.name, login.principal_id, "S", sid_of(login.principal_id), login.is_disabled)
 
 
-def _logins_seen(database: Database, guard: Guard) -> Sees:
+def logins_seen(database: Database, guard: Guard) -> Sees:
     """ "Any login can see their own login name, the system logins, and the fixed server roles." """
     return lambda row: row.type == "R" or row.principal_id == SA_ID or guard.sees_login(row.name)
 
@@ -61,7 +61,7 @@ def owner_sid(database: Database, instance: Instance) -> bytes:
     return sid_of(SA_ID if login is None else login.principal_id)
 
 
-def _database_principals(context: Context) -> Iterator[Principal]:
+def database_principals(context: Context) -> Iterator[Principal]:
     """The principals of a database. A user without a login has no sid here."""
     for name, number in FIXED_USER_IDS.items():
         sid = owner_sid(context.database, context.instance) if name == DBO else None
@@ -74,7 +74,7 @@ def _database_principals(context: Context) -> Iterator[Principal]:
             yield Principal(user.name, user.principal_id, "S", None if login is None else sid_of(login.principal_id))
 
 
-def _users_seen(database: Database, guard: Guard) -> Sees:
+def users_seen(database: Database, guard: Guard) -> Sees:
     """ "Any user can see their own user name, the system users, and the fixed database roles." """
     fixed = set(FIXED_USER_IDS) | set(DATABASE_ROLE_IDS)
     return lambda row: row.name in fixed or guard.sees_user(database, row.name, row.principal_id)
@@ -198,10 +198,10 @@ VIEWS = [
         default_database_name  sysname
         sid                    varbinary(85)
         """,
-        _server_principals,
+        server_principals,
         type_desc=lambda one: KINDS[one.type][0],
         default_database_name=lambda one: "master" if one.type == "S" else None,
-        visible=_logins_seen,
+        visible=logins_seen,
     ),
     View(
         "database_principals",
@@ -213,10 +213,10 @@ VIEWS = [
         default_schema_name  sysname
         sid                  varbinary(85)
         """,
-        _database_principals,
+        database_principals,
         type_desc=lambda one: KINDS[one.type][1],
         default_schema_name=lambda one: "dbo" if one.type == "S" else None,
-        visible=_users_seen,
+        visible=users_seen,
     ),
     View(
         "server_permissions",

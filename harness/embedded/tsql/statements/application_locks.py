@@ -1,42 +1,83 @@
-"""sp_getapplock: a lock that an application defines."""
+"""sp_getapplock and sp_releaseapplock: locks that an application defines.
+
+https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import MILLISECOND, Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink
+from harness.embedded.tsql.instance.application_locks import COMPATIBLE, Resource
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements.registry import register_procedure
 
-_NAMES = ("@resource", "@lockmode", "@lockowner", "@locktimeout")
+CALL_ERROR = -999
+NAME_LENGTH_MAX = 255
 
 
 def sp_getapplock(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[int]:
-    """`sp_getapplock [ @Resource = ] 'name' , [ @LockMode = ] 'Exclusive' , [ @LockOwner = ] 'Session'
+    """`sp_getapplock [ @Resource = ] 'name' , [ @LockMode = ] 'mode' [ , [ @LockOwner = ] 'Transaction' | 'Session' ]
     [ , [ @LockTimeout = ] ms ]`
 
-    The status is 0, 1 (after another session released it) or -1 (timeout). The lock ends with the session. Other modes
-    and locks of transactions are refused.
-    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
+    The status is 0, 1 (after another session released it), -1 (timeout), or -999 for a lock of a transaction outside
+    one. The lock ends with its owner.
     """
-    arguments: dict[str, Any] = dict.fromkeys(_NAMES)
-    for place, parameter in enumerate(parameters):
-        name = parameter.name.lower() or (_NAMES[place] if place < len(_NAMES) else "@dbprincipal")
-        if name not in arguments:
-            raise UnsupportedSyntax(f"sp_getapplock with {name}", 0)
-        arguments[name] = parameter.value
-    resource, mode, owner, timeout = arguments.values()
-    if resource is None:
-        raise SqlServerError(201, "sp_getapplock", "@Resource")
-    if (str(mode).lower(), str(owner).lower()) != ("exclusive", "session"):
-        raise UnsupportedSyntax("sp_getapplock with another mode than Exclusive or another owner than Session", 0)
+    names = ("@resource", "@lockmode", "@lockowner", "@locktimeout")
+    resource, mode, owner, timeout = _arguments("sp_getapplock", names, parameters)
+    if str(mode).lower() not in COMPATIBLE:
+        raise SqlServerError(1225, "sp_getapplock")
+    owner_key = _owner(session, "sp_getapplock", owner)
+    if owner_key is None:
+        return CALL_ERROR
     timeout_ms = session.options.lock_timeout_ms if timeout is None else int(timeout)
     timeout_ns = None if timeout_ms < 0 else timeout_ms * MILLISECOND
-    locked = (session.database.database_id, str(resource))
-    return (yield from session.instance.application_locks.take(locked, session.spid, timeout_ns))
+    locks = session.instance.application_locks
+    status = yield from locks.take(_resource(session, resource), session.spid, owner_key, str(mode).lower(), timeout_ns)
+    if status >= 0 and session.tx is not None and owner_key is session.tx:
+        session.tx.on_end(partial(locks.release_all, session.tx))
+    return status
+
+
+def sp_releaseapplock(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[int]:
+    """`sp_releaseapplock [ @Resource = ] 'name' [ , [ @LockOwner = ] 'Transaction' | 'Session' ]`"""
+    resource, owner = _arguments("sp_releaseapplock", ("@resource", "@lockowner"), parameters)
+    owner_key = _owner(session, "sp_releaseapplock", owner)
+    if owner_key is None or not session.instance.application_locks.release(_resource(session, resource), owner_key):
+        raise SqlServerError(1223, "public", resource)
+    return 0
+    yield  # a system procedure may wait
+
+
+def _arguments(procedure: str, names: Sequence[str], parameters: Sequence[Parameter]) -> list[Any]:
+    arguments: dict[str, Any] = dict.fromkeys(names)
+    for place, parameter in enumerate(parameters):
+        name = parameter.name.lower() or (names[place] if place < len(names) else "@dbprincipal")
+        if name not in arguments:
+            raise UnsupportedSyntax(f"{procedure} with {name}", 0)
+        arguments[name] = parameter.value
+    if arguments["@resource"] is None:
+        raise SqlServerError(201, procedure, "@Resource")
+    return list(arguments.values())
+
+
+def _resource(session: Session, name: Any) -> Resource:
+    return session.database.database_id, str(name)[:NAME_LENGTH_MAX]
+
+
+def _owner(session: Session, procedure: str, owner: Any) -> object | None:
+    """What a lock ends with: the session's id, or its transaction, None if there is none."""
+    match str(owner or "Transaction").lower():
+        case "session":
+            return session.spid
+        case "transaction":
+            return session.tx
+    raise SqlServerError(1226, procedure)
 
 
 register_procedure("sp_getapplock", sp_getapplock)
+register_procedure("sp_releaseapplock", sp_releaseapplock)

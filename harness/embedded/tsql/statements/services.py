@@ -19,38 +19,44 @@ from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens
 
 
-def _validation(tokens: Tokens) -> str:
+def _validation(tokens: Tokens) -> tuple[str, str]:
+    """`VALIDATION = { NONE | EMPTY | WELL_FORMED_XML | VALID_XML WITH SCHEMA COLLECTION name }`: the word, and the name
+    or ""."""
     tokens.expect("VALIDATION", "=")
     kind = tokens.choose("NONE", "EMPTY", "WELL_FORMED_XML", "VALID_XML")
-    if kind == "VALID_XML":
-        tokens.unsupported("VALID_XML WITH SCHEMA COLLECTION")
-    return kind
+    if kind != "VALID_XML":
+        return kind, ""
+    tokens.expect("WITH", "SCHEMA", "COLLECTION")
+    return kind, collection_name(tokens.object_name())
+
+
+def collection_name(parts: definitions.ObjectName) -> str:
+    """The name of an XML schema collection with its schema."""
+    return f"{parts[-2] if len(parts) > 1 and parts[-2] else 'dbo'}.{parts[-1]}"
 
 
 @definitions.define("CREATE MESSAGE TYPE")
 def create_message_type(parser: Parser) -> definitions.Definition:
-    """`CREATE MESSAGE TYPE name [ AUTHORIZATION owner ] [ VALIDATION = { NONE | EMPTY | WELL_FORMED_XML } ]`"""
+    """`CREATE MESSAGE TYPE name [ AUTHORIZATION owner ] [ VALIDATION = ... ]`"""
     tokens = parser.tokens
     name, owner = tokens.name(), definitions.authorization(tokens)
-    validation = _validation(tokens) if tokens.at("VALIDATION") else "NONE"
+    validation = _validation(tokens) if tokens.at("VALIDATION") else ("NONE", "")
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
-        ddl_services.create_message_type(
-            tx, catalog, name, validation=validation, owner=definitions.owner_of(frame, owner)
-        )
+        ddl_services.create_message_type(tx, catalog, name, *validation, definitions.owner_of(frame, owner))
 
     return definitions.Definition(parser.line, definitions.creating("CREATE MESSAGE TYPE", owner), work)
 
 
 @definitions.define("ALTER MESSAGE TYPE")
 def alter_message_type(parser: Parser) -> definitions.Definition:
-    """`ALTER MESSAGE TYPE name VALIDATION = { NONE | EMPTY | WELL_FORMED_XML }`"""
+    """`ALTER MESSAGE TYPE name VALIDATION = ...`"""
     name = parser.tokens.name()
     validation = _validation(parser.tokens)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_services.alter_message_type(tx, frame.database.catalog, name, validation=validation)
+        ddl_services.alter_message_type(tx, frame.database.catalog, name, *validation)
 
     return definitions.Definition(parser.line, definitions.on_object("alter", "MESSAGE TYPE", (name,)), work)
 

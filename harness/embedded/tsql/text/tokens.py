@@ -376,6 +376,8 @@ class Tokens:
         if name.lower() in ("character", "char") and self.accept("VARYING"):
             name = "varchar"
         numbers: list[int] = []
+        if name.lower() == "xml" and self.at("("):
+            self.unsupported("xml with a schema collection")
         if self.accept("("):
             numbers = self.comma_separated(lambda: MAX if self.accept("MAX") else self._size())
             self.expect(")")

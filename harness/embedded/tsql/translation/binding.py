@@ -68,8 +68,7 @@ class Binding:
         view = views.find(database, schema, name, explicit=len(parts) > 1, uncommitted=uncommitted)
         if view is None:
             raise SqlServerError(208, ".".join(parts))
-        if schema.lower() not in views.SCHEMAS:
-            queue = database.catalog.queues[f"{schema}.{name}".lower()]
+        if (queue := database.catalog.queues.get(f"{schema}.{name}".lower())) is not None:
             self.needs.append(Need(database, object_of(database, queue), "SELECT", schema, name))
         return self._view(view, database, alias)
 

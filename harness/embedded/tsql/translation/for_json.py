@@ -15,7 +15,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage.conversion import DECIMALS, FLOATS, INTEGER_RANGES
 from harness.embedded.tsql.translation import for_xml
-from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
+from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, Names
 from harness.embedded.tsql.translation.renderer import Renderer
 
 MODES = frozenset({"PATH", "AUTO"})
@@ -28,12 +28,14 @@ def options(clause: exp.ForClause, line: int) -> for_xml.Words:
     return for_xml.words_of(clause, "JSON", MODES, OPTIONS, line)
 
 
-def rendered(renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column]) -> tuple[str, Column]:
+def rendered(
+    renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column], scope: Names
+) -> tuple[str, Column]:
     """The expression of the text over the rows of a query, as a query, and its column."""
     words = options(node.args["for_"], renderer.line)
     if "AUTO" in words and node.args.get("from_") is None:
         raise SqlServerError(13600)
-    if "AUTO" in words and node.args.get("joins"):
+    if "AUTO" in words and len(scope.sources) > 1:
         raise UnsupportedSyntax("FOR JSON AUTO of several tables", renderer.line)
     if "ROOT" in words and "WITHOUT_ARRAY_WRAPPER" in words:
         raise SqlServerError(13620)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage.conversion import DECIMALS, FLOATS, INTEGER_RANGES, TEXT, family
-from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, XML, Fragment
+from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, XML, Fragment, Names
 from harness.embedded.tsql.translation.renderer import Renderer
 from harness.embedded.xml import rows
 
@@ -26,9 +26,11 @@ NAME = "XML_F52E2B61-18A1-11d1-B105-00805F49916B"  # of the column, unless it is
 _AS_THEY_ARE = frozenset({"bit", "uniqueidentifier"})
 
 
-def rendered(renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column]) -> tuple[str, Column]:
+def rendered(
+    renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column], scope: Names
+) -> tuple[str, Column]:
     """The expression of the text over the rows of a query, as a query, and its column."""
-    shape, is_typed = _shape(renderer, node)
+    shape, is_typed = _shape(renderer, node, scope)
     names = [f"_{number}" for number in range(len(columns))]
     items = ", ".join(as_text(renderer, name, column.type) for name, column in zip(names, columns, strict=True))
     described = renderer.literal(json.dumps([shape, [(column.name, column.type == XML) for column in columns]]))
@@ -70,24 +72,43 @@ def words_of(clause: exp.ForClause, kind: str, modes: Collection[str], valid: Co
     return words
 
 
-def _shape(renderer: Renderer, node: exp.Select) -> tuple[rows.Shape, bool]:
+def _shape(renderer: Renderer, node: exp.Select, names: Names) -> tuple[rows.Shape, bool]:
     """What the clause says, and whether the result is of type xml."""
     words = options(node.args["for_"], renderer.line)
     mode = next(iter(words))
-    row = words[mode] if words[mode] is not None else _table_name(renderer, node) if mode == "AUTO" else "row"
+    levels = _levels(node, names) if mode == "AUTO" else []
+    row = words[mode] if words[mode] is not None else levels[0][0] if levels else "row"
     has_elements = any(word.startswith("ELEMENTS") for word in words)
     root = (words["ROOT"] or "root") if "ROOT" in words else ""
-    shape = rows.Shape(mode, row or "", root, has_elements, "ELEMENTS XSINIL" in words, renderer.xml_namespaces)
+    several = levels if len(levels) > 1 else []
+    shows_null = "ELEMENTS XSINIL" in words
+    shape = rows.Shape(mode, row or "", root, has_elements, shows_null, several, renderer.xml_namespaces)
     return shape, "TYPE" in words
 
 
-def _table_name(renderer: Renderer, node: exp.Select) -> str:
-    from_ = node.args.get("from_")
-    if from_ is None:
+def _levels(node: exp.Select, names: Names) -> list[tuple[str, list[int]]]:
+    """AUTO: the tables in the order in which columns name them first, which is how their elements nest, with the places
+    of their columns. What is computed belongs to the table of the column before it."""
+    if node.args.get("from_") is None:
         raise SqlServerError(6810)
-    if node.args.get("joins"):
-        raise UnsupportedSyntax("FOR XML AUTO of several tables", renderer.line)
-    return str(from_.this.alias_or_name)
+    levels: dict[str, list[int]] = {}
+    for place, table in enumerate(_tables(node, names)):
+        levels.setdefault(table or next(reversed(levels), names.sources[0].alias), []).append(place)
+    return list(levels.items())
+
+
+def _tables(node: exp.Select, names: Names) -> Iterator[str]:
+    """The alias of each column's table, "" for what is computed."""
+    for item in node.expressions:
+        column = item.this if isinstance(item, exp.Alias) else item
+        for source in names.sources:
+            is_of_it = isinstance(column, exp.Column) and column.table.lower() in ("", source.alias.lower())
+            if isinstance(column, exp.Star) or (is_of_it and isinstance(column.this, exp.Star)):
+                yield from (source.alias for _ in source.columns)
+            elif is_of_it and column.name.lower() in [each.name.lower() for each in source.columns]:
+                yield source.alias
+        if not isinstance(column, exp.Column | exp.Star):
+            yield ""
 
 
 def as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:

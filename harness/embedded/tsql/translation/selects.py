@@ -85,13 +85,15 @@ def _named(names: list[str], columns: list[Column], table: str) -> list[Column]:
 # -- SELECT ------------------------------------------------------------------------------------------------------------
 
 
-def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None) -> Rendered:
+def _select(
+    renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None, names: Names | None = None
+) -> Rendered:
     for clause, value in node.args.items():
         if value and clause not in CLAUSES:
             raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", renderer.line)
     if node.args.get("for_"):
         return _formatted(renderer, node, outer, convert)
-    names = Names(outer=outer)
+    names = names or Names(outer=outer)
     from_ = _from(renderer, node, names)
     items, columns, shown_items = _projection(renderer, node, names, convert)
     check_groups(node, names, columns)
@@ -129,8 +131,9 @@ def _formatted(renderer: Renderer, node: exp.Select, outer: Names | None, conver
     """`SELECT ... FOR { XML | JSON } ...`"""
     plain = node.copy()
     plain.set("for_", None)
-    sql, columns = _select(renderer, plain, outer, None)
-    sql, column = FORMATS[node.args["for_"].args["kind"]].rendered(renderer, node, sql, columns)
+    names = Names(outer=outer)
+    sql, columns = _select(renderer, plain, outer, None, names)
+    sql, column = FORMATS[node.args["for_"].args["kind"]].rendered(renderer, node, sql, columns, names)
     if convert is None:
         return sql, [column]
     converted = convert(0, Fragment("value", column.type))
