@@ -37,7 +37,10 @@ STATEMENTS = {
     "ALTER ROUTE": "{name} WITH {route}",
     "ALTER SERVER ROLE": "«sysadmin|processadmin|{name}» «ADD|DROP» MEMBER {principal}",
     "ALTER SERVICE": "{name} «ON QUEUE {object}|(«ADD|DROP» CONTRACT {name})»",
-    "ALTER TABLE": "{object} ADD «{columns}|DEFAULT {expression} FOR {name}|{name} {type} DEFAULT {expression} WITH VALUES»",
+    "ALTER TABLE": (
+        "{object} «ADD «{columns}|DEFAULT {expression} FOR {name}|{name} {type} DEFAULT {expression} WITH VALUES|CHECK "
+        "({condition})|FOREIGN KEY ({name}) REFERENCES {object} ({name})»|DROP CONSTRAINT {name}|CHECK CONSTRAINT ALL»"
+    ),
     "ALTER USER": "{principal} WITH LOGIN = {principal}",
     "BEGIN": "{statement}; {statement}; END",
     "BEGIN CONVERSATION TIMER": "({handle}) TIMEOUT = {expression}",
@@ -166,7 +169,7 @@ STATEMENTS = {
     "REVOKE": "{permission} FROM {principal}",
     "ROLLBACK": "«TRAN|TRANSACTION {name}|WORK|TRAN {variable}|»",
     "SAVE": "TRAN «{name}|{variable}»",
-    "SELECT": "{select}",
+    "SELECT": "{select}«| INTO {object} FROM {source}|»",
     "SEND ON CONVERSATION": "«{handle}|({handle}, {handle})»« MESSAGE TYPE {name}|»« ({expression})|»",
     "SET": (
         "«NOCOUNT|XACT_ABORT|ANSI_NULLS|ARITHABORT|IMPLICIT_TRANSACTIONS|FMTONLY|NOEXEC» {on_off}«|; SET NOEXEC OFF; "
@@ -286,7 +289,11 @@ PARTS = {
         *("x FROM {source} ORDER BY x OFFSET {int} ROWS FETCH NEXT {int} ROWS ONLY", "{aggregate} FROM {source}"),
         "{variable} = x FROM {source}",
     ),
-    "query": ("SELECT {edge}", "SELECT {select}", "SELECT {select}"),
+    "query": ("SELECT {edge}", "SELECT {select}", "SELECT {select}", "SELECT {select}{format}"),
+    "format": (
+        *(" FOR XML AUTO", " FOR XML PATH({string}), ROOT", " FOR JSON PATH", " FOR JSON AUTO, INCLUDE_NULL_VALUES"),
+        " FOR JSON PATH, WITHOUT_ARRAY_WRAPPER",
+    ),
     "source": (
         *(
             "(VALUES ({integer}), ({integer})) AS v (x)",
@@ -305,8 +312,10 @@ PARTS = {
     "fresh": ("w", "x", "y", "v"),
     "name": ("n1", "n2", "n1", "n2", "s1", "q1", "[n 4]", "[]]]", '"n5"', "{odd_name}"),
     "odd_name": ("[{long}]", "N\u00e9\U0001f600", "[a\0b]", "n3"),
-    "object": ("dbo.t1", "dbo.q1", "t1", "q1", "dbo.p1", "p1", "t1", "q1", "d1.dbo.t1", "dbo.[n 4]", "{odd_object}"),
-    "odd_object": ("nowhere.dbo.t1", "a.b.c.d", "dbo.n1", "t2"),
+    "object": (
+        *("dbo.t1", "dbo.q1", "t1", "q1", "dbo.p1", "p1", "t1", "q1", "d1.dbo.t1", "dbo.[n 4]", "#t1", "{odd_object}"),
+    ),
+    "odd_object": ("nowhere.dbo.t1", "a.b.c.d", "dbo.n1", "t2", "tempdb..#t1", "##t1", "sysobjects"),
     "database": ("d1", "d2", "d1", "master", "msdb", "{name}"),
     "principal": ("u1", "u2", "sa", "dbo", "public", "{name}"),
     "port": ("0", "{int}", "99999", "-1"),
@@ -315,6 +324,8 @@ PARTS = {
         *("a int", "a {type}, b {type}", "a {type} NOT NULL, b {type} NULL", "a int IDENTITY PRIMARY KEY, b {type}"),
         *("a {type} DEFAULT {expression}, b {type} UNIQUE", "a int IDENTITY({int}, {int})", "a int, a int"),
         "a {type}, b {type}, CONSTRAINT c PRIMARY KEY (a)",
+        *("a {type} CHECK ({condition}), b {type}", "a int PRIMARY KEY, b int REFERENCES {object} (a)"),
+        "a int, b {type}, INDEX i (b), CHECK (a «<|>|=» {integer})",
     ),
     "priority": (
         "PRIORITY_LEVEL = {int}",

@@ -13,13 +13,14 @@ from functools import lru_cache
 from lxml import etree
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.xml.paths import parsed
 
 XSD = "http://www.w3.org/2001/XMLSchema"
-TEXT_MAX = 100_000  # characters: compiling cannot be stopped
-OCCURS_MAX = 1000
+TEXT_MAX = 20_000  # characters
+OCCURS_MAX = 1000  # of an element
+PARTICLES_MAX = 2000
 _REFUSED = ("include", "redefine")  # SQL Server refuses them too; a file must not be read
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
-_DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _NAME = re.compile(r"Element '(?:\{[^}]*\})?([^']*)'")
 _VALUE = re.compile(r": '(.*)' is not a valid value")
 _EXPECTED = re.compile(r"Expected is(?: one of)? \( (.*) \)\.$")
@@ -28,18 +29,14 @@ _ATTRIBUTE = re.compile(r"The attribute '(?:\{[^}]*\})?([^']*)' is required")
 
 @lru_cache(maxsize=64)
 def compiled(text: str) -> dict[str, etree.XMLSchema]:
-    """The schemas of a collection by their target namespaces."""
+    """The schemas of a collection, a value of type xml, by their target namespaces."""
     if len(text) > TEXT_MAX:
         raise UnsupportedSyntax(f"a schema collection of more than {TEXT_MAX} characters", 0)
-    try:
-        root = etree.fromstring(f"<collection>{_DECLARATION.sub('', text)}</collection>", _PARSER)
-    except etree.XMLSyntaxError as error:
-        raise UnsupportedSyntax(f"this XML schema ({error})", 0) from None
     schemas: dict[str, etree.XMLSchema] = {}
-    for schema in root:
+    for schema in parsed(text).iterchildren(etree.Element):
         if schema.tag != f"{{{XSD}}}schema":
             raise UnsupportedSyntax("a schema collection of other things than XML schemas", 0)
-        _refuse_files_and_long_models(schema)
+        _refuse_what_takes_long(schema)
         try:
             schemas[schema.get("targetNamespace", "")] = etree.XMLSchema(
                 etree.fromstring(etree.tostring(schema), _PARSER)
@@ -49,21 +46,37 @@ def compiled(text: str) -> dict[str, etree.XMLSchema]:
     return schemas
 
 
-def _refuse_files_and_long_models(schema: etree._Element) -> None:
+def _refuse_what_takes_long(schema: etree._Element) -> None:
+    """Compiling and validating cannot be stopped, and take time by the square of optional particles, and by the product
+    of counts in each other."""
+    groups = {group.get("name"): group for group in schema.iterchildren(f"{{{XSD}}}group")}
+    sizes: dict[str | None, int] = {}
+
+    def size(element: etree._Element) -> int:
+        """How many particles a model has, with those of the groups to which it refers."""
+        reference = (element.get("ref") or "").rpartition(":")[2] if element.tag == f"{{{XSD}}}group" else ""
+        if reference:
+            if reference not in sizes:
+                sizes[reference] = PARTICLES_MAX + 1  # of one that refers to itself
+                sizes[reference] = size(groups[reference]) if reference in groups else 1
+            return sizes[reference]
+        return 1 + sum(size(child) for child in element.iterchildren(f"{{{XSD}}}*"))
+
     for element in schema.iter(f"{{{XSD}}}*"):
         name = etree.QName(element).localname
         if name in _REFUSED or (name == "import" and element.get("schemaLocation")):
             raise UnsupportedSyntax(f"xsd:{name} in a schema collection", 0)
         for bound in ("minOccurs", "maxOccurs"):
-            if element.get(bound, "0").isdecimal() and int(element.get(bound, "0")) > OCCURS_MAX:
-                raise UnsupportedSyntax(f"{bound} above {OCCURS_MAX} in a schema collection", 0)
+            number, most = element.get(bound, ""), OCCURS_MAX if name == "element" else 1
+            if number.isdecimal() and int(number) > most:
+                raise UnsupportedSyntax(f"{bound} above {most} of xsd:{name} in a schema collection", 0)
+    if size(schema) > PARTICLES_MAX:
+        raise UnsupportedSyntax(f"a schema of more than {PARTICLES_MAX} parts", 0)
 
 
 def validate(collection: str, value: str) -> None:
     """Raise SQL Server's error unless the value, a document or a fragment, is valid by a collection."""
-    for element in etree.fromstring(f"<value>{value}</value>", _PARSER):
-        if not isinstance(element.tag, str):
-            continue
+    for element in parsed(value).iterchildren(etree.Element):
         name = etree.QName(element)
         schema = compiled(collection).get(name.namespace or "")
         document = etree.fromstring(etree.tostring(element, with_tail=False), _PARSER)

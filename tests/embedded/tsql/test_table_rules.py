@@ -49,6 +49,17 @@ def test_a_change_against_a_rule_is_547_and_changes_nothing(related, change: str
     assert related.results(state).sets == before
 
 
+def test_several_constraints_go_at_once(related) -> None:
+    related.run(
+        "ALTER TABLE dbo.a ADD m int NOT NULL CONSTRAINT DF_m DEFAULT 5, UNIQUE (n), CONSTRAINT UQ_m UNIQUE (id, m)"
+    )
+    related.run(
+        "ALTER TABLE dbo.a DROP CONSTRAINT UQ_a, UQ_m, DF_m; ALTER TABLE dbo.b DROP FK_b; ALTER TABLE dbo.a DROP PK_a"
+    )
+    assert related.rows("SELECT name FROM sys.objects WHERE parent_object_id = OBJECT_ID('dbo.a')") == []
+    related.run("INSERT dbo.a VALUES (1, 10, 5); DELETE dbo.a WHERE id = 1")
+
+
 def test_what_keeps_the_rules_passes(related) -> None:
     related.run(
         "INSERT dbo.b (a_id, q, r) VALUES (2, 3, NULL); UPDATE dbo.b SET a_id = 2 WHERE a_id = 1; DELETE dbo.a WHERE id = 1"
@@ -71,6 +82,7 @@ def test_a_rule_sees_the_rows_of_its_own_transaction_and_none_that_another_may_r
     [
         ("DROP TABLE dbo.a", 3726),
         ("TRUNCATE TABLE dbo.a", 4712),
+        ("ALTER TABLE dbo.a DROP CONSTRAINT PK_a", 3725),
         ("CREATE TABLE dbo.c (x int REFERENCES dbo.nosuch (id))", 1767),
         ("CREATE TABLE dbo.c (x int REFERENCES dbo.a (n))", 1776),
         ("CREATE TABLE dbo.c (x int, FOREIGN KEY (y) REFERENCES dbo.a (id))", 207),
@@ -162,6 +174,10 @@ def test_no_row_ever_refers_to_none(rows: list[tuple[str, int, int]]) -> None:
         ("UPDATE dbo.a SET n = 1; CREATE UNIQUE INDEX i ON dbo.a (n)", 1505),
         ("DROP INDEX PK_a ON dbo.a", 3723),
         ("DROP INDEX nosuch ON dbo.a", 3701),
+        (
+            "CREATE UNIQUE INDEX u ON dbo.a (n); CREATE TABLE dbo.c (x int REFERENCES dbo.a (n)); DROP INDEX u ON dbo.a",
+            3723,
+        ),
         ("CREATE UNIQUE NONCLUSTERED INDEX i ON dbo.a (n) WITH (FILLFACTOR = 80); INSERT dbo.a VALUES (3, 20)", 2601),
     ],
 )
@@ -205,6 +221,9 @@ def test_who_may_read_a_view_may_read_nothing_else_of_its_table(related) -> None
     assert related.rows("SELECT id FROM dbo.v", other) == [(1,), (2,)]
     assert related.error("SELECT id FROM dbo.a", other).number == 229
     assert related.error("ALTER VIEW dbo.v AS SELECT n FROM dbo.a", other).number == 15151
+    related.run("CREATE INDEX i ON dbo.a (n); GRANT SELECT ON dbo.a TO l")
+    assert related.error("DROP INDEX i ON dbo.a", other).number == 3701
+    assert related.error("CREATE INDEX j ON dbo.a (n)", other).number == 1088
 
 
 def test_a_temporary_table_belongs_to_its_session_and_its_procedure(side) -> None:

@@ -20,7 +20,7 @@ SEND ON CONVERSATION @h MESSAGE TYPE m (N'{0}');
 
 @pytest.fixture
 def shop(side):
-    side.run(f"CREATE XML SCHEMA COLLECTION Orders AS N'<?xml version=\"1.0\"?>{ORDER}{PLAIN}'")
+    side.run(f"CREATE XML SCHEMA COLLECTION Orders AS N'<?xml version=\"1.0\"?>{ORDER}<!-- and -->{PLAIN}'")
     side.run(
         "CREATE MESSAGE TYPE m VALIDATION = VALID_XML WITH SCHEMA COLLECTION dbo.orders; CREATE CONTRACT k (m SENT BY ANY)"
     )
@@ -90,7 +90,6 @@ def test_a_collection_outlives_a_restart_and_goes_when_nothing_uses_it(shop) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("<x:schema", "this XML schema"),
         ("<other/>", "other things than XML schemas"),
         (XSD.format("", '<x:element name="a" type="nosuch"/>'), "nosuch"),
         (XSD.format("", '<x:include schemaLocation="/etc/passwd"/>'), "xsd:include"),
@@ -101,13 +100,45 @@ def test_a_collection_outlives_a_restart_and_goes_when_nothing_uses_it(shop) -> 
             ),
             "maxOccurs",
         ),
-        ('<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>' + PLAIN, "this XML schema"),
-        (PLAIN + " " * 100_000, "100000 characters"),
+        (PLAIN + f"<!--{'x' * 20_000}-->", "20000 characters"),
+        (
+            XSD.format(
+                "", '<x:element name="a"><x:complexType><x:sequence maxOccurs="9"/></x:complexType></x:element>'
+            ),
+            "xsd:sequence",
+        ),
+        (
+            XSD.format(
+                "",
+                "".join(
+                    f'<x:group name="g{n}"><x:sequence><x:group ref="g{n + 1}"/><x:group ref="g{n + 1}"/></x:sequence></x:group>'
+                    for n in range(20)
+                )
+                + '<x:group name="g20"><x:sequence/></x:group>',
+            ),
+            "2000 parts",
+        ),
+        (XSD.format("", '<x:group name="g"><x:sequence><x:group ref="g"/></x:sequence></x:group>'), "2000 parts"),
     ],
 )
 def test_what_a_collection_may_not_be(side, text: str, words: str) -> None:
     error = side.error(f"CREATE XML SCHEMA COLLECTION c AS N'{text}'")
     assert error.number == 50001 and words in error.text, error.text
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        ("N'<x:schema'", 9400),
+        ("N'<!DOCTYPE x><a/>'", 6359),
+        ("1", 529),
+        ("NULL", 6314),
+        ("GETDATE()", 529),
+        ("0x3C61", 9400),
+    ],
+)
+def test_a_collection_is_a_value_of_type_xml(side, value: str, number: int) -> None:
+    assert side.error(f"CREATE XML SCHEMA COLLECTION c AS {value}").number == number
 
 
 def test_a_message_type_needs_a_collection_that_exists(side) -> None:

@@ -6,7 +6,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.catalog.constraints import keys
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.statements import definitions, tables
+from harness.embedded.tsql.statements import definitions, rules, tables
 from harness.embedded.tsql.storage.tables import Index, Table
 from harness.embedded.tsql.text.parser import Parser
 
@@ -84,7 +84,10 @@ def drop_index(parser: Parser) -> definitions.Definition:
                 raise SqlServerError(3701, "index", f"{'.'.join(table)}.{name}")
             return
         body = target.body
-        del body.indexes[names.index(name.lower())]
+        index = body.indexes.pop(names.index(name.lower()))
+        for _, reference in rules.references_to(frame, target) if index.is_unique else ():
+            if {column.lower() for column in reference.table_columns} == {column.lower() for column in index.columns}:
+                raise SqlServerError(3723, f"{'.'.join(table)}.{name}", "FOREIGN")
         tables.replace_table(frame, tx, target, body)
 
-    return definitions.Definition(parser.line, tables.altering(tuple(table), 3701), work)
+    return definitions.Definition(parser.line, tables.altering(tuple(table), 3701, "index"), work)

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.catalog.constraints import Constraint
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.statements.registry import COMPILERS
@@ -60,6 +61,14 @@ def refuse_referenced(frame: Frame, table: Table, error: int) -> None:
     """Raise an error if another table refers to this one."""
     if any(child is not table for child, _ in references_to(frame, table)):
         raise SqlServerError(error, table.name)
+
+
+def refuse_referenced_key(frame: Frame, table: Table, key: Constraint) -> None:
+    """Raise 3725 if a foreign key refers to the columns of this key."""
+    for child, reference in references_to(frame, table):
+        columns = reference.table_columns or table.primary_key
+        if key.type in ("PK", "UQ") and {*map(table.place, columns)} == {*key.places}:
+            raise SqlServerError(3725, key.name, child.name, reference.name)
 
 
 def _conflict(verb: str, kind: str, name: str, table: Table, columns: Sequence[str]) -> SqlServerError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql.catalog.constraints import constraints
+from harness.embedded.tsql.catalog.constraints import Constraint, constraints
 from harness.embedded.tsql.catalog.data_types import COLLATION
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
@@ -59,9 +59,8 @@ def new_table(frame: Frame, tx: Transaction, parts: definitions.ObjectName, body
     if is_temporary:
         if parts[-1].startswith("##"):
             raise UnsupportedSyntax("global temporary tables", 0)
-        if any(
-            table.name == parts[-1].lower() and table.depth == frame.depth for table in session.temporary_tables
-        ) and (frame.user_table(parts) is not None):
+        names = [table.name for table in session.temporary_tables if table.depth == frame.depth]
+        if parts[-1].lower() in names and frame.user_table(parts) is not None:
             raise SqlServerError(2714, parts[-1])
         database, schema, name = instance.database("tempdb"), "dbo", parts[-1]
     else:
@@ -90,7 +89,7 @@ def alter_table(parser: Parser) -> definitions.Definition:
     tokens.accept("WITH", "CHECK")
     if tokens.accept("ADD"):
         work = _adding(parser, looks_at_rows=looks_at_rows)
-    elif tokens.accept("DROP") and not tokens.at("COLUMN"):
+    elif not tokens.at("DROP", "COLUMN") and tokens.accept("DROP"):
         work = _dropping(parser)
     elif tokens.accept("CHECK", "CONSTRAINT"):
         work = _enabling(tokens.name())
@@ -133,29 +132,33 @@ def _dropping(parser: Parser) -> Alteration:
 
     def work(frame: Frame, tx: Transaction, table: Table) -> None:
         body = table.body
+        by_name = {constraint.name.lower(): constraint for constraint in constraints(table)}
         for name in names:
-            if not _without(table, body, name.lower()) and not if_exists:
+            constraint = by_name.get(name.lower())
+            if constraint is not None:
+                rules.refuse_referenced_key(frame, table, constraint)
+                _remove(table, body, constraint)
+            elif not if_exists:
                 raise SqlServerError(3728, name)
         replace_table(frame, tx, table, body)
 
     return work
 
 
-def _without(table: Table, body: TableBody, name: str) -> bool:
-    """Take a constraint of that name, in lower case, out of a table's body; False if there is none."""
-    constraint = next((key for key in constraints(table) if key.name.lower() == name), None)
-    if constraint is None:
-        return False
-    if constraint.type == "PK":
-        body.primary_key, body.primary_key_name = [], ""
-    elif constraint.type == "D":
-        [place] = constraint.places
-        body.columns[place] = replace(body.columns[place], default=None, default_name="")
-    elif constraint.type == "UQ":
-        del body.unique[constraint.index_id - 2]
-    body.checks = [check for check in body.checks if check.name.lower() != name]
-    body.references = [reference for reference in body.references if reference.name.lower() != name]
-    return True
+def _remove(table: Table, body: TableBody, constraint: Constraint) -> None:
+    """Take a constraint out of a table's body."""
+    match constraint.type:
+        case "PK":
+            body.primary_key, body.primary_key_name = [], ""
+        case "UQ":
+            body.unique.remove(table.unique[constraint.index_id - 2])
+        case "D":
+            [place] = constraint.places
+            body.columns[place] = replace(body.columns[place], default=None, default_name="")
+        case "C":
+            body.checks = [check for check in body.checks if check.name != constraint.name]
+        case _:
+            body.references = [reference for reference in body.references if reference.name != constraint.name]
 
 
 def _enabling(name: str) -> Alteration:
@@ -286,13 +289,13 @@ def compile_truncate(node: Truncate, scope: Scope) -> Step:
     return definitions.checked(altering(node.table, 1088), writing(work))
 
 
-def altering(name: definitions.ObjectName, error: int) -> definitions.Check:
-    """The check for ALTER on a table. A missing one is left to the statement."""
+def altering(name: definitions.ObjectName, error: int, *arguments: str) -> definitions.Check:
+    """The check for ALTER on a table, with the error for who lacks it. A missing table is left to the statement."""
 
     def check(frame: Frame, guard: Guard) -> None:
         securable = securables.find(frame, "OBJECT", name)
         if securable is not None and not securables.is_held(frame, securable, "ALTER"):
-            raise SqlServerError(error, ".".join(name))
+            raise SqlServerError(error, *arguments, ".".join(name))
 
     return check
 

@@ -14,6 +14,7 @@ from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.services import collection_name
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement
 from harness.embedded.tsql.translation.binding import scalar
+from harness.embedded.tsql.translation.fragments import XML
 
 PERMISSION = "CREATE XML SCHEMA COLLECTION"
 
@@ -33,7 +34,7 @@ def parse_create(parser: Parser) -> Statement:
 
 @register("CREATE XML SCHEMA COLLECTION", parse_create, CreateCollection)
 def compile_create(node: CreateCollection, scope: Scope) -> Step:
-    text = scalar(node.text, scope)
+    text = scalar(node.text, scope, XML)
 
     def work(frame: Frame, tx: Transaction) -> None:
         value = text(frame)
