@@ -14,7 +14,7 @@ import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import pytest
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
 HOST, USER = "127.0.0.1", "sa"
 TAIL = 4000  # characters of the error log that a failed test shows
-
-
-class PymssqlArguments(TypedDict):
-    """Keyword arguments of `pymssql.connect`."""
-
-    server: str
-    port: str
-    user: str
-    password: str
-    database: str
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,7 @@ class ServiceBroker:
         )
 
     @property
-    def pymssql(self) -> PymssqlArguments:
+    def pymssql(self) -> dict[str, str]:
         """Arguments for `pymssql.connect(**service_broker.pymssql)`."""
         instance = self.instance
         return {
@@ -160,8 +150,9 @@ class ServiceBrokerInstance:
         return answer
 
     def _fail(self) -> NoReturn:
-        lines = self._log.read_text(errors="replace").splitlines()
-        last = f"; the last line of its log: {lines[-1]}" if lines else ""
+        from harness.lab.processes import last_line  # noqa: PLC0415
+
+        last = f"; the last line of its log: {line}" if (line := last_line(self._log)) else ""
         pytest.fail(f"the embedded Service Broker ended with exit code {self._process.wait()}{last}", pytrace=False)
 
 

@@ -185,6 +185,16 @@ def test_what_an_index_refuses(related, statement: str, number: int) -> None:
     assert related.error(statement).number == number
 
 
+def test_an_index_of_a_table_is_clustered_only_if_it_says_so(side) -> None:
+    side.run(
+        "CREATE TABLE ixs (a int, b int, c int, INDEX i (a), INDEX u UNIQUE NONCLUSTERED (b), INDEX k CLUSTERED (c))"
+    )
+    shown = side.rows(
+        "SELECT name, index_id, is_unique FROM sys.indexes WHERE object_id = OBJECT_ID('ixs') ORDER BY name"
+    )
+    assert shown == [("i", 2, 0), ("k", 1, 0), ("u", 3, 1)]
+
+
 def test_an_index_changes_no_result_and_goes(related) -> None:
     related.run("CREATE INDEX i ON dbo.a (n) INCLUDE (id) WHERE n > 0; CREATE UNIQUE INDEX u ON dbo.a (n)")
     assert related.rows("SELECT id FROM dbo.a WHERE n = 20") == [(2,)]

@@ -38,7 +38,7 @@ def _register_create(kind: str) -> None:
                 tokens.unsupported("unique indexes with a condition")
             parser.expression("WITH", "ON")
         tables.index_options(parser)
-        index = Index(name, columns, "UNIQUE" in kind, kind.endswith(" CLUSTERED ") or kind == "CLUSTERED ")
+        index = Index(name, columns, "UNIQUE" in kind, "CLUSTERED" in kind.split())
 
         def work(frame: Frame, tx: Transaction) -> None:
             target = _indexed(frame, table)

@@ -34,7 +34,11 @@ from harness.embedded.tsql.translation.renderer import Renderer
 
 @definitions.define("CREATE TABLE")
 def create_table(parser: Parser) -> definitions.Definition:
-    """`CREATE TABLE name ( column type [ NULL | NOT NULL | IDENTITY | DEFAULT | PRIMARY KEY | UNIQUE ] [, ...] )`"""
+    """
+    CREATE TABLE name (
+        { column type [ NULL | NOT NULL | IDENTITY | DEFAULT | PRIMARY KEY | UNIQUE | CHECK | REFERENCES ]
+        | [ CONSTRAINT name ] { PRIMARY KEY | UNIQUE | CHECK | FOREIGN KEY } | INDEX name } [, ...] )
+    """
     parts = parser.tokens.object_name()
     body = table_body(parser)
     definitions.filegroup(parser.tokens)
@@ -335,8 +339,9 @@ def _element(parser: Parser, body: TableBody) -> None:
     elif not constraint and tokens.accept("INDEX"):
         name = tokens.name()
         is_unique = tokens.accept("UNIQUE")
-        is_clustered = tokens.accept("CLUSTERED") or not tokens.accept("NONCLUSTERED")
-        body.indexes.append(Index(name, key_columns(parser), is_unique, is_clustered and not is_unique))
+        is_clustered = tokens.accept("CLUSTERED")
+        tokens.accept("NONCLUSTERED")
+        body.indexes.append(Index(name, key_columns(parser), is_unique, is_clustered))
         index_options(parser)
     elif constraint:
         tokens.fail()
