@@ -75,11 +75,12 @@ STATEMENTS = {
         "«{string}|'current database'»"
     ),
     "CREATE LOGIN": "{principal} WITH PASSWORD = {string}«, DEFAULT_DATABASE = {database}|»",
+    "ADD SIGNATURE": "TO «OBJECT::|»{object} BY CERTIFICATE {name}« WITH PASSWORD = {string}|»",
     "BACKUP CERTIFICATE": (
         "{name} TO FILE = {string}« WITH PRIVATE KEY (FILE = {string}, ENCRYPTION BY PASSWORD = {string})| WITH PRIVATE "
         "KEY (FILE = {string}, DECRYPTION BY PASSWORD = {string}, ENCRYPTION BY PASSWORD = {string})|»"
     ),
-    "ALTER CERTIFICATE": "{name} WITH ACTIVE FOR BEGIN_DIALOG = {on_off}",
+    "ALTER CERTIFICATE": "{name} «WITH ACTIVE FOR BEGIN_DIALOG = {on_off}|REMOVE PRIVATE KEY»",
     "ALTER MASTER KEY": "«ADD|DROP» ENCRYPTION BY SERVICE MASTER KEY",
     "CLOSE MASTER KEY": "",
     "OPEN MASTER KEY": "DECRYPTION BY PASSWORD = {string}",
@@ -106,7 +107,7 @@ STATEMENTS = {
     "CREATE SCHEMA": "{name}« AUTHORIZATION {principal}|»",
     "CREATE SERVICE": "{name}« AUTHORIZATION {principal}|» ON QUEUE {object}« ({name})| ([DEFAULT])|»",
     "CREATE TABLE": "{object} ({columns})",
-    "CREATE USER": "{principal}« FOR LOGIN {principal}| WITHOUT LOGIN|»« WITH DEFAULT_SCHEMA = {name}|»",
+    "CREATE USER": "{principal}« FOR LOGIN {principal}| FROM CERTIFICATE {name}| WITHOUT LOGIN|»« WITH DEFAULT_SCHEMA = {name}|»",
     "DBCC": (
         "«TRACEON ({int}, -1)|TRACEOFF ({int})|TRACESTATUS (-1)|PAGE ({string}, {int}, {int}, {int}) WITH "
         "TABLERESULTS|CHECKDB|PAGE ({int})»"
@@ -134,6 +135,7 @@ STATEMENTS = {
     "DROP ROUTE": "{name}",
     "DROP SCHEMA": "«IF EXISTS |»{name}",
     "DROP SERVICE": "{name}",
+    "DROP SIGNATURE": "FROM {object} BY CERTIFICATE {name}",
     "DISABLE TRIGGER": "«{object}|ALL» ON {object}",
     "DROP TABLE": "«IF EXISTS |»{object}",
     "DROP TRIGGER": "«IF EXISTS |»{object}, {object}",
@@ -352,6 +354,7 @@ PARTS = {
     "permission": (
         *("SELECT ON {object}", "EXECUTE ON OBJECT :: {object}", "SEND ON SERVICE :: {name}", "CONTROL"),
         *("ALTER ON ROUTE :: {name}", "VIEW SERVER STATE", "CREATE QUEUE", "{name}", "CONNECT ON ENDPOINT :: {name}"),
+        "AUTHENTICATE",
     ),
     "trigger": (
         "dbo.tr ON {object} AFTER «INSERT|UPDATE, DELETE» AS {statement}",

@@ -19,6 +19,7 @@ from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.definitions import BrokerEndpoint, Certificate, Encryption
 from harness.embedded.broker.environment import Counters, Environment
 from harness.embedded.broker.frames import Frame
+from harness.embedded.broker.keys import Protection
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Signal
 
@@ -131,7 +132,7 @@ class BrokerLink:
         certificate, master_key = self._certificate(), self.master.principals.master_key
         if certificate is None or certificate.private_key is None or master_key is None:
             raise ValueError(self.own_refusal())
-        return self._keys.sign(certificate.private_key, master_key, data)
+        return self._keys.sign(certificate.private_key, Protection(master_key), data)
 
     def verify(self, certificate: bytes, signature: bytes, data: bytes) -> None:
         """Checks that the owner of a certificate has signed the data; ValueError if not."""

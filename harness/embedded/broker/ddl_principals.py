@@ -203,9 +203,31 @@ def exported_key(catalog: Catalog, certificate: Certificate, password: str, own_
         raise SqlServerError(15297) from None
 
 
-def alter_certificate(tx: Transaction, catalog: Catalog, name: str, *, is_active_for_begin_dialog: bool) -> None:
+def signature(catalog: Catalog, certificate: Certificate, password: str | None, data: bytes) -> bytes:
+    """Sign with the private key of a certificate; 15556 if it cannot be used. `password` protects it, if the master key
+    does not."""
+    protection = Protection(catalog.principals.master_key, password)
+    is_protected_so = certificate.has_password == (password is not None)
+    try:
+        if certificate.private_key is None or not is_protected_so:
+            raise ValueError("no key, or another password")
+        return catalog.keys.sign(certificate.private_key, protection, data)
+    except ValueError:
+        raise SqlServerError(15556, "certificate") from None
+
+
+def alter_certificate(
+    tx: Transaction, catalog: Catalog, name: str, *, is_active_for_begin_dialog: bool | None = None
+) -> None:
+    """ACTIVE FOR BEGIN_DIALOG, or REMOVE PRIVATE KEY."""
     certificate = ddl.find(catalog.principals.certificates, "alter", "certificate", name, name.lower())
-    tx.set(certificate, "is_active_for_begin_dialog", is_active_for_begin_dialog)
+    if is_active_for_begin_dialog is not None:
+        tx.set(certificate, "is_active_for_begin_dialog", is_active_for_begin_dialog)
+    elif certificate.private_key is None:
+        raise SqlServerError(15563, "certificate")
+    else:
+        tx.set(certificate, "private_key", None)
+        tx.set(certificate, "has_password", False)
     ddl.store(tx, catalog, "certificate", certificate)
     ddl.changed(tx, catalog)
 

@@ -7,6 +7,7 @@ certificate that a login of master owns.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -170,6 +171,10 @@ class Certificate:
     def has_usable_key(self) -> bool:
         """Whether it has a private key that the master key protects, which Service Broker needs."""
         return self.private_key is not None and not self.has_password
+
+    @property
+    def thumbprint(self) -> bytes:
+        return hashlib.sha1(self.blob, usedforsecurity=False).digest()
 
     def is_valid(self, now_ns: int) -> bool:
         return self.start_ns <= now_ns < self.expiry_ns

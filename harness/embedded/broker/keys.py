@@ -99,8 +99,8 @@ class Keys(Protocol):
         """Protect the private key of a certificate in another way."""
         ...
 
-    def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
-        """Sign with a private key that the master key protects."""
+    def sign(self, private_key: bytes, protection: Protection, data: bytes) -> bytes:
+        """Sign with a private key."""
         ...
 
     def verify(self, blob: bytes, signature: bytes, data: bytes) -> None:
@@ -159,7 +159,7 @@ class NoKeys:
     def protect_again(self, private_key: bytes, blob: bytes, before: Protection, after: Protection) -> bytes:
         return private_key
 
-    def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
+    def sign(self, private_key: bytes, protection: Protection, data: bytes) -> bytes:
         return b""
 
     def verify(self, blob: bytes, signature: bytes, data: bytes) -> None: ...

@@ -97,23 +97,25 @@ class ServerKeys:
         )
 
     def protect_again(self, private_key: bytes, blob: bytes, before: Protection, after: Protection) -> bytes:
-        if before.password is None:
-            assert before.master_key is not None, "a key is protected by a password or the master key"
-            key = self._opened(private_key, before.master_key)
-        else:
-            try:
-                opened = serialization.load_der_private_key(private_key, before.password.encode())
-            except TypeError as error:  # it is not encrypted
-                raise ValueError(str(error)) from None
-            if not isinstance(opened, ec.EllipticCurvePrivateKey):
-                raise ValueError("a key of another kind than this server uses")
-            key = opened
+        key = self._unprotected(private_key, before)
         if key.public_key() != _public_key(blob):
             raise ValueError("the key of another certificate")
         return self._protected(key, after)
 
-    def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
-        return self._opened(private_key, master_key).sign(data, ec.ECDSA(hashes.SHA256()))
+    def sign(self, private_key: bytes, protection: Protection, data: bytes) -> bytes:
+        return self._unprotected(private_key, protection).sign(data, ec.ECDSA(hashes.SHA256()))
+
+    def _unprotected(self, private_key: bytes, protection: Protection) -> ec.EllipticCurvePrivateKey:
+        if protection.password is None:
+            assert protection.master_key is not None, "a key is protected by a password or the master key"
+            return self._opened(private_key, protection.master_key)
+        try:
+            key = serialization.load_der_private_key(private_key, protection.password.encode())
+        except TypeError as error:  # it is not encrypted
+            raise ValueError(str(error)) from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError("a key of another kind than this server uses")
+        return key
 
     def verify(self, blob: bytes, signature: bytes, data: bytes) -> None:
         try:
@@ -144,9 +146,9 @@ class ServerKeys:
         )
         exchange = KeyExchange(digest, public_key, certificate, b"")
         if private_key is not None:
-            exchange = replace(
-                exchange, signature=self.sign(private_key.private_key, private_key.master_key, _claim(exchange))
-            )
+            protection = Protection(private_key.master_key)
+            signature = self.sign(private_key.private_key, protection, _claim(exchange))
+            exchange = replace(exchange, signature=signature)
         shared = key.exchange(ec.ECDH(), _public_key(recipient))
         return exchange, _derived(shared, KEY_BYTES, b"secret", _claim(exchange))
 

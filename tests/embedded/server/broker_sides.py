@@ -39,7 +39,7 @@ class EndpointLink:
         return "" if certificate in self.known else "the certificate is not known"
 
     def sign(self, data: bytes) -> bytes:
-        return self.keys.sign(self.pair.private_key, self.master_key, data)
+        return self.keys.sign(self.pair.private_key, Protection(self.master_key), data)
 
     def verify(self, certificate: bytes, signature: bytes, data: bytes) -> None:
         self.keys.verify(certificate, signature, data)

@@ -18,8 +18,8 @@ def test_a_master_key_is_had_again_with_its_password_after_the_key_of_the_server
     locked = before.lock_master_key(master_key, "Master!1")
     blob, private_key = before.new_certificate(TEXT, Protection(master_key))
     with pytest.raises(ValueError, match="cannot be decrypted"):
-        after.sign(private_key, master_key, b"data")
+        after.sign(private_key, Protection(master_key), b"data")
     with pytest.raises(ValueError, match="cannot be decrypted"):
         after.unlock_master_key(locked, "wrong")
     again = after.unlock_master_key(locked, "Master!1")
-    after.verify(blob, after.sign(private_key, again, b"data"), b"data")
+    after.verify(blob, after.sign(private_key, Protection(again), b"data"), b"data")

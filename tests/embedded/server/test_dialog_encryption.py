@@ -250,9 +250,9 @@ def test_what_a_key_of_a_server_protects_another_cannot_open():
     master_key = one.new_master_key()
     text = CertificateText("x", 0, 10**18)
     pair = one.new_certificate(text, Protection(master_key))
-    one.verify(pair.blob, one.sign(pair.private_key, master_key, b"data"), b"data")
+    one.verify(pair.blob, one.sign(pair.private_key, Protection(master_key), b"data"), b"data")
     with pytest.raises(ValueError, match="service master key"):
-        keys().sign(pair.private_key, master_key, b"data")
+        keys().sign(pair.private_key, Protection(master_key), b"data")
 
 
 def test_brokers_survive_the_frames_of_a_hostile_peer_of_encrypted_dialogs():

@@ -320,4 +320,9 @@ def test_certificates_and_their_keys_go_into_files_and_come_back(serve, tmp_path
     connection.execute("CREATE CERTIFICATE other WITH SUBJECT = 'other'; DROP CERTIFICATE own")
     connection.execute("BACKUP CERTIFICATE other TO FILE = 'other.cer'")
     assert error(create.format(key.format("DECRYPTION")).replace("own.cer", "other.cer")) == 15297
+    connection.execute("CREATE CERTIFICATE signer ENCRYPTION BY PASSWORD = 'p' WITH SUBJECT = 's'")
+    connection.execute("CREATE PROCEDURE signed AS SELECT 1")
+    sign = "ADD SIGNATURE TO signed BY CERTIFICATE signer WITH PASSWORD = '{}'"
+    assert error(sign.format("wrong")) == 15556
+    connection.execute(sign.format("p"))
     connection.close()

@@ -5,7 +5,6 @@ Principal 1 is sa on the server and dbo in a database.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -30,13 +29,17 @@ from harness.embedded.tsql.permissions.rights import (
     sid_of,
 )
 
-KINDS = {"S": ("SQL_LOGIN", "SQL_USER"), "R": ("SERVER_ROLE", "DATABASE_ROLE")}
+KINDS = {
+    "S": ("SQL_LOGIN", "SQL_USER"),
+    "R": ("SERVER_ROLE", "DATABASE_ROLE"),
+    "C": ("CERTIFICATE_MAPPED_LOGIN", "CERTIFICATE_MAPPED_USER"),
+}
 
 
 class Principal(NamedTuple):
     name: str
     principal_id: int
-    type: str  # S or R
+    type: str  # S, R or C
     sid: bytes | None = None
     is_disabled: bool = False
 
@@ -46,7 +49,8 @@ def server_principals(context: Context) -> Iterator[Principal]:
     for name, number in SERVER_ROLE_IDS.items():
         yield Principal(name, number, "R")
     for login in context.engine.logins.values():
-        yield Principal(login.name, login.principal_id, "S", sid_of(login.principal_id), login.is_disabled)
+        type_ = "S" if login.from_certificate is None else "C"
+        yield Principal(login.name, login.principal_id, type_, sid_of(login.principal_id), login.is_disabled)
 
 
 def logins_seen(database: Database, guard: Guard) -> Sees:
@@ -71,7 +75,10 @@ def database_principals(context: Context) -> Iterator[Principal]:
     for user in context.database.catalog.principals.users.values():
         if user.name.lower() not in FIXED_USER_IDS:
             login = context.engine.logins.get((user.login or "").lower())
-            yield Principal(user.name, user.principal_id, "S", None if login is None else sid_of(login.principal_id))
+            sid = None if login is None else sid_of(login.principal_id)
+            grants, database_id = context.instance.grants, context.database.database_id
+            type_ = "S" if grants.certificate_of(database_id, user.name) is None else "C"
+            yield Principal(user.name, user.principal_id, type_, sid)
 
 
 def users_seen(database: Database, guard: Guard) -> Sees:
@@ -164,6 +171,15 @@ def _certificates(context: Context) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(certificate=certificate, principal_id=principal_id)
 
 
+def _signatures(context: Context) -> Iterator[SimpleNamespace]:
+    instance = context.instance
+    modules = (*instance.procedures.values(), *instance.triggers.values())
+    for module in (module for module in modules if module.database_id == context.database.database_id):
+        for thumbprint, signature in instance.grants.signatures(module.securable).items():
+            certificate, signed = bytes.fromhex(thumbprint), bytes.fromhex(signature)
+            yield SimpleNamespace(object_id=module.object_id, thumbprint=certificate, signature=signed)
+
+
 def _protection(certificate: Certificate) -> tuple[str, str]:
     if certificate.private_key is None:
         return "NA", "NO_PRIVATE_KEY"
@@ -244,13 +260,26 @@ VIEWS = [
         subject                       nvarchar(4000)    <- certificate.subject
         start_date                    datetime          <- certificate.start_ns
         expiry_date                   datetime          <- certificate.expiry_ns
-        thumbprint                    varbinary(32)
+        thumbprint                    varbinary(32)     <- certificate.thumbprint
         """,
         _certificates,
         pvt_key_encryption_type=lambda row: _protection(row.certificate)[0],
         pvt_key_encryption_type_desc=lambda row: _protection(row.certificate)[1],
-        thumbprint=lambda row: hashlib.sha1(row.certificate.blob, usedforsecurity=False).digest(),
         visible=securable("CERTIFICATE", "certificate.certificate_id", first_user_id=0),
+    ),
+    View(
+        "crypt_properties",
+        """
+        class           tinyint NOT NULL        = 1
+        class_desc      nvarchar(60)            = 'OBJECT_OR_COLUMN'
+        major_id        int NOT NULL            <- object_id
+        thumbprint      varbinary(32) NOT NULL
+        crypt_type      char(4) NOT NULL        = 'SPVC'
+        crypt_type_desc nvarchar(60)            = 'SIGNATURE BY CERTIFICATE'
+        crypt_property  varbinary(MAX) NOT NULL <- signature
+        """,
+        _signatures,
+        visible=owners,
     ),
     View(
         "symmetric_keys",

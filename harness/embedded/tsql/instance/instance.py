@@ -131,6 +131,8 @@ class Instance:
                 self._recover(rows, name, key, value)
             except Exception as error:  # a defect of the row: what it is does not matter
                 asides.put(name, key, value, repr(error))
+        for module in [*self.procedures.values(), *self.triggers.values()]:
+            self.renew_signers(module)
         for table in self.tables.values():
             table.create(self.sqlite)
             self._fill(table, rows.get(table.stored_rows, []), asides)
@@ -250,9 +252,14 @@ class Instance:
         tx.on_rollback(undo)
 
     def put_module(self, tx: Transaction, module: Module) -> None:
-        """CREATE or ALTER of a procedure or trigger."""
+        """CREATE or ALTER of a procedure or trigger: a changed one has lost its signatures."""
+        self.grants.forget_signatures(tx, module.securable)
         self._assign_module(tx, module, module)
         tx.write(module.CATALOG, (module.database_id, module.object_id), module.stored())
+
+    def renew_signers(self, module: Module) -> None:
+        """Let a module know the certificates of its signatures."""
+        module.signers = tuple(self.grants.signatures(module.securable))
 
     def drop_module(self, tx: Transaction, module: Module) -> None:
         self._assign_module(tx, module, None)

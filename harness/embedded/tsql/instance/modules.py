@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from harness.embedded.tsql.permissions.rights import DBO
+from harness.embedded.tsql.permissions.rights import DBO, Securable
 
 
 @dataclass(eq=False, repr=False)
@@ -24,11 +24,16 @@ class Module:
     creator: str = DBO  # the user that EXECUTE AS SELF means
     # Kept by the modules of `statements` of the same names: what was compiled, and bindings by shape of call.
     compiled: Any = field(default=None, init=False)
+    signers: tuple[str, ...] = field(default=(), init=False)  # the thumbprints of its signatures' certificates
     bound: dict[Any, Any] = field(default_factory=dict, init=False)
 
     @property
     def key(self) -> tuple[int, str]:
         return self.database_id, f"{self.schema}.{self.name}".lower()
+
+    @property
+    def securable(self) -> Securable:
+        return Securable(self.database_id, "OBJECT", self.object_id)
 
     def stored(self) -> tuple[Any, ...]:
         return (self.schema, self.name, self.text, self.create_time_ns, self.creator)

@@ -3,8 +3,10 @@
 The session of a sysadmin has no guard: `Session.guard` is None and nothing is checked. Every other session has the
 guard of its login. A procedure or an activation that executes as a database user replaces it, while it runs, by the
 guard of that user. Outside its database that user is nobody ("the scope of impersonation is restricted to the
-database"), unless the database is TRUSTWORTHY and its owner is trusted there: then the user is its login. A guard
-remembers the procedures and plans that it allowed until a grant, a role, a principal or the catalog changes, so
+database"), unless the database is TRUSTWORTHY and its owner is trusted there, or the module was signed with a
+certificate of a principal that has AUTHENTICATE there: then the user is its login. While a signed module runs, and text
+that it executes, it has the permissions of the principals of its certificates too; a module that it calls has not. A
+guard remembers the procedures and plans that it allowed until a grant, a role, a principal or the catalog changes, so
 checking them again is a lookup in a set.
 
 Ownership chains: inside a procedure, SELECT, INSERT, UPDATE, DELETE, EXECUTE and RECEIVE on objects of its database
@@ -85,8 +87,17 @@ class Context(Protocol):
 class Guard:
     """The permissions of a login, or of a user of one database."""
 
-    def __init__(self, catalog: Catalog, login: str, user: str | None = None, database: Database | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        login: str,
+        user: str | None = None,
+        database: Database | None = None,
+        signers: tuple[str, ...] = (),
+    ) -> None:
         self._catalog = catalog
+        self._signers = signers  # the thumbprints of the certificates that have signed the running module
+        self._signed: dict[tuple[str, ...], Guard] = {}
         self._grants = catalog.grants
         self.login = login  # "" for a database user
         self._user = user
@@ -97,6 +108,16 @@ class Guard:
         self._plans: set[Any] = set()
         self._users: dict[int, str | None] = {}
         self._answers: dict[tuple[rights.Securable, str], bool] = {}
+
+    def signed(self, signers: tuple[str, ...]) -> Guard:
+        """The guard of the same principal in a module with these signatures."""
+        if signers == self._signers:
+            return self
+        if signers not in self._signed:
+            variant = Guard(self._catalog, self.login, self._user, self._database, signers)
+            self._signed[signers] = variant
+            variant._signed = self._signed | {self._signers: self}
+        return self._signed[signers]
 
     # -- principals --------------------------------------------------------------------------------------------------
 
@@ -144,27 +165,50 @@ class Guard:
         """Whether the database user is its login in another database, or on the server (None).
 
         "The source database is marked trustworthy", and its owner has AUTHENTICATE there: as a sysadmin, or as the
-        owner of both databases.
+        owner of both databases. Or a signer of the module has it.
         """
         source = self._database
-        if source is None or not source.catalog.is_trustworthy_on:
+        if source is None:
+            return False
+        if self._signers and self._is_authenticated_in(database):
+            return True
+        if not source.catalog.is_trustworthy_on:
             return False
         owner = self._owner_of(source)
         return is_sysadmin(self._grants, owner) or (database is not None and self._owner_of(database) == owner)
 
+    def _is_authenticated_in(self, database: Database | None) -> bool:
+        """Whether a signer has AUTHENTICATE in a database, or AUTHENTICATE SERVER."""
+        of_server = self._signing(rights.SERVER)
+        if database is None:
+            names = rights.Principals(of_server, ())
+            return rights.is_allowed(self._grants, names, THE_SERVER, "AUTHENTICATE SERVER")
+        names = rights.Principals(of_server, self._signing(database.database_id))
+        securable = rights.Securable(database.database_id, "DATABASE", 0)
+        return rights.is_allowed(self._grants, names, securable, "AUTHENTICATE")
+
+    def _signing(self, database_id: int) -> tuple[str, ...]:
+        """The principals of the signers, and their roles."""
+        names = self._grants.mapped(database_id, self._signers) if self._signers else []
+        return (*names, *(role for name in names for role in self._grants.roles_of(database_id, name)))
+
     def server_principals(self) -> tuple[str, ...]:
         login = self.login.lower()
-        if self._database is not None and self._is_trusted_in(None):
+        if self._database is not None:
+            if not self._is_trusted_in(None):
+                return ("public",)
             login = self._login_of_user().lower()
+        signers = self._signing(rights.SERVER)
         if not login:
-            return ("public",)
-        return (login, "public", *self._grants.roles_of(rights.SERVER, login))
+            return ("public", *signers)
+        return (login, "public", *self._grants.roles_of(rights.SERVER, login), *signers)
 
     def database_principals(self, database: Database) -> tuple[str, ...]:
         user = self.user_in(database)
         if user is None:
             return ()
-        return (user.lower(), "public", *self._grants.roles_of(database.database_id, user.lower()))
+        roles = self._grants.roles_of(database.database_id, user.lower())
+        return (user.lower(), "public", *roles, *self._signing(database.database_id))
 
     # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -190,7 +234,7 @@ class Guard:
         answer = self._answers.get(key)
         if answer is None:
             principals = rights.Principals(self.server_principals(), ())
-            is_all_powerful = is_sysadmin(self._grants, principals.server[0])
+            is_all_powerful = rights.SYSADMIN in principals.server or principals.server[0] == rights.SA
             answer = self._answers[key] = is_all_powerful or rights.is_allowed(
                 self._grants, principals, securable, permission
             )
@@ -324,6 +368,20 @@ def of_user(catalog: Catalog, database: Database, user: str) -> Guard:
     if guard is None or guard._database is not database:
         guard = catalog.contexts[key] = Guard(catalog, "", user, database)
     return guard
+
+
+class Signed(Protocol):
+    """A module."""
+
+    schema: str
+    signers: tuple[str, ...]
+
+
+def of_module(catalog: Catalog, caller: Guard | None, module: Signed, database: Database, user: str) -> Guard | None:
+    """The guard for a module that a caller calls, and that executes as a user of its database; "" for the caller. One
+    of the system runs with its caller's signatures."""
+    guard = of_user(catalog, database, user) if user else caller
+    return guard if guard is None or module.schema == "sys" else guard.signed(module.signers)
 
 
 def is_allowed_on_database(frame: Context, permission: str) -> bool:

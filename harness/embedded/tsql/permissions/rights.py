@@ -1,8 +1,8 @@
 """Rights: what was granted to whom, the principals that are always there (sa, dbo, guest, fixed roles), and which
 permission implies which: SQL Server's hierarchy for the securables of this server.
 
-Grants, members of roles and owners are kept in the store and changed in transactions; each is a row: a key that begins
-with its kind, and a word.
+Grants, members of roles, owners, signatures of modules and principals made from a certificate are kept in the store and
+changed in transactions; each is a row: a key that begins with its kind, and a word.
 
 A principal holds a permission on a securable if it was granted that permission, CONTROL of the securable, or a
 permission on what contains it (object, schema, database, server) that implies it. A DENY at any of these places wins,
@@ -11,7 +11,7 @@ except over dbo and sysadmin. Source: "Permissions (Database Engine)" and the GR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,11 +20,12 @@ from harness.embedded.broker.transactions import Transaction
 GRANTS_CATALOG = "tsql.grants"
 SERVER = 0  # stands for a database_id: principals and securables of the server
 
-PERMISSION, MEMBER, OWNER = "permission", "member", "owner"
+PERMISSION, MEMBER, OWNER, SIGNATURE, MAPPED = "permission", "member", "owner", "signature", "mapped"
 GRANT, DENY = "GRANT", "DENY"
 
-# (PERMISSION, database_id, class, id, permission, grantee), (MEMBER, database_id, role, member) or
-# (OWNER, database_id, class, id); principals in lower case
+# (PERMISSION, database_id, class, id, permission, grantee), (MEMBER, database_id, role, member), (OWNER, database_id,
+# class, id), (SIGNATURE, database_id, class, id, thumbprint) or (MAPPED, database_id, thumbprint, principal);
+# principals in lower case, thumbprints of certificates in hexadecimal
 Key = tuple[str | int, ...]
 
 
@@ -79,6 +80,23 @@ class Grants:
         """The owner in lower case; None if it is sa or dbo."""
         return self._rows.get((OWNER, *securable))
 
+    def signatures(self, module: Securable) -> dict[str, str]:
+        """The signatures of a module, by the thumbprint of their certificate; both in hexadecimal."""
+        database_id, *rest = module
+        return {str(key[4]): self._rows[key] for key in self._of(SIGNATURE, database_id) if [*key[2:4]] == rest}
+
+    def has_signed(self, database_id: int, thumbprint: str) -> bool:
+        """Whether a module of a database has a signature of a certificate."""
+        return any(key[4] == thumbprint for key in self._of(SIGNATURE, database_id))
+
+    def mapped(self, database_id: int, thumbprints: Sequence[str]) -> list[str]:
+        """The users of a database, or the logins, that were made from certificates."""
+        return [str(key[3]) for key in self._of(MAPPED, database_id) if str(key[2]) in thumbprints]
+
+    def certificate_of(self, database_id: int, principal: str) -> str | None:
+        """The thumbprint of the certificate from which a principal was made."""
+        return next((str(key[2]) for key in self._of(MAPPED, database_id) if key[3] == principal.lower()), None)
+
     def _of(self, kind: str, database_id: int) -> Iterator[Key]:
         return (key for key in list(self._rows) if key[0] == kind and key[1] == database_id)
 
@@ -96,24 +114,36 @@ class Grants:
     def set_owner(self, tx: Transaction, securable: Securable, owner: str | None) -> None:
         self._set(tx, (OWNER, *securable), owner)
 
+    def set_signature(self, tx: Transaction, module: Securable, thumbprint: str, signature: str | None) -> None:
+        """ADD SIGNATURE; DROP SIGNATURE without one."""
+        self._set(tx, (SIGNATURE, *module, thumbprint), signature)
+
+    def forget_signatures(self, tx: Transaction, module: Securable) -> None:
+        for thumbprint in self.signatures(module):
+            self.set_signature(tx, module, thumbprint, None)
+
+    def set_certificate(self, tx: Transaction, database_id: int, principal: str, thumbprint: str) -> None:
+        """CREATE USER and CREATE LOGIN FROM CERTIFICATE."""
+        self._set(tx, (MAPPED, database_id, thumbprint, principal.lower()), "")
+
     def forget_principal(self, tx: Transaction, database_id: int, name: str) -> None:
         """DROP USER, DROP LOGIN: revoke all that it was granted."""
-        for kind, place in ((PERMISSION, 5), (MEMBER, 3)):
+        for kind, place in ((PERMISSION, 5), (MEMBER, 3), (MAPPED, 3)):
             for key in self._of(kind, database_id):
                 if key[place] == name:
                     self._set(tx, key, None)
         self.touch(tx)
 
     def forget_securable(self, tx: Transaction, securable: Securable) -> None:
-        """DROP: forget who was granted what on it, and its owner."""
-        for kind in (PERMISSION, OWNER):
+        """DROP: forget who was granted what on it, its owner, and its signatures."""
+        for kind in (PERMISSION, OWNER, SIGNATURE):
             for key in self._of(kind, securable.database_id):
                 if key[2:4] == securable[1:]:
                     self._set(tx, key, None)
 
     def forget_database(self, tx: Transaction, database_id: int) -> None:
         """DROP DATABASE"""
-        for kind in (PERMISSION, MEMBER, OWNER):
+        for kind in (PERMISSION, MEMBER, OWNER, SIGNATURE, MAPPED):
             for key in self._of(kind, database_id):
                 self._set(tx, key, None)
         self.touch(tx)
@@ -167,12 +197,12 @@ def sid_of(principal_id: int) -> bytes:
 SCHEMA_DBO = 1  # the schema of every user object
 
 _ON_SERVER = words(
-    """ALTER ANY LOGIN, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT, CREATE LOGIN,
-    VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW ANY ERROR LOG, VIEW SERVER PERFORMANCE STATE,
+    """ALTER ANY LOGIN, AUTHENTICATE SERVER, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT,
+    CREATE LOGIN, VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW ANY ERROR LOG, VIEW SERVER PERFORMANCE STATE,
     VIEW SERVER SECURITY STATE, VIEW SERVER STATE"""
 )
 _ON_DATABASE = words(
-    """ALTER, ALTER ANY SCHEMA, ALTER ANY USER, CONNECT, CONTROL, CREATE CERTIFICATE, CREATE CONTRACT,
+    """ALTER, ALTER ANY SCHEMA, ALTER ANY USER, AUTHENTICATE, CONNECT, CONTROL, CREATE CERTIFICATE, CREATE CONTRACT,
     CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE, CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SCHEMA,
     CREATE SERVICE, CREATE TABLE, CREATE VIEW, CREATE XML SCHEMA COLLECTION, DELETE, EXECUTE, INSERT, REFERENCES,
     SELECT, UPDATE,
@@ -211,6 +241,7 @@ _IMPLIED_BY: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
     ("SERVER", "VIEW SERVER PERFORMANCE STATE"): (("SERVER", "VIEW SERVER STATE"),),
     ("SERVER", "VIEW SERVER SECURITY STATE"): (("SERVER", "VIEW SERVER STATE"),),
     ("ENDPOINT", "VIEW DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
+    ("DATABASE", "AUTHENTICATE"): (("SERVER", "AUTHENTICATE SERVER"),),
     ("DATABASE", "VIEW DATABASE STATE"): (("SERVER", "VIEW SERVER STATE"),),
     ("DATABASE", "VIEW DATABASE PERFORMANCE STATE"): (
         ("DATABASE", "VIEW DATABASE STATE"),

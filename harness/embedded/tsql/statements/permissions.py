@@ -40,6 +40,11 @@ def _parse_securable(tokens: Tokens) -> tuple[str, ObjectName]:
 # The broker stores these too and checks them when a message or a connection arrives.
 _OF_THE_BROKER = {"SERVICE": ("SEND", "CONTROL"), "ENDPOINT": ("CONNECT",)}
 
+# The words with which SQL Server's permissions begin
+_PERMISSIONS_BEGIN = """
+    ADMINISTER ALL ALTER BACKUP CHECKPOINT CONNECT CREATE DELETE EXECUTE EXTERNAL IMPERSONATE INSERT KILL SELECT
+    SHOWPLAN SHUTDOWN SUBSCRIBE TAKE UNMASK UNSAFE UPDATE VIEW
+""".split()  # noqa: SIM905
 PERMISSION_ENDS = ("ON", "TO", "FROM", ",", "(")
 
 
@@ -86,6 +91,8 @@ def permission(parser: Parser) -> Definition:
 def _permit(frame: Frame, tx: Transaction, statement: _Permission, name: str, grantees: list[str]) -> None:
     securable = _securable(frame, statement, name)
     if name not in VALID[securable.securable_class]:
+        if name.split(maxsplit=1)[0] in _PERMISSIONS_BEGIN and not any(name in valid for valid in VALID.values()):
+            raise UnsupportedSyntax(f"the permission {name}", statement.line)
         raise SqlServerError(102, name, line=statement.line)
     control = "CONTROL SERVER" if securable == THE_SERVER else "CONTROL"
     if not securables.is_held(frame, securable, control):

@@ -58,8 +58,19 @@ def create_login(parser: Parser) -> definitions.Definition:
         hashed = None if password is None else engine.hash_password(password)
         ddl_principals.create_login(tx, engine.logins, name, password_hash=hashed, from_certificate=certificate)
         frame.instance.grants.touch(tx)
+        if certificate is not None:
+            _map(frame, tx, SERVER, name, certificate)
 
     return definitions.Definition(parser.line, definitions.on_server("CREATE LOGIN"), work)
+
+
+def _map(frame: Frame, tx: Transaction, database_id: int, principal: str, name: str) -> None:
+    """Note the certificate from which a user or login is made; 15151 if there is none of that name."""
+    database = frame.database if database_id != SERVER else frame.instance.database("master")
+    certificate = database.catalog.principals.certificate(name)
+    if certificate is None:
+        raise SqlServerError(15151, "find", "certificate", name)
+    frame.instance.grants.set_certificate(tx, database_id, principal, certificate.thumbprint.hex())
 
 
 def _on_login(verb: str, name: str) -> definitions.Check:
@@ -111,16 +122,20 @@ definitions.register_drop(
 
 @definitions.define("CREATE USER")
 def create_user(parser: Parser) -> definitions.Definition:
-    """`CREATE USER name [ { FOR | FROM } LOGIN login | WITHOUT LOGIN ] [ WITH DEFAULT_SCHEMA = name ]`"""
+    """`CREATE USER name [ { FOR | FROM } { LOGIN | CERTIFICATE } x | WITHOUT LOGIN ] [ WITH DEFAULT_SCHEMA = .. ]`"""
     tokens = parser.tokens
     name = tokens.name()
     login: str | None = name
+    certificate = ""
     if tokens.accept("WITHOUT", "LOGIN"):
         login = None
     elif tokens.accept("FOR") or tokens.accept("FROM"):
-        if not tokens.accept("LOGIN"):
+        if tokens.accept("CERTIFICATE"):
+            login, certificate = None, tokens.name()
+        elif tokens.accept("LOGIN"):
+            login = tokens.name()
+        else:
             tokens.unsupported(f"CREATE USER FOR {tokens.word()}")
-        login = tokens.name()
     if tokens.accept("WITH", "DEFAULT_SCHEMA", "="):
         tokens.name()
 
@@ -132,6 +147,8 @@ def create_user(parser: Parser) -> definitions.Definition:
             raise SqlServerError(15023, name)
         ddl_principals.create_user(tx, frame.database.catalog, logins, name, login=login)
         frame.instance.grants.touch(tx)
+        if certificate:
+            _map(frame, tx, frame.database.database_id, name, certificate)
 
     return definitions.Definition(parser.line, definitions.in_database("ALTER ANY USER", 15247), work)
 
@@ -397,14 +414,16 @@ def backup_certificate(parser: Parser) -> definitions.Definition:
 
 @definitions.define("ALTER CERTIFICATE")
 def alter_certificate(parser: Parser) -> definitions.Definition:
-    """`ALTER CERTIFICATE name WITH ACTIVE FOR BEGIN_DIALOG = { ON | OFF }`"""
+    """`ALTER CERTIFICATE name { WITH ACTIVE FOR BEGIN_DIALOG = { ON | OFF } | REMOVE PRIVATE KEY }`"""
     tokens = parser.tokens
     name = tokens.name()
-    tokens.expect("WITH")
-    if not tokens.accept("ACTIVE"):
-        tokens.unsupported(f"ALTER CERTIFICATE WITH {tokens.word()}")
-    tokens.expect("FOR", "BEGIN_DIALOG", "=")
-    is_active = tokens.on_off()
+    is_active = None
+    if not tokens.accept("REMOVE", "PRIVATE", "KEY"):
+        tokens.expect("WITH")
+        if not tokens.accept("ACTIVE"):
+            tokens.unsupported(f"ALTER CERTIFICATE WITH {tokens.word()}")
+        tokens.expect("FOR", "BEGIN_DIALOG", "=")
+        is_active = tokens.on_off()
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_principals.alter_certificate(tx, frame.database.catalog, name, is_active_for_begin_dialog=is_active)
@@ -412,9 +431,22 @@ def alter_certificate(parser: Parser) -> definitions.Definition:
     return definitions.Definition(parser.line, definitions.on_object("alter", "CERTIFICATE", (name,)), work)
 
 
+def _drop_certificate(frame: Frame, tx: Transaction, name: definitions.ObjectName) -> None:
+    database, grants = frame.database, frame.instance.grants
+    if (certificate := database.catalog.principals.certificate(name[0])) is not None:
+        thumbprints = [certificate.thumbprint.hex()]
+        if grants.mapped(database.database_id, thumbprints):
+            raise SqlServerError(15559, "certificate", name[0], "user")
+        if database.name == "master" and grants.mapped(SERVER, thumbprints):
+            raise SqlServerError(15559, "certificate", name[0], "login")
+        if grants.has_signed(database.database_id, thumbprints[0]):
+            raise SqlServerError(15352, "certificate")
+    ddl_principals.drop_certificate(tx, database.catalog, name[0])
+
+
 definitions.register_drop(
     "CERTIFICATE",
-    lambda frame, tx, name: ddl_principals.drop_certificate(tx, frame.database.catalog, name[0]),
+    _drop_certificate,
     lambda name: definitions.on_object("drop", "CERTIFICATE", name, "CONTROL"),
     exists=lambda frame, name: frame.database.catalog.principals.certificate(name[0]),
 )

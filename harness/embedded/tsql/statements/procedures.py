@@ -220,8 +220,7 @@ def call(  # noqa: PLR0917
         variables[name] = default(frame)
     options, tran_count, context = session.options, session.tran_count, session.guard
     impersonated, session.impersonated = session.impersonated, []
-    if program.runs_as:
-        session.guard = guards.of_user(session.instance, database, program.runs_as)
+    session.guard = guards.of_module(session.instance, context, procedure, database, program.runs_as)
     body = program.body
     try:
         yield from body.run(frame)

@@ -265,8 +265,7 @@ def _run(  # noqa: PLR0917
     impersonated, session.impersonated = session.impersonated, []
     # "SET XACT_ABORT is ON by default in triggers."
     session.options = replace(options, xact_abort=True)
-    if program.runs_as:
-        session.guard = guards.of_user(session.instance, database, program.runs_as)
+    session.guard = guards.of_module(session.instance, context, trigger, database, program.runs_as)
     session.firing.append(trigger)
     try:
         for name, rows in zip(LOGICAL_TABLES, (inserted, deleted), strict=True):
