@@ -189,7 +189,10 @@ STATEMENTS = {
     "WAITFOR (": "RECEIVE * FROM {object}), TIMEOUT {int}",
     "WAITFOR DELAY": "«'00:00:00.001'|{expression}»",
     "WHILE": "{condition} BEGIN {statement}; BREAK; END",
-    "WITH": "c (x) AS (SELECT {expression}) SELECT * FROM c WHERE x = {expression}",
+    "WITH": (
+        "«c (x) AS (SELECT {expression}) SELECT * FROM c WHERE x = {expression}|c AS (SELECT «*|TOP (2) a, b|a AS b|{int} AS "
+        "b» FROM {target}« WHERE {condition}|») «DELETE c« WHERE {condition}|»|UPDATE c SET b = {expression}»»"
+    ),
 }
 
 # Half of the statements are of these, which do more than the catalog's.
@@ -306,6 +309,8 @@ PARTS = {
         *("(VALUES ({expression}), ({expression})) AS v (x)", "(SELECT {number} AS x UNION SELECT 2) AS d", "dbo.t1"),
         *("(SELECT {expression} AS x) AS d", "{view}", "{view}", "@t", "sys.dm_io_virtual_file_stats({int}, {int})"),
         "sys.dm_db_page_info({expression}, {int}, {int}, {string})",
+        *("OPENJSON({expression}« , {string}|»)« WITH (x {type}« {string}|»)|»", "STRING_SPLIT({expression}, {string})"),
+        "{source} «CROSS|OUTER» APPLY («SELECT {expression} AS y|VALUES ({expression})|{query}») AS a (y)",
     ),
     "target": ("@t", "@t", "{object}", "{object}", "{view}"),
     "handle": ("{variable}", "@h", "@h", "@h", "NEWID()", "{edge}"),

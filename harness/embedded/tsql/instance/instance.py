@@ -197,7 +197,7 @@ class Instance:
         """Take a table out. Its SQLite table is only renamed until the commit, so that a rollback can restore it."""
         table.lock(tx)
         connection = self.sqlite.connection
-        rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
+        rowids = connection.execute(f"SELECT _rowid_ FROM {table.sql}").fetchall()
         table.stage_removal(tx, rowids)
         if not table.is_temporary:
             tx.write(tables.CATALOG, table.identifier, None)

@@ -296,10 +296,10 @@ class Changing:
         self._sqlite.run_many(update_sql(self._variable, self._target.columns), rows)
 
     def _delete(self, rowids: Sequence[Row]) -> None:
-        self._sqlite.run_each(f"DELETE FROM {self._variable} WHERE rowid = ?", rowids)
+        self._sqlite.run_each(f"DELETE FROM {self._variable} WHERE _rowid_ = ?", rowids)
 
     def _put_back(self, rows: Sequence[Row]) -> None:
-        names = ["rowid", *(quoted(column.name) for column in self._target.columns)]
+        names = ["_rowid_", *(quoted(column.name) for column in self._target.columns)]
         sql = f"INSERT INTO {self._variable} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})"
         self._sqlite.run_each(sql, rows)
 

@@ -21,10 +21,11 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain, waiting
 from harness.embedded.tsql.statements import definitions, tables
 from harness.embedded.tsql.statements.insert import Insert
 from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.statements.update import Delete, Update, with_common_tables
 from harness.embedded.tsql.storage.conversion import check_assignable, converter
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE
 from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
-from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_from
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, scalar, select_plan
@@ -44,7 +45,7 @@ def parse_select(parser: Parser) -> Statement:
     tokens = parser.tokens
     tokens.position -= 1
     if not tokens.accept("WITH", "XMLNAMESPACES", "("):
-        return _insert_after_with(parser) or Select(parser.line, parser.query())
+        return _change_after_with(parser) or Select(parser.line, parser.query())
     namespaces = tuple(tokens.comma_separated(lambda: _namespace(tokens)))
     tokens.expect(")")
     if tokens.at(","):
@@ -54,8 +55,8 @@ def parse_select(parser: Parser) -> Statement:
     return Select(parser.line, query)
 
 
-def _insert_after_with(parser: Parser) -> Statement | None:
-    """`WITH cte INSERT ... SELECT`, which is `INSERT ... WITH cte SELECT`."""
+def _change_after_with(parser: Parser) -> Statement | None:
+    """`WITH cte INSERT ... SELECT`, which is `INSERT ... WITH cte SELECT`; `WITH cte { UPDATE | DELETE } ...`."""
     tokens, depth, begins = parser.tokens, 0, []
     for ahead in range(len(tokens.all) - tokens.position):
         word = tokens.word(ahead)
@@ -64,11 +65,20 @@ def _insert_after_with(parser: Parser) -> Statement | None:
             begins.append((word, tokens.position + ahead))
             if word != "INSERT":
                 break
-    if [word for word, _ in begins] != ["INSERT", "SELECT"]:
+    words, start = [word for word, _ in begins], tokens.position
+    if words == ["INSERT", "SELECT"]:
+        (_, insert), (_, select) = begins
+        tokens.all[start:select] = [*tokens.all[insert:select], *tokens.all[start:insert]]
+        return parser.statement()
+    if words[:1] in (["INSERT"], ["MERGE"]):
+        tokens.unsupported(f"a common table expression before {words[0]}")
+    if words not in (["UPDATE"], ["DELETE"]):
         return None
-    start, (_, insert), (_, select) = tokens.position, *begins
-    tokens.all[start:select] = [*tokens.all[insert:select], *tokens.all[start:insert]]
-    return parser.statement()
+    tokens.position = begins[0][1]
+    common_tables = parse_from(tokens, tokens.all[start : tokens.position], before=True)
+    change = parser.statement()
+    assert isinstance(change, Update | Delete), "UPDATE STATISTICS is refused"
+    return with_common_tables(change, common_tables)
 
 
 def _namespace(tokens: Tokens) -> tuple[str, str]:

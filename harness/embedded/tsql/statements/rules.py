@@ -26,7 +26,7 @@ from harness.embedded.tsql.translation.renderer import Renderer
 
 Rule = Callable[[Frame, Transaction, str, Sequence[Row], Sequence[Row]], None]  # the verb, rows before and after
 ALL_ROWS: Sequence[Row] = ((LOWEST_ROWID,), (-LOWEST_ROWID - 1,))  # the lowest and the highest number
-_RANGE = "rowid BETWEEN ?1 AND ?2"
+_RANGE = "_rowid_ BETWEEN ?1 AND ?2"
 
 
 def of_table(frame: Frame, table: Table) -> list[Rule]:
@@ -87,7 +87,7 @@ def _of_check(frame: Frame, table: Table, constraint: Check) -> Rule:
     getters = renderer.getters(condition)
     first, last = (f"?{len(getters) + n}" for n in (1, 2))
     sql = (
-        f"SELECT 1 FROM {table.sql} AS {quoted(table.name)} WHERE rowid BETWEEN {first} AND {last} "
+        f"SELECT 1 FROM {table.sql} AS {quoted(table.name)} WHERE _rowid_ BETWEEN {first} AND {last} "
         f"AND NOT ({condition}) LIMIT 1"
     )
 

@@ -180,7 +180,7 @@ def replace_table(frame: Frame, tx: Transaction, table: Table, body: TableBody) 
     where = table.schema, table.name, table.database_name
     changed = Table.from_body(*table.identifier, *where, body, table.create_time_ns)
     table.lock(tx)
-    rows: list[Row] = frame.sqlite.rows(f"SELECT {table.all_columns} FROM {table.sql} ORDER BY rowid")
+    rows: list[Row] = frame.sqlite.rows(f"SELECT {table.all_columns} FROM {table.sql} ORDER BY _rowid_")
     frame.instance.alter_table(tx, table, changed, rows)
 
 
@@ -245,7 +245,7 @@ def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line
     for column in new:
         has_default = not column.nullable or column.name in added.with_values
         values.append(default_value(renderer, column.default if has_default else None, column.type).sql)
-    sql = f"SELECT {', '.join([table.all_columns, *values])} FROM {table.sql} ORDER BY rowid"
+    sql = f"SELECT {', '.join([table.all_columns, *values])} FROM {table.sql} ORDER BY _rowid_"
     rows: list[Row] = binding.plan(sql, renderer, []).rows(frame)
     for column in new if rows else ():
         if not column.nullable and column.default is None and column.identity is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
@@ -29,7 +30,7 @@ from harness.embedded.tsql.text.parser import (
 )
 from harness.embedded.tsql.translation import selects, xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, check
-from harness.embedded.tsql.translation.fragments import AGGREGATES, Names, Source
+from harness.embedded.tsql.translation.fragments import AGGREGATES, MARK, ROWID, Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
 
@@ -95,24 +96,26 @@ def _assignment(parser: Parser) -> tuple[str, Expression]:
 
 @register("UPDATE", parse_update, Update)
 def compile_update(node: Update, scope: Scope) -> Step:
-    actual = _actual_target(node)
     _check(node, scope)
+    node, actual, common = _resolved(node)
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
         target = _target(binding, actual, "UPDATE", node)
         renderer = Renderer(binding, node.line)
         names = Names()
-        rows, alias = _rows_of(renderer, target, node, names)
         places: list[int] = []
         values = []
-        for name, expression in node.assignments:
-            places.append(changes.place_to_update(target, name))
-            if places[-1] in places[:-1]:
-                raise SqlServerError(264, name)
-            value = renderer.assigned(renderer.value(expression.tree, names), target.columns[places[-1]].type)
-            values.append(value.sql)
-        sql = f"SELECT {', '.join([*_all_columns(target, alias), *values])} {rows}{_top(renderer, node)}"
+        with _common_tables(renderer, node) as with_clause:
+            rows, alias = _rows_of(renderer, target, node, names, common)
+            for name, expression in node.assignments:
+                places.append(changes.place_to_update(target, _base_column(common, target, name)))
+                if places[-1] in places[:-1]:
+                    raise SqlServerError(264, name)
+                value = renderer.assigned(renderer.value(expression.tree, names), target.columns[places[-1]].type)
+                values.append(value.sql)
+        items = ", ".join([*_all_columns(target, alias), *values])
+        sql = f"{with_clause}SELECT {items} {rows}{_top(renderer, node)}"
         triggers = changes.triggers_of(frame, target, "UPDATE", actual, node.output)
         return Prepared(target, binding.plan(sql, renderer, []), places, triggers=triggers)
 
@@ -146,7 +149,7 @@ def _target(binding: Binding, name: TargetName, permission: str, node: Update | 
 
 
 def _all_columns(target: Target, alias: str) -> list[str]:
-    return [f"{quoted(alias)}.{quoted(name)}" for name in ("rowid", *(column.name for column in target.columns))]
+    return [f"{quoted(alias)}.{quoted(name)}" for name in ("_rowid_", *(column.name for column in target.columns))]
 
 
 def _assigned(row: Row, width: int, places: Sequence[int]) -> Row:
@@ -188,7 +191,7 @@ def parse_delete(parser: Parser) -> Statement:
 
 @register("DELETE", parse_delete, Delete)
 def compile_delete(node: Delete, scope: Scope) -> Step:
-    actual = _actual_target(node)
+    node, actual, common = _resolved(node)
     if isinstance(actual, str) and actual not in scope.tables:
         raise SqlServerError(1087, scope.written(actual), line=node.line)
     if isinstance(actual, str) and node.source is None and node.top is None and node.output is None:
@@ -199,8 +202,9 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         binding = Binding(scope, frame)
         target = _target(binding, actual, "DELETE", node)
         renderer = Renderer(binding, node.line)
-        rows, alias = _rows_of(renderer, target, node, Names())
-        sql = f"SELECT {', '.join(_all_columns(target, alias))} {rows}{_top(renderer, node)}"
+        with _common_tables(renderer, node) as with_clause:
+            rows, alias = _rows_of(renderer, target, node, Names(), common)
+        sql = f"{with_clause}SELECT {', '.join(_all_columns(target, alias))} {rows}{_top(renderer, node)}"
         triggers = changes.triggers_of(frame, target, "DELETE", actual, node.output)
         return Prepared(target, binding.plan(sql, renderer, []), triggers=triggers)
 
@@ -235,9 +239,16 @@ def _is_aggregate(call: exp.Anonymous) -> bool:
     return str(call.this).upper() in AGGREGATES and call.find_ancestor(exp.Select) is None
 
 
-def _rows_of(renderer: Renderer, target: Target, node: Update | Delete, names: Names) -> tuple[str, str]:
+def _rows_of(
+    renderer: Renderer, target: Target, node: Update | Delete, names: Names, common: exp.CTE | None
+) -> tuple[str, str]:
     """FROM and WHERE for the rows to change, and the alias of the target in them."""
     tree = node.source.tree if node.source is not None else None
+    if common is not None:
+        assert isinstance(tree, exp.Select)
+        base, shown = quoted(BASE), quoted(_alias_in(tree, node.target) or common.alias)
+        join = f" JOIN {target.sql} AS {base} ON {base}._rowid_ = {shown}.{quoted(ROWID.name)}"
+        return selects.from_where(renderer, tree, names, join), BASE
     if tree is not None and tree.args.get("from_") is not None:
         assert isinstance(tree, exp.Select)
         alias = _alias_in(tree, node.target)
@@ -283,10 +294,93 @@ def _actual_target(node: Update | Delete) -> TargetName:
     if isinstance(tree, exp.Select) and tree.args.get("from_") is not None and not isinstance(node.target, str):
         for table in _from_tables(tree):
             if len(node.target) == 1 and table.alias.lower() == node.target[0].lower():
-                if isinstance(table.this, exp.Parameter):
-                    return "@" + str(table.this.name).lower()
-                return tuple(str(part.name) for part in table.parts)
+                return _named(table)
     return node.target
+
+
+# -- common table expressions: one that is changed shows the numbers of its table's rows ------------------------------
+
+BASE = f"base {MARK}"  # the alias of the table under a common table that is changed
+
+
+Change = TypeVar("Change", bound="Update | Delete")
+
+
+def with_common_tables(node: Change, common_tables: Query) -> Change:
+    """The change, after `WITH ...`."""
+    if node.source is None:
+        return replace(node, source=common_tables)
+    node.source.tree.set("with_", common_tables.tree.args["with_"])
+    return node
+
+
+def _common_tables(renderer: Renderer, node: Update | Delete) -> contextlib.AbstractContextManager[str]:
+    tree = node.source.tree if node.source is not None else exp.Select()
+    return selects.common_tables(renderer, tree)
+
+
+def _resolved(node: Change) -> tuple[Change, TargetName, exp.CTE | None]:
+    """The change, the table that it changes, and the common table expression through which it does."""
+    actual = _actual_target(node)
+    with_ = node.source.tree.args.get("with_") if node.source is not None else None
+    names = [cte.alias.lower() for cte in with_.expressions] if with_ is not None else []
+    if node.source is None or isinstance(actual, str) or len(actual) > 1 or actual[0].lower() not in names:
+        return node, actual, None
+    tree = node.source.tree.copy()
+    common = tree.args["with_"].expressions[names.index(actual[0].lower())]
+    if tree.args.get("from_") is None:
+        tree.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(common.alias, quoted=True))))
+    table = _table_under(common)
+    if table.name.lower() in names:
+        raise UnsupportedSyntax("a change through two common table expressions", node.line)
+    alias = exp.to_identifier(table.alias or _table_name(table), quoted=True)
+    common.this.append("expressions", exp.Column(this=exp.to_identifier(ROWID.name, quoted=True), table=alias))
+    if common.args["alias"].columns:
+        common.args["alias"].append("columns", exp.to_identifier(ROWID.name, quoted=True))
+    return replace(node, source=Query(tree, node.source.line)), _named(table), common
+
+
+def _table_under(common: exp.CTE) -> exp.Table:
+    """The only table from which a common table expression selects; 4403 or 4405 if it has rows of more."""
+    clauses: dict[str, Any] = common.this.args if isinstance(common.this, exp.Select) else {"group": True}
+    if any(clauses.get(clause) for clause in ("group", "distinct", "having")) or any(
+        call.this.upper() in AGGREGATES and not isinstance(call.parent, exp.Window)
+        for item in clauses["expressions"]
+        for call in item.find_all(exp.Anonymous)
+    ):
+        raise SqlServerError(4403, common.alias)
+    from_ = clauses.get("from_")
+    if from_ is None or clauses.get("joins") or not isinstance(from_.this, exp.Table):
+        raise SqlServerError(4405, common.alias)
+    table: exp.Table = from_.this
+    return table
+
+
+def _base_column(common: exp.CTE | None, target: Target, name: str) -> str:
+    """The column of the table that a column of a common table expression is; 4406 if it is computed."""
+    if common is None:
+        return name
+    columns: list[tuple[str, str | None]] = []
+    for item in common.this.expressions[:-1]:
+        column = item.this if isinstance(item, exp.Alias) else item
+        if column.is_star:
+            columns += [(each.name, each.name) for each in target.columns]
+        else:
+            columns.append((item.alias_or_name, column.name if isinstance(column, exp.Column) else None))
+    given_names = [column.name for column in common.args["alias"].columns] or [shown for shown, _ in columns]
+    by_name = {given.lower(): base for given, (_, base) in zip(given_names, columns, strict=False)}
+    if name.lower() not in by_name:
+        raise SqlServerError(207, name)
+    base = by_name[name.lower()]
+    if base is None:
+        raise SqlServerError(4406, common.alias)
+    return base
+
+
+def _named(table: exp.Table) -> TargetName:
+    if isinstance(table.this, exp.Parameter):
+        return "@" + str(table.this.name).lower()
+    return tuple(str(part.name) for part in table.parts)
 
 
 def _top(renderer: Renderer, node: Update | Delete) -> str:

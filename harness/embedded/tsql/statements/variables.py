@@ -14,7 +14,7 @@ from harness.embedded.tsql.statements.queries import cursor_definition
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.storage.sqlite import declarations, unique_keys
-from harness.embedded.tsql.storage.tables import TableBody, check_identities
+from harness.embedded.tsql.storage.tables import TableBody, check_columns
 from harness.embedded.tsql.text.parser import (
     COMPOUND,
     Expression,
@@ -129,15 +129,10 @@ def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
         Column(column.name, column.type, column.nullable and column.name.lower() not in primary)
         for column in body.columns
     ]
-    names_seen: set[str] = set()
-    for column in columns:
-        if column.name.lower() in names_seen:
-            raise SqlServerError(2705, column.name, declaration.written)
-        names_seen.add(column.name.lower())
+    check_columns(declaration.written, body.columns)
     scope.tables[name] = columns
     scope.defaults[name] = [column.default for column in body.columns]
     scope.keys[name] = body.primary_key
-    check_identities(declaration.written, body.columns)
     for place, definition in enumerate(body.columns):
         if definition.identity is not None:
             scope.identities[name] = place, definition.identity[0]

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, convert
@@ -159,7 +159,7 @@ class Table:
 
     @property
     def all_columns(self) -> str:
-        return ", ".join(["rowid", *(quoted(column.name) for column in self.columns)])
+        return ", ".join(["_rowid_", *(quoted(column.name) for column in self.columns)])
 
     def place(self, name: str) -> int:
         """The position of a column; 207 if there is none of that name."""
@@ -252,12 +252,7 @@ class Table:
     ) -> Table:
         primary = {column.lower() for column in body.primary_key}
         definitions = [replace(d, nullable=d.nullable and d.name.lower() not in primary) for d in body.columns]
-        check_identities(name, definitions)
-        names_seen: set[str] = set()
-        for definition in definitions:
-            if definition.name.lower() in names_seen:
-                raise SqlServerError(2705, definition.name, name)
-            names_seen.add(definition.name.lower())
+        check_columns(name, definitions)
         keyed = primary | {column.lower() for _, columns in body.unique for column in columns}
         keyed |= {column.lower() for index in body.indexes for column in index.columns}
         for definition in definitions:
@@ -350,7 +345,7 @@ class Table:
                 rows = iter(changed.items())
                 while piece := list(islice(rows, ROWS_A_PIECE)):
                     sqlite.budget.look()
-                    sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid, _ in piece])
+                    sqlite.run_each(f"DELETE FROM {self.sql} WHERE _rowid_ = ?", [(rowid,) for rowid, _ in piece])
                 # When all are deleted: two rows may have exchanged their keys.
                 rows = iter(changed.items())
                 while piece := list(islice(rows, ROWS_A_PIECE)):
@@ -359,7 +354,7 @@ class Table:
 
     def _fetch_back(self, sqlite: Sqlite, after: int) -> int | None:
         """Copy some rows that were set aside, and return the number of the last one; None if there were no more."""
-        sql = f"SELECT {self.all_columns} FROM {self._aside[0]} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_A_PIECE}"
+        sql = f"SELECT {self.all_columns} FROM {self._aside[0]} WHERE _rowid_ > ? ORDER BY _rowid_ LIMIT {ROWS_A_PIECE}"
         rows = sqlite.rows(sql, (after,))
         sqlite.run_each(self.put_sql, rows)
         return rows[-1][0] if rows else None
@@ -472,7 +467,7 @@ class Table:
             raise
 
     def _remove(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
-        sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
+        sqlite.run_each(f"DELETE FROM {self.sql} WHERE _rowid_ = ?", [row[:1] for row in rows])
 
     def violation(self, error: sqlite3.IntegrityError, verb: str, values: Sequence[Any]) -> SqlServerError:
         """SQL Server's error for a constraint that a row with these values violates."""
@@ -502,7 +497,7 @@ class Table:
 def update_sql(table: str, columns: Sequence[Column]) -> str:
     """The statement that replaces a row by another one with the same rowid."""
     assignments = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(columns, start=2))
-    return f"UPDATE {table} SET {assignments} WHERE rowid = ?1"
+    return f"UPDATE {table} SET {assignments} WHERE _rowid_ = ?1"
 
 
 def key_columns(error: sqlite3.IntegrityError) -> list[str]:
@@ -547,8 +542,15 @@ def check_number(type_: SqlType, number: int) -> None:
         raise SqlServerError(8115, type_.name)
 
 
-def check_identities(table: str, definitions: Sequence[ColumnDefinition]) -> None:
-    """Raise an error if a table has several IDENTITY columns, or one that cannot be one."""
+def check_columns(table: str, definitions: Sequence[ColumnDefinition]) -> None:
+    """Raise an error if a table has two columns of one name or several IDENTITY columns, or one that cannot be one."""
+    names: set[str] = set()
+    for definition in definitions:
+        if definition.name.lower() in names:
+            raise SqlServerError(2705, definition.name, table)
+        names.add(definition.name.lower())
+    if "_rowid_" in names:  # SQLite's name of the number of a row
+        raise UnsupportedSyntax("a column with the name _rowid_", 0)
     identities = [definition for definition in definitions if definition.identity is not None]
     if len(identities) > 1:
         raise SqlServerError(2744, table)

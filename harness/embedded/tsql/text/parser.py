@@ -177,7 +177,7 @@ _BEFORE_ITEM = frozenset({TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT})
 _SUSPECT = frozenset({",", "AS", "SELECT", "==", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)})
 
 ROWS = ("ROW", "ROWS")  # after a number of rows
-CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
+PARSED_CALLS = ("CAST", "CONVERT", "OPENJSON", "TRY_CAST", "TRY_CONVERT")  # whose arguments are no mere expressions
 
 
 class _QueryParser(TSQLParser):
@@ -188,7 +188,7 @@ class _QueryParser(TSQLParser):
     # "+ (Add), + (Concatenate), - (Subtract), & (Bitwise AND), ^, |": one level, from left to right
     TERM: ClassVar[dict[Any, Any]] = {**TSQLParser.TERM, **TSQLParser.BITWISE}
     BITWISE: ClassVar[dict[Any, Any]] = {}
-    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in PARSED_CALLS}
     QUERY_MODIFIER_PARSERS: ClassVar[dict[Any, Any]] = {
         kind: parse for kind, parse in TSQLParser.QUERY_MODIFIER_PARSERS.items() if kind is not TokenType.LIMIT
     }
@@ -272,6 +272,22 @@ class _QueryParser(TSQLParser):
         value = self._parse_assignment()
         style = self._parse_assignment() if self._match(TokenType.COMMA) else None
         return self.expression(exp.Convert(this=target_type, expression=value, style=style, safe=safe))
+
+    def _parse_open_json(self) -> exp.OpenJSON:
+        """`OPENJSON ( text [ , path ] ) [ WITH ( column type [ path ] [ AS JSON ] [ , ... ] ) ]`; sqlglot takes no path
+        that is not a constant."""
+        text = self._parse_bitwise()
+        path = self._parse_bitwise() if self._match(TokenType.COMMA) else None
+        columns = None
+        if self._match_pair(TokenType.R_PAREN, TokenType.WITH):
+            self._match_l_paren()
+            columns = self._parse_csv(self._parse_open_json_column)
+        return self.expression(exp.OpenJSON(this=text, path=path, expressions=columns))
+
+    def _parse_open_json_column(self) -> exp.OpenJSONColumnDef:
+        name, kind = self._parse_field(any_token=True), self._parse_types()
+        path, as_json = self._parse_string(), self._match_pair(TokenType.ALIAS, TokenType.JSON)
+        return self.expression(exp.OpenJSONColumnDef(this=name, kind=kind, path=path, as_json=as_json))
 
     def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
         """An operand: in T-SQL no type stands before one, as in `date '2020-01-01'`."""
@@ -371,13 +387,12 @@ def parse_whole_query(text: str) -> Query:
     return parse_query(tokens, _simply_assigned(_simply_named(tokens.all)))
 
 
-def parse_from(tokens: Tokens, from_tokens: list[Token]) -> Query:
-    """Parse `FROM ... WHERE ...` of an UPDATE or DELETE as the query `SELECT * FROM ... WHERE ...`."""
-    first = from_tokens[0]
-    place = (first.line, first.col, first.start, first.end)
-    return parse_query(
-        tokens, [Token(TokenType.SELECT, "SELECT", *place), Token(TokenType.STAR, "*", *place), *from_tokens]
-    )
+def parse_from(tokens: Tokens, part: list[Token], *, before: bool = False) -> Query:
+    """Parse `FROM ... WHERE ...` of an UPDATE or DELETE as the query `SELECT * FROM ... WHERE ...`, or the WITH that
+    stands before it as `WITH ... SELECT *`."""
+    first = part[0]
+    star = Token(TokenType.STAR, "*", first.line, first.col, first.start, first.end)
+    return parse_query(tokens, [*part, select_token(first), star] if before else [select_token(first), star, *part])
 
 
 def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token], text: str) -> exp.Expr:

@@ -7,7 +7,6 @@ commonest expressions need no plan.
 from __future__ import annotations
 
 import contextlib
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -29,15 +28,19 @@ from harness.embedded.tsql.text.parser import Expression, parse_whole_query
 from harness.embedded.tsql.translation import closures, selects, xml_methods
 from harness.embedded.tsql.translation.closures import Closure, Evaluate
 from harness.embedded.tsql.translation.expression_renderers import function_name
-from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Names, Source, ViewQuery
+from harness.embedded.tsql.translation.fragments import (
+    MARK,
+    NOT_CONSTANT,
+    Arguments,
+    Names,
+    Source,
+    ViewQuery,
+    table_source,
+)
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer, conversion_work
 from harness.embedded.tsql.translation.selects import CLAUSES
-
-# Around the name of a table variable in a plan's SQL. Nobody can guess it and write it into a string constant.
-MARK = secrets.token_hex(8)
-
 
 NEVER_CURRENT = -1  # a version of the catalog: the plan is made anew for each run
 
@@ -64,7 +67,7 @@ class Binding:
             self._need(table, "SELECT")
             if not uncommitted:
                 self.reads.append(table)
-            return Source(alias, table.sql, table.columns)
+            return table_source(alias, table.sql, table.columns)
         view = views.find(database, schema, name, explicit=len(parts) > 1, uncommitted=uncommitted)
         if view is None:
             raise SqlServerError(208, ".".join(parts))
@@ -126,7 +129,7 @@ class Binding:
         if columns is None:
             raise SqlServerError(1087, self.scope.written(name))
         self.tables[name] = None
-        return Source(alias, f"temp.{MARK}{name}{MARK}", columns)
+        return table_source(alias, f"temp.{MARK}{name}{MARK}", columns)
 
     def user_table(self, parts: tuple[str, ...], *permissions: str) -> Table:
         """The user table of that name, on which the plan needs permissions; 208 if there is none, 259 for a view."""
@@ -401,8 +404,8 @@ PARTS = frozenset(
     getattr(exp, name)
     for name in """
         CTE DataType DataTypeParam Distinct Except Fetch ForClause From Group Having Identifier If Intersect
-        Join Lateral Limit LimitOptions Offset Order Ordered QueryOption Select Star Table TableAlias Tuple
-        Union Values Var Where WindowSpec With WithTableHint XMLKeyValueOption
+        Join Lateral Limit LimitOptions Offset OpenJSON OpenJSONColumnDef Order Ordered QueryOption Select Star Table
+        TableAlias Tuple Union Values Var Where WindowSpec With WithTableHint XMLKeyValueOption
     """.split()  # noqa: SIM905
 )
 
@@ -423,8 +426,8 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
             selects.check_format(node, line)
         elif isinstance(node, exp.Lateral):
             call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
-            if not isinstance(call, exp.Anonymous):
-                raise UnsupportedSyntax("APPLY of a query", line)
+            if not isinstance(call, exp.Anonymous | exp.OpenJSON | exp.Subquery):
+                raise SqlServerError(102, "APPLY", line=line)
         elif isinstance(node, exp.Anonymous):
             # A function in a FROM clause is looked up like a table, when the query first runs.
             place = node.parent.parent if isinstance(node.parent, exp.Dot) else node.parent

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
@@ -11,9 +12,13 @@ from typing import Any, NamedTuple, Protocol
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.sqltypes import BIGINT, MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family, stored_decimal
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
+
+# In names that nobody can guess and write into a text
+MARK = secrets.token_hex(8)
+ROWID = Column(f"rowid {MARK}", BIGINT, nullable=False)  # the number of a row: a hidden column of tables
 
 Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
 NOT_CONSTANT = object()
@@ -70,7 +75,15 @@ class Source:
     columns: Sequence[Column]
     needed: set[str] | None = None  # column names in use, lower case; a view is filled with these only
     hidden: Sequence[Column] = ()  # not part of *: %%physloc%%
-    in_sqlite: str = ""  # the name of its only column in SQLite, if that is another
+    expressions: Mapping[str, str] = field(default_factory=dict)  # of columns that SQLite computes, by name, lower case
+
+    def sql_of(self, column: Column) -> str:
+        return self.expressions.get(column.name.lower()) or f"{quoted(self.alias)}.{quoted(column.name)}"
+
+
+def table_source(alias: str, sql: str, columns: Sequence[Column]) -> Source:
+    """A table of SQLite, with the numbers of its rows."""
+    return Source(alias, sql, columns, hidden=(ROWID,), expressions={ROWID.name: f"{quoted(alias)}._rowid_"})
 
 
 @dataclass(slots=True)
@@ -95,7 +108,7 @@ class Names:
             source, column = matches[0]
             if source.needed is not None:
                 source.needed.add(wanted_name)
-            return of_column(column, f"{quoted(source.alias)}.{quoted(source.in_sqlite or column.name)}")
+            return of_column(column, source.sql_of(column))
         if self.outer is not None:
             return self.outer.column(table, name)
         if table and not any(source.alias.lower() == table.lower() for source in self.sources):
@@ -120,7 +133,7 @@ class Names:
             for column in source.columns:
                 if source.needed is not None:
                     source.needed.add(column.name.lower())
-                columns.append((column, f"{quoted(source.alias)}.{quoted(column.name)}"))
+                columns.append((column, source.sql_of(column)))
         if not columns:
             raise SqlServerError(107, table) if table else SqlServerError(263)
         return columns

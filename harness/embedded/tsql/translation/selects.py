@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 
@@ -12,9 +13,10 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, NAME_LENGTH_MAX, Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.translation import for_json, for_xml, xml_methods
+from harness.embedded.tsql.translation import applied, for_json, for_xml, xml_methods
 from harness.embedded.tsql.translation.fragments import (
     NOT_CONSTANT,
+    ROWID,
     Arguments,
     Fragment,
     Names,
@@ -41,9 +43,18 @@ JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN"
 def query(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None = None) -> Rendered:
     """Render a query: WITH, then SELECTs and their combinations. `convert` is applied to each column of the result."""
     renderer.xml_namespaces = node.meta.get("xml_namespaces", renderer.xml_namespaces)
+    with common_tables(renderer, node) as with_clause:
+        sql, columns = _body(renderer, node, outer, convert)
+    return with_clause + sql, columns
+
+
+@contextmanager
+def common_tables(renderer: Renderer, node: exp.Expr) -> Iterator[str]:
+    """Render the WITH of a query, if it has one; inside the context its tables are known."""
     with_ = node.args.get("with_")
     if with_ is None:
-        return _body(renderer, node, outer, convert)
+        yield ""
+        return
     if with_.args.get("recursive"):
         raise UnsupportedSyntax("recursive common table expressions", renderer.line)
     scope: dict[str, Source] = {}
@@ -53,11 +64,12 @@ def query(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Conv
         sql, columns = query(renderer, table.this, None)
         names = [column.name for column in table.args["alias"].columns] or [column.name for column in columns]
         columns = _named(names, columns, table.alias)
-        scope[table.alias.lower()] = Source(table.alias, quoted(table.alias), columns)
+        shown = [column for column in columns if column.name != ROWID.name]
+        hidden = [column for column in columns if column.name == ROWID.name]
+        scope[table.alias.lower()] = Source(table.alias, quoted(table.alias), shown, hidden=hidden)
         texts.append(f"{quoted(table.alias)} ({', '.join(quoted(name) for name in names)}) AS ({sql})")
-    sql, columns = _body(renderer, node, outer, convert)
+    yield f"WITH {', '.join(texts)} "
     renderer.common_tables.pop()
-    return f"WITH {', '.join(texts)} {sql}", columns
 
 
 def _body(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None) -> Rendered:
@@ -292,9 +304,9 @@ def _limit(renderer: Renderer, node: exp.Query) -> str:
     return sql if offset is None else f"{sql} OFFSET {row_limit(renderer, offset.expression, 'OFFSET')}"
 
 
-def from_where(renderer: Renderer, node: exp.Select, names: Names) -> str:
-    """Render only FROM and WHERE, for UPDATE and DELETE."""
-    sql = _from(renderer, node, names)
+def from_where(renderer: Renderer, node: exp.Select, names: Names, join: str = "") -> str:
+    """Render only FROM, with one more join, and WHERE, for UPDATE and DELETE."""
+    sql = _from(renderer, node, names) + join
     where = node.args.get("where")
     return f"{sql} WHERE {renderer.condition(where.this, names)}" if where else sql
 
@@ -314,24 +326,49 @@ def _from(renderer: Renderer, node: exp.Select, names: Names) -> str:
 
 
 def _apply(renderer: Renderer, node: exp.Lateral, names: Names, from_clause: str) -> str:
-    """`{ CROSS | OUTER } APPLY [database.]sys.function ( argument [, ...] ) [AS] alias`. SQLite has no such join: the
-    function is called for each different row of arguments that the FROM clause before it gives, and joined by them."""
+    """`{ CROSS | OUTER } APPLY { ( query ) | function ( argument [, ...] ) } [AS] alias`. A function of sys is called
+    for each different row of arguments that the FROM clause before it gives, and joined by them; the others are
+    SQLite's json_each (`applied`)."""
     if xml_methods.is_nodes(node.this):
         return xml_methods.applied_nodes(renderer, node, names)
+    if isinstance(node.this, exp.Subquery):
+        return _joined(_applied_query(renderer, node, names), node, names)
+    if applied.is_function(node.this):
+        return _joined(applied.function(renderer, node.this, node.args.get("alias"), names), node, names)
     *qualifiers, call = node.this.flatten() if isinstance(node.this, exp.Dot) else (node.this,)
     values = [renderer.value(argument, names).sql for argument in call.expressions]
     sql = f"SELECT DISTINCT {', '.join(values)} {from_clause}"
     arguments = Arguments(sql, renderer.getters(sql), len(values))
     parts = (*(part.name for part in qualifiers), str(call.this))
-    applied = renderer.environment.table_function(parts, node.alias or parts[-1], arguments)
-    assert applied.needed is not None
-    applied.needed.update(column.name for column in applied.hidden)
+    called = renderer.environment.table_function(parts, node.alias or parts[-1], arguments)
+    assert called.needed is not None
+    called.needed.update(column.name for column in called.hidden)
     if not node.args["cross_apply"]:
-        _make_nullable([applied])
-    _add(applied, names)
-    pairs = zip(applied.hidden, values, strict=True)
-    on = " AND ".join(f"{quoted(applied.alias)}.{quoted(column.name)} IS {value}" for column, value in pairs)
-    return f"{'JOIN' if node.args['cross_apply'] else 'LEFT JOIN'} {applied.sql} AS {quoted(applied.alias)} ON {on}"
+        _make_nullable([called])
+    _add(called, names)
+    pairs = zip(called.hidden, values, strict=True)
+    on = " AND ".join(f"{quoted(called.alias)}.{quoted(column.name)} IS {value}" for column, value in pairs)
+    return f"{'JOIN' if node.args['cross_apply'] else 'LEFT JOIN'} {called.sql} AS {quoted(called.alias)} ON {on}"
+
+
+def _applied_query(renderer: Renderer, node: exp.Lateral, names: Names) -> Source:
+    alias = node.args.get("alias")
+    if alias is None:
+        raise SqlServerError(102, ")")
+    if isinstance(node.this.this, exp.Values):
+        sql, columns = _value_rows(renderer, node.this.this, alias, names)
+    else:
+        sql, columns = query(renderer, node.this.this, names)
+    given_names = [column.name for column in alias.columns] or [column.name for column in columns]
+    return applied.of_query(renderer, sql, _named(given_names, columns, node.alias), node.alias)
+
+
+def _joined(rows: Source, node: exp.Lateral, names: Names) -> str:
+    is_cross = node.args["cross_apply"]
+    if not is_cross:
+        _make_nullable([rows])
+    _add(rows, names)
+    return f"{'CROSS' if is_cross else 'LEFT'} JOIN {rows.sql} AS {quoted(rows.alias)}{'' if is_cross else ' ON 1'}"
 
 
 def _given(renderer: Renderer, names: Names) -> str:
@@ -386,14 +423,15 @@ def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:
 
 def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
     alias = node.alias
-    hints = set() if xml_methods.is_nodes(node.this) else _hints(node)
+    has_columns = xml_methods.is_nodes(node.this) or applied.is_function(node.this)
+    hints = set() if has_columns else _hints(node)
     if isinstance(node.this, exp.Parameter):
         variable = renderer.environment.table_variable("@" + node.this.name.lower(), alias or "@" + node.this.name)
     elif isinstance(node.this, exp.Identifier):
         parts = tuple(part.name if part is not None else "" for part in node.parts)
         common = _common_table(renderer, parts)
         if common is not None:
-            variable = Source(alias or common.alias, common.sql, common.columns)
+            variable = Source(alias or common.alias, common.sql, common.columns, hidden=common.hidden)
         elif (view := renderer.environment.user_view(with_gaps(node))) is not None:
             with view as definition:
                 return _expanded(renderer, definition, alias or parts[-1], names)
@@ -402,6 +440,8 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
             variable = renderer.environment.table(with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
     elif xml_methods.is_nodes(node.this):
         variable = xml_methods.nodes_of_table(renderer, node, names)
+    elif applied.is_function(node.this):
+        variable = applied.function(renderer, node.this, node.args.get("alias"), Names(outer=names.outer))
     elif isinstance(node.this, exp.Anonymous):
         variable = _table_function(renderer, node, alias or str(node.this.this))
     else:
@@ -496,19 +536,23 @@ def _derived(renderer: Renderer, node: exp.Subquery, names: Names) -> str:
 
 def _values(renderer: Renderer, node: exp.Values, names: Names) -> str:
     """`( VALUES (...), ... ) AS alias ( columns )`"""
+    text, columns = _value_rows(renderer, node, node.args.get("alias"), names)
+    header = ", ".join(quoted(column.name) for column in columns)
+    names.sources.append(Source(node.alias, "", columns))
+    return f"(WITH _rows ({header}) AS ({text}) SELECT * FROM _rows) AS {quoted(node.alias)}"
+
+
+def _value_rows(renderer: Renderer, node: exp.Values, alias: exp.TableAlias | None, names: Names) -> Rendered:
     rows = [[renderer.value(item, names) for item in row.expressions] for row in node.expressions]
     if any(len(row) != len(rows[0]) for row in rows):
         raise SqlServerError(10709)
-    alias = node.args.get("alias")
     if alias is None or len(alias.columns) != len(rows[0]):
-        raise SqlServerError(8155, 1, node.alias or "VALUES")
+        raise SqlServerError(8155, 1, alias.name if alias is not None else "VALUES")
     types = [common_type([row[place].type for row in rows]) for place in range(len(rows[0]))]
     columns = [Column(name.name, type_) for name, type_ in zip(alias.columns, types, strict=True)]  # type: ignore[arg-type]
     converted = [[renderer.to_family(item, types[place]).sql for place, item in enumerate(row)] for row in rows]
     text = ", ".join(f"({', '.join(row)})" for row in converted)
-    header = ", ".join(quoted(column.name) for column in columns)
-    names.sources.append(Source(node.alias, "", columns))
-    return f"(WITH _rows ({header}) AS (VALUES {text}) SELECT * FROM _rows) AS {quoted(node.alias)}"
+    return f"VALUES {text}", columns
 
 
 # -- UNION, EXCEPT, INTERSECT ------------------------------------------------------------------------------------------

@@ -93,7 +93,9 @@ def _source(
     if alias is None or len(alias.columns) != 1:
         raise SqlServerError(102, ")")
     sql, _ = _evaluated(renderer, instance, method, names)
-    return Source(alias.name, f"json_each({sql})", [Column(alias.columns[0].name, XML_NODE)], in_sqlite="value")
+    name = alias.columns[0].name
+    node = {name.lower(): f"{quoted(alias.name)}.value"}
+    return Source(alias.name, f"json_each({sql})", [Column(name, XML_NODE)], expressions=node)
 
 
 def _instance(node: exp.Dot) -> exp.Expr:

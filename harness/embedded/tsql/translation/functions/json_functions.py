@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -59,7 +60,8 @@ def _found(text: str, path: str) -> tuple[bool, str | None]:
         raise SqlServerError(13609, text[at : at + 1], at) from None
     at = _space(text, 0)
     for step in steps:
-        inner = _member(text, at, step) if text[at] == "{" else _element(text, at, step) if text[at] == "[" else None
+        children = _children(text, at) if text[at] in "{[" else ()
+        inner = next((place for name, place in children if name == step), None)
         if inner is None:
             return strict, None
         at = inner
@@ -72,30 +74,19 @@ def _space(text: str, at: int) -> int:
     return match.end()
 
 
-def _member(text: str, at: int, step: str | int) -> int | None:
-    """Where the value of a member of the object begins that begins at a place."""
+def _children(text: str, at: int) -> Iterator[tuple[str | int, int]]:
+    """The names or places of what the object or array has that begins at a place, and where each begins."""
+    is_object, number = text[at] == "{", 0
     at = _space(text, at + 1)
-    while text[at] != "}":
-        name, at = _DECODER.raw_decode(text, at)
-        at = _space(text, _space(text, at) + 1)  # the colon
-        if name == step:
-            return at
-        at = _space(text, _DECODER.raw_decode(text, at)[1])
-        if text[at] == ",":
-            at = _space(text, at + 1)
-    return None
-
-
-def _element(text: str, at: int, step: str | int) -> int | None:
-    """Where an element of the array begins that begins at a place."""
-    at, number = _space(text, at + 1), 0
-    while text[at] != "]":
-        if number == step:
-            return at
+    while text[at] not in "}]":
+        step: str | int = number
+        if is_object:
+            step, at = _DECODER.raw_decode(text, at)
+            at = _space(text, _space(text, at) + 1)  # the colon
+        yield step, at
         at, number = _space(text, _DECODER.raw_decode(text, at)[1]), number + 1
         if text[at] == ",":
             at = _space(text, at + 1)
-    return None
 
 
 def _json_value(text: Any, path: Any) -> str | None:
@@ -122,6 +113,35 @@ def _json_query(text: Any, path: Any = "$") -> str | None:
             raise SqlServerError(13608 if value is None else 13624)
         return None
     return value
+
+
+_TYPES = {"n": 0, '"': 1, "t": 3, "f": 3, "[": 4, "{": 5}  # of OPENJSON, by the first character; a number is 2
+
+
+def _inside(text: str, path: str) -> list[tuple[str | int, str]]:
+    """The names or places, and the texts, of what the object or array at a path has; none for anything else."""
+    strict, value = _found(text, path)
+    if value is None or value[0] not in "{[":
+        if strict:
+            raise SqlServerError(13608)
+        return []
+    return [(step, value[at : _DECODER.raw_decode(value, at)[1]]) for step, at in _children(value, 0)]
+
+
+def opened(text: str, path: str) -> list[tuple[str, str | None, int]]:
+    """OPENJSON without WITH: keys, values and types."""
+    rows = []
+    for step, value in _inside(text, path):
+        kind = _TYPES.get(value[0], 2)
+        rows.append((str(step), None if kind == 0 else json.loads(value) if kind == 1 else value, kind))
+    return rows
+
+
+def opened_with(text: str, path: str, columns: list[tuple[str, bool]]) -> list[list[str | None]]:
+    """OPENJSON WITH columns, each with its path and whether it is AS JSON: the elements of an array, or one object."""
+    value = _found(text, path)[1]
+    items = [value] if value is not None and value[0] == "{" else [item for _, item in _inside(text, path)]
+    return [[(_json_query if as_json else _json_value)(item, place) for place, as_json in columns] for item in items]
 
 
 FUNCTIONS: Functions = {
