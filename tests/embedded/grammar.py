@@ -309,7 +309,10 @@ PARTS = {
         *("(VALUES ({expression}), ({expression})) AS v (x)", "(SELECT {number} AS x UNION SELECT 2) AS d", "dbo.t1"),
         *("(SELECT {expression} AS x) AS d", "{view}", "{view}", "@t", "sys.dm_io_virtual_file_stats({int}, {int})"),
         "sys.dm_db_page_info({expression}, {int}, {int}, {string})",
-        *("OPENJSON({expression}« , {string}|»)« WITH (x {type}« {string}|»)|»", "STRING_SPLIT({expression}, {string})"),
+        *(
+            "OPENJSON({expression}« , {string}|»)« WITH (x {type}« {string}|»)|»",
+            "STRING_SPLIT({expression}, {string})",
+        ),
         "{source} «CROSS|OUTER» APPLY («SELECT {expression} AS y|VALUES ({expression})|{query}») AS a (y)",
     ),
     "target": ("@t", "@t", "{object}", "{object}", "{view}"),
