@@ -100,6 +100,8 @@ STATEMENTS = {
     ),
     "CREATE NONCLUSTERED INDEX": "{name} ON {object} ({name} DESC, {name}) WHERE {condition}",
     "CREATE UNIQUE CLUSTERED INDEX": "{name} ON {object} ({name}) WITH (FILLFACTOR = {int}) ON [PRIMARY]",
+    **dict.fromkeys(("ALTER FUNCTION", "CREATE FUNCTION", "CREATE OR ALTER FUNCTION"), "{user_function}"),
+    "DROP FUNCTION": "«IF EXISTS |»{object}",
     **dict.fromkeys(("ALTER VIEW", "CREATE VIEW", "CREATE OR ALTER VIEW"), "{object}« ({name})|» AS {query}"),
     "CREATE QUEUE": "{object}« WITH {queue}|»« ON [PRIMARY]|»",
     "CREATE REMOTE SERVICE BINDING": "{name} TO SERVICE {string} WITH USER = {principal}«, ANONYMOUS = {on_off}|»",
@@ -219,7 +221,13 @@ PARTS = {
         *("{integer}", "{integer}", "@i", "@n", "@i", "({number})", "-{number}", "~{number}", "LEN({words})"),
         *("{number} {operator} {number}", "{number} {operator} {number}", "TRY_CAST({anything} AS {type})"),
         *("CASE WHEN {condition} THEN {number} ELSE {number} END", "ISNULL({number}, {number})", "DATALENGTH({words})"),
-        *("(SELECT {number})", "(SELECT COUNT(*) FROM {source})", "IIF({condition}, {number}, {number})", "@@ROWCOUNT"),
+        *(
+            "dbo.f({number})",
+            "(SELECT {number})",
+            "(SELECT COUNT(*) FROM {source})",
+            "IIF({condition}, {number}, {number})",
+            "@@ROWCOUNT",
+        ),
         *(
             "DATEDIFF(day, @d, GETDATE())",
             "OBJECT_ID({string})",
@@ -312,6 +320,8 @@ PARTS = {
         *(
             "OPENJSON({expression}« , {string}|»)« WITH (x {type}« {string}|»)|»",
             "STRING_SPLIT({expression}, {string})",
+            "dbo.g({expression}) AS g",
+            "dbo.h() AS h",
         ),
         "{source} «CROSS|OUTER» APPLY («SELECT {expression} AS y|VALUES ({expression})|{query}») AS a (y)",
     ),
@@ -363,6 +373,12 @@ PARTS = {
         *("SELECT ON {object}", "EXECUTE ON OBJECT :: {object}", "SEND ON SERVICE :: {name}", "CONTROL"),
         *("ALTER ON ROUTE :: {name}", "VIEW SERVER STATE", "CREATE QUEUE", "{name}", "CONNECT ON ENDPOINT :: {name}"),
         "AUTHENTICATE",
+    ),
+    "user_function": (
+        "dbo.f (@a int) RETURNS {type} AS BEGIN RETURN {expression} END",
+        "dbo.g (@a {type} = {expression}) RETURNS TABLE AS RETURN ({query})",
+        "dbo.h () RETURNS @r TABLE (a {type}) WITH SCHEMABINDING AS BEGIN INSERT @r VALUES ({expression}) RETURN END",
+        "dbo.f (@a int) RETURNS int AS BEGIN {statement} RETURN dbo.f(@a - 1) END",
     ),
     "trigger": (
         "dbo.tr ON {object} AFTER «INSERT|UPDATE, DELETE» AS {statement}",

@@ -104,6 +104,7 @@ STATEMENTS = """
     BEGIN PRINT 'in a block' END
     BEGIN CONVERSATION TIMER (@h) TIMEOUT = 60
     BACKUP CERTIFICATE c TO FILE = 'c.cer'
+    DROP FUNCTION f, dbo.g
     ADD SIGNATURE TO OBJECT::dbo.p BY CERTIFICATE c WITH PASSWORD = 'p'
     DROP SIGNATURE FROM dbo.p BY CERTIFICATE c
     BEGIN DIALOG @g FROM SERVICE s TO SERVICE 's'
@@ -253,7 +254,9 @@ STATEMENTS = [text.strip() for text in STATEMENTS]
 NEEDS_SEMICOLON = ("SEND", "RECEIVE", "GET", "MOVE", "THROW", "WITH", "DISABLE", "ENABLE")
 SECOND = [text for text in STATEMENTS if not text.startswith(NEEDS_SEMICOLON)]
 ALONE_IN_A_BATCH = tuple(
-    f"{verb} {kind}" for verb in ("CREATE", "ALTER", "CREATE OR ALTER") for kind in ("PROC", "TRIGGER", "VIEW")
+    f"{verb} {kind}"
+    for verb in ("CREATE", "ALTER", "CREATE OR ALTER")
+    for kind in ("FUNCTION", "PROC", "TRIGGER", "VIEW")
 )
 ONLY_IN_A_LOOP = ("BREAK", "CONTINUE")
 # Nothing to configure, to wait for or to go back to, and options of databases that change nothing here.

@@ -10,19 +10,19 @@ from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.constraints import defaults
 from harness.embedded.tsql.catalog.data_types import TYPES
-from harness.embedded.tsql.catalog.object_views import procedures, tables
+from harness.embedded.tsql.catalog.object_views import procedures, tables, user_functions
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
-from harness.embedded.tsql.instance.modules import Procedure
+from harness.embedded.tsql.instance.modules import Module
 
-# Gives the parameters of a procedure: name, type and whether it is OUTPUT.
-Describe = Callable[[Procedure], Iterable[tuple[str, SqlType, bool]]]
-_describers: list[Describe] = []
+# Gives the parameters of a procedure or function: name, type and whether it is OUTPUT.
+Describe = Callable[[Any], Iterable[tuple[str, SqlType, bool]]]
+_describers: dict[type[Module], Describe] = {}
 
 
-def describe_parameters_with(describe: Describe) -> None:
-    """Set the function that reads the parameters of a procedure. The layer above, which parses procedures, has it."""
-    _describers[:] = [describe]
+def describe_parameters_with(kind: type[Module], describe: Describe) -> None:
+    """Set the function that reads the parameters of a kind of module. The layer above, which parses it, has it."""
+    _describers[kind] = describe
 
 
 def table_columns(context: Context) -> Iterator[SimpleNamespace]:
@@ -52,10 +52,10 @@ def identity_columns(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def parameters(context: Context) -> Iterator[SimpleNamespace]:
-    """Parameters of procedures."""
-    for row in procedures(context):
-        assert isinstance(row.module, Procedure)
-        for number, (name, type_, is_output) in enumerate(_describers[0](row.module), start=1):
+    """Parameters of procedures and functions."""
+    for row in (*procedures(context), *user_functions(context)):
+        assert row.module is not None
+        for number, (name, type_, is_output) in enumerate(_describers[type(row.module)](row.module), start=1):
             yield SimpleNamespace(
                 procedure=row,
                 name=name,

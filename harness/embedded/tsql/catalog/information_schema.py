@@ -17,7 +17,7 @@ from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.column_views import parameters, table_columns
 from harness.embedded.tsql.catalog.constraints import checks, foreign_keys, keys
 from harness.embedded.tsql.catalog.key_views import related_keys
-from harness.embedded.tsql.catalog.object_views import ObjectRow, tables, user_views
+from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, ObjectRow, tables, user_views
 from harness.embedded.tsql.catalog.system_views import modules
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import Rule, everybody, of_object
@@ -68,7 +68,10 @@ def _references(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def _routines(context: Context) -> Iterator[SimpleNamespace]:
-    return (_placed(context, row.item, definition=row.definition) for row in modules(context) if row.item.type == "P")
+    kinds = {"P": "PROCEDURE"} | dict.fromkeys(FUNCTION_TYPES, "FUNCTION")
+    for row in modules(context):
+        if (kind := kinds.get(row.item.type)) is not None:
+            yield _placed(context, row.item, definition=row.definition, kind=kind)
 
 
 def _parameters(context: Context) -> Iterator[SimpleNamespace]:
@@ -244,7 +247,7 @@ VIEWS = [
         ROUTINE_CATALOG           nvarchar(128)          <- catalog
         ROUTINE_SCHEMA            nvarchar(128)          <- schema
         ROUTINE_NAME              nvarchar(128) NOT NULL <- of.name
-        ROUTINE_TYPE              nvarchar(20)           = 'PROCEDURE'
+        ROUTINE_TYPE              nvarchar(20)           <- kind
         DATA_TYPE                 nvarchar(128)          = NULL
         ROUTINE_BODY              nvarchar(30)           = 'SQL'
         ROUTINE_DEFINITION        nvarchar(4000)

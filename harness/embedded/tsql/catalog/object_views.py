@@ -89,6 +89,19 @@ def user_views(context: Context) -> Iterator[ObjectRow]:
             yield _row(context, view, "V", "VIEW", module=view)
 
 
+FUNCTION_TYPES = {
+    "FN": "SQL_SCALAR_FUNCTION",
+    "IF": "SQL_INLINE_TABLE_VALUED_FUNCTION",
+    "TF": "SQL_TABLE_VALUED_FUNCTION",
+}
+
+
+def user_functions(context: Context) -> Iterator[ObjectRow]:
+    for function in list(context.instance.functions.values()):
+        if function.database_id == context.database.database_id:
+            yield _row(context, function, function.type, FUNCTION_TYPES[function.type], module=function)
+
+
 def queue_row(context: Context, queue: Queue) -> ObjectRow:
     schema, shipped = context.database.catalog.schema_id(queue.schema), is_ms_shipped(queue.object_id)
     of_all = queue.name, queue.object_id, schema, "SQ", "SERVICE_QUEUE", queue.create_time_ns
@@ -153,7 +166,7 @@ def _constraints(context: Context) -> Iterator[ObjectRow]:
 
 
 def objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
-    of_modules = (procedures, triggers, user_views)
+    of_modules = (procedures, triggers, user_views, user_functions)
     for family in (system_tables, tables, _constraints, *of_modules, queues, named_internal_tables):
         yield from family(context)
 

@@ -173,8 +173,7 @@ def _certificates(context: Context) -> Iterator[SimpleNamespace]:
 
 def _signatures(context: Context) -> Iterator[SimpleNamespace]:
     instance = context.instance
-    modules = (*instance.procedures.values(), *instance.triggers.values())
-    for module in (module for module in modules if module.database_id == context.database.database_id):
+    for module in (module for module in instance.modules() if module.database_id == context.database.database_id):
         for thumbprint, signature in instance.grants.signatures(module.securable).items():
             certificate, signed = bytes.fromhex(thumbprint), bytes.fromhex(signature)
             yield SimpleNamespace(object_id=module.object_id, thumbprint=certificate, signature=signed)

@@ -18,6 +18,7 @@ from harness.embedded.tsql.catalog.object_views import (
     objects,
     procedures,
     triggers,
+    user_functions,
     user_views,
 )
 from harness.embedded.tsql.catalog.view import Context, View
@@ -72,7 +73,7 @@ def all_columns(context: Context) -> Iterator[SimpleNamespace]:
 def modules(context: Context) -> Iterator[SimpleNamespace]:
     """Modules with their texts; NULL without VIEW DEFINITION on them or on the trigger's table."""
     guard = context.session.guard
-    for row in (*procedures(context), *triggers(context), *user_views(context)):
+    for row in (*procedures(context), *triggers(context), *user_views(context), *user_functions(context)):
         assert row.module is not None
         secured = row.parent_object_id or row.object_id
         is_visible = guard is None or guard.allows(context.database, "OBJECT", secured, "VIEW DEFINITION")

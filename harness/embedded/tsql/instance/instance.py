@@ -19,7 +19,7 @@ from harness.embedded.store.group_commit import Key, Value
 from harness.embedded.tsql.instance import system_procedures
 from harness.embedded.tsql.instance.application_locks import ApplicationLocks
 from harness.embedded.tsql.instance.defects import Defects
-from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger, UserView
+from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger, UserFunction, UserView
 from harness.embedded.tsql.instance.properties import (
     CONFIGURATION_CATALOG,
     FILES_CATALOG,
@@ -100,6 +100,7 @@ class Instance:
         self.system_procedures: dict[tuple[int, str], Procedure] = {}  # that were called, by database and name
         self.triggers: dict[tuple[int, str], Trigger] = {}
         self.views: dict[tuple[int, str], UserView] = {}
+        self.functions: dict[tuple[int, str], UserFunction] = {}
         self.extended_properties = ExtendedProperties()
         self.sessions: dict[int, ConnectedSession] = {}  # by spid
         self.grants = Grants(engine.databases.changes.count)
@@ -131,7 +132,7 @@ class Instance:
                 self._recover(rows, name, key, value)
             except Exception as error:  # a defect of the row: what it is does not matter
                 asides.put(name, key, value, repr(error))
-        for module in [*self.procedures.values(), *self.triggers.values()]:
+        for module in self.modules():
             self.renew_signers(module)
         for table in self.tables.values():
             table.create(self.sqlite)
@@ -279,9 +280,14 @@ class Instance:
         assign(new)
 
     def _family(self, module: Module) -> dict[tuple[int, str], Any]:
-        if isinstance(module, Trigger):
-            return self.triggers
-        return self.views if isinstance(module, UserView) else self.procedures
+        families: dict[type[Module], dict[tuple[int, str], Any]] = {
+            **{Procedure: self.procedures, Trigger: self.triggers, UserView: self.views, UserFunction: self.functions}
+        }
+        return families[type(module)]
+
+    def modules(self) -> list[Module]:
+        families = (self.procedures, self.triggers, self.views, self.functions)
+        return [module for family in families for module in family.values()]
 
     def triggers_on(self, table: Table) -> list[Trigger]:
         """The triggers of a table, in the order in which they fire: the oldest first."""
@@ -291,12 +297,11 @@ class Instance:
         return sorted(triggers, key=lambda trigger_: (trigger_.create_time_ns, trigger_.object_id))
 
     def drop_objects(self, tx: Transaction, database: Database) -> None:
-        """DROP DATABASE: drop its tables with their triggers, its procedures, views and properties."""
+        """DROP DATABASE: drop its tables with their triggers, its other modules and properties."""
         self.extended_properties.drop_all(tx, database.database_id)
         for table in [table for table in self.tables.values() if table.database_id == database.database_id]:
             self.drop_table(tx, table)
-        modules: list[Module] = [*self.procedures.values(), *self.views.values()]
-        for module in modules:
+        for module in self.modules():
             if module.database_id == database.database_id:
                 self.drop_module(tx, module)
 
@@ -344,6 +349,10 @@ class Instance:
         database, schema, name = self.located(parts, current)
         return self.views.get((database.database_id, f"{schema}.{name}".lower()))
 
+    def function(self, parts: tuple[str, ...], current: Database) -> UserFunction | None:
+        database, schema, name = self.located(parts, current)
+        return self.functions.get((database.database_id, f"{schema}.{name}".lower()))
+
     def procedure(self, parts: tuple[str, ...], current: Database, guard: Guard | None = None) -> Procedure | None:
         if len(parts) < 3:
             return self.procedures.get((current.database_id, catalog_key(parts)))
@@ -361,10 +370,10 @@ class Instance:
         return self.system_procedures.setdefault((database.database_id, procedure_.name), procedure_)
 
     def is_taken(self, parts: tuple[str, ...], current: Database) -> bool:
-        """Whether a table, procedure, trigger, view or queue has that name."""
+        """Whether a table, module or queue has that name."""
         database, schema, name = self.located(parts, current)
         key = f"{schema}.{name}".lower()
-        of_instance = (self.tables, self.procedures, self.triggers, self.views)
+        of_instance = (self.tables, self.procedures, self.triggers, self.views, self.functions)
         return key in database.catalog.queues or any((database.database_id, key) in family for family in of_instance)
 
     def owner(self, item: Module | Table) -> Database:

@@ -20,7 +20,7 @@ _KINDS = {
     208: ("function",),
     2812: ("procedure", "statement"),
 }
-_OF_SYNTAX = frozenset({102, 137, 156, 174, 195, 207, 208, 321, 4104})  # that other syntax may cause
+_OF_SYNTAX = frozenset({102, 137, 156, 174, 195, 207, 208, 321, 4104, 4121})  # that other syntax may cause
 _QUOTED = re.compile(r"""['"](.*)['"]""", re.DOTALL)
 # What is no syntax: comments and constants
 _OTHER = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Modules: procedures, triggers and views, each with its text and what was compiled from it."""
+"""Modules: procedures, triggers, views and functions, each with its text and what was compiled from it."""
 
 from __future__ import annotations
 
@@ -59,6 +59,18 @@ class UserView(Module):
 
 
 @dataclass(eq=False, repr=False)
+class UserFunction(Module):
+    """A function that CREATE FUNCTION made."""
+
+    CATALOG = "tsql.functions"
+
+    type: str = "FN"  # as in sys.objects: FN of one value, IF a query, TF of statements that fill a table
+
+    def stored(self) -> tuple[Any, ...]:
+        return (*super().stored(), self.type)
+
+
+@dataclass(eq=False, repr=False)
 class Trigger(Module):
     """An AFTER trigger of a table."""
 
@@ -72,4 +84,4 @@ class Trigger(Module):
         return (*super().stored(), self.table_id, self.events, self.is_disabled)
 
 
-MODULES: dict[str, type[Module]] = {kind.CATALOG: kind for kind in (Procedure, Trigger, UserView)}
+MODULES: dict[str, type[Module]] = {kind.CATALOG: kind for kind in (Procedure, Trigger, UserFunction, UserView)}

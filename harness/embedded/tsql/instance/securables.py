@@ -36,6 +36,7 @@ def _object(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | No
         frame.instance.table(parts, frame.database)
         or frame.instance.procedure(parts, frame.database)
         or frame.instance.view(parts, frame.database)
+        or frame.instance.function(parts, frame.database)
         or database.catalog.queues.get(f"{schema}.{name}".lower())
     )
     return None if item is None else object_of(database, item)

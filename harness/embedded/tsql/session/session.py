@@ -314,7 +314,7 @@ class Frame:
         self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite
         self.numbers: dict[str, int] = {}  # the next ones of IDENTITY columns of table variables
         self.cursors: dict[str, Cursor] = {}
-        self.return_value = 0
+        self.return_value: Any = 0  # of a procedure an int
         self.declared: Mapping[str, str] = {}  # table variables and their columns, as SQLite declares them
 
     def user_table(self, parts: tuple[str, ...]) -> Table | None:

@@ -68,6 +68,7 @@ class Scope:
     loops: int = 0
     catches: int = 0
     in_procedure: bool = False
+    returns: SqlType | None = None  # of a function of one value
 
     def compile(self, statement: Statement) -> Step:
         step = self.compilers[type(statement)](statement, self)

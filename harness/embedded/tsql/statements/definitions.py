@@ -121,7 +121,7 @@ def check_owner(frame: Frame, guard: Guard, owner: str) -> None:
 
 def on_object(verb: str, kind: str, name: ObjectName, right: str = "ALTER") -> Check:
     """The check for a permission on an object: 15151 without it. A missing object is left to the statement."""
-    class_ = "OBJECT" if kind in ("QUEUE", "PROCEDURE", "VIEW") else kind
+    class_ = "OBJECT" if kind in ("QUEUE", "PROCEDURE", "VIEW", "FUNCTION") else kind
 
     def check(frame: Frame, guard: Guard) -> None:
         securable = securables.find(frame, class_, name)

@@ -161,6 +161,14 @@ def parse_return(parser: Parser) -> Statement:
 def compile_return(node: Return, scope: Scope) -> Step:
     if node.value is None:
         return plain(lambda frame: Signal.RETURN)
+    if scope.returns is not None:
+        returned = scalar(node.value, scope, scope.returns)
+
+        def end(frame: Frame) -> Signal:
+            frame.return_value = returned(frame)
+            return Signal.RETURN
+
+        return plain(end)
     if not scope.in_procedure:
         raise SqlServerError(178, line=node.line)
     value = scalar(node.value, scope, INT)

@@ -1,4 +1,4 @@
-"""Shared by procedures and triggers: their grammar, the user that they run as, and what is stored of them."""
+"""Shared by procedures, triggers and functions: their grammar, the user as whom they run, what is stored of them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ def begin(tokens: Tokens, verb: str, kind: str) -> None:
 
 def execute_as(tokens: Tokens, owner: str) -> str:
     """`[ WITH EXECUTE AS { CALLER | SELF | OWNER | 'user' } ]`"""
-    if not tokens.accept("WITH"):
-        return ""
+    return execute_as_clause(tokens, owner) if tokens.accept("WITH") else ""
+
+
+def execute_as_clause(tokens: Tokens, owner: str) -> str:
+    """`EXECUTE AS { CALLER | SELF | OWNER | 'user' }`"""
     if not (tokens.accept("EXECUTE", "AS") or tokens.accept("EXEC", "AS")):
         tokens.unsupported(f"{owner} WITH {tokens.word()}")
     return tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")

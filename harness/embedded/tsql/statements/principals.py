@@ -171,8 +171,8 @@ def create_schema(parser: Parser) -> definitions.Definition:
 def _drop_schema(frame: Frame, tx: Transaction, name: definitions.ObjectName) -> None:
     database, schema = frame.database, name[0].lower()
     instance = frame.instance
-    of_instance = (instance.tables, instance.procedures, instance.triggers, instance.views)
-    items = [item for family in of_instance for item in family.values() if item.database_id == database.database_id]
+    of_instance: list[Any] = [*instance.tables.values(), *instance.modules()]
+    items = [item for item in of_instance if item.database_id == database.database_id]
     for item in (*items, *database.catalog.queues.values()):
         if item.schema.lower() == schema:
             raise SqlServerError(3729, "drop schema", name[0], item.name)

@@ -48,21 +48,22 @@ def parse_create_procedure(verb: str) -> ParseFunction:
         tokens, line = parser.tokens, parser.line
         modules.begin(tokens, verb, "PROCEDURE")
         name = tokens.object_name()
-        parameters = _parameters(parser)
+        parsed = parameters(parser)
         execute_as = modules.execute_as(tokens, "a procedure")
         body = modules.body(parser)
-        return CreateProcedure(line, name, body, tokens.text, verb, execute_as, parameters)
+        return CreateProcedure(line, name, body, tokens.text, verb, execute_as, parsed)
 
     return parse
 
 
-def _parameters(parser: Parser) -> list[ProcedureParameter]:
+def parameters(parser: Parser) -> list[ProcedureParameter]:
+    """`[ ( ] [ @p type [ = default ] [ OUT[PUT] ] [, ...] ] [ ) ]`"""
     tokens = parser.tokens
     bracketed = tokens.accept("(")
-    parameters = tokens.comma_separated(lambda: _parameter(parser)) if tokens.at_variable() else []
+    parsed = tokens.comma_separated(lambda: _parameter(parser)) if tokens.at_variable() else []
     if bracketed:
         tokens.expect(")")
-    return parameters
+    return parsed
 
 
 def _parameter(parser: Parser) -> ProcedureParameter:
@@ -81,10 +82,10 @@ def _parameter(parser: Parser) -> ProcedureParameter:
 def parse_parameters(declarations: str) -> list[ProcedureParameter]:
     """Parse the declarations that sp_executesql and sp_prepexec take: `@a int, @b nvarchar(10) OUTPUT`."""
     parser = Parser(declarations, GRAMMAR)
-    parameters = _parameters(parser)
+    parsed = parameters(parser)
     if not parser.tokens.at_end:
         parser.tokens.fail()
-    return parameters
+    return parsed
 
 
 def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
@@ -139,7 +140,7 @@ def _parameters_of(procedure: Procedure) -> list[tuple[str, SqlType, bool]]:
     return list(zip(program.written, program.types, outputs, strict=True))
 
 
-describe_parameters_with(_parameters_of)
+describe_parameters_with(Procedure, _parameters_of)
 
 
 def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure:

@@ -1,7 +1,7 @@
 """ADD SIGNATURE and DROP SIGNATURE: a signed module has the permissions of the principals that were made from the
 certificate (`permissions.guard`).
 
-Only procedures and triggers are signed, and only with certificates.
+Only procedures, triggers and functions are signed, and only with certificates.
 https://learn.microsoft.com/sql/t-sql/statements/add-signature-transact-sql
 """
 
@@ -32,7 +32,8 @@ def _subject(tokens: Tokens, word: str) -> tuple[ObjectName, str]:
 
 def _found(frame: Frame, module_name: ObjectName, certificate_name: str) -> tuple[Module, Certificate]:
     instance, database = frame.instance, frame.database
-    module = instance.procedure(module_name, database) or instance.trigger(module_name, database)
+    found = (instance.procedure, instance.trigger, instance.function)
+    module = next((module for find in found if (module := find(module_name, database)) is not None), None)
     if module is None:
         written = ".".join(module_name)
         raise (

@@ -90,7 +90,7 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Fr
         scope.cursors.add(name)
         return None
     if declaration.table is not None:
-        _declare_table(declaration, scope, line)
+        declare_table(declaration, scope, line)
         return None
     assert declaration.type is not None
     scope.types[name] = declaration.type
@@ -120,7 +120,8 @@ def bounded(value: Evaluate, type_: SqlType) -> Evaluate:
     return checked
 
 
-def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
+def declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
+    """Declare a table variable."""
     name = declaration.variable
     body = declaration.table
     assert body is not None

@@ -31,10 +31,16 @@ def of_query(renderer: Renderer, sql: str, columns: Sequence[Column], alias: str
     cells = [f"_{number}" for number in range(len(columns))]
     values = ", ".join(_written(cell, column.type) for cell, column in zip(cells, columns, strict=True))
     rows = f"WITH _rows ({', '.join(cells)}) AS ({sql}) SELECT * FROM _rows"
-    return _of_text(renderer, f"(SELECT json_group_array(json_array({values})) FROM ({rows}))", columns, alias)
+    return of_text(renderer, f"(SELECT json_group_array(json_array({values})) FROM ({rows}))", columns, alias)
 
 
-def _of_text(renderer: Renderer, text: str, columns: Sequence[Column], alias: str) -> Source:
+def of_values(renderer: Renderer, values: Sequence[Fragment], columns: Sequence[Column], alias: str) -> Source:
+    """One row."""
+    written = ", ".join(_written(value.sql, value.type) for value in values)
+    return of_text(renderer, f"json_array(json_array({written}))", columns, alias)
+
+
+def of_text(renderer: Renderer, text: str, columns: Sequence[Column], alias: str) -> Source:
     """The rows that the SQL of a text gives."""
     renderer.function("text_of_real", 1, repr)  # SQLite's own conversions lose the last digit
     renderer.function("real_of_text", 1, float)
@@ -92,12 +98,15 @@ def function(renderer: Renderer, node: exp.Expr, alias: exp.TableAlias | None, n
     return source
 
 
-def _hex(value: Any) -> Any:
-    return value.encode().hex() if isinstance(value, str) else value
+def _cell(value: Any) -> Any:
+    """A value as `_written` has it."""
+    if isinstance(value, str | bytes):
+        return (value.encode() if isinstance(value, str) else value).hex()
+    return repr(value) if isinstance(value, float) else value
 
 
-def _rows_text(rows: Sequence[Sequence[Any]]) -> str:
-    return json.dumps([[_hex(value) for value in row] for row in rows])
+def rows_text(rows: Sequence[Sequence[Any]]) -> str:
+    return json.dumps([[_cell(value) for value in row] for row in rows])
 
 
 def _text(renderer: Renderer, node: exp.Expr, names: Names) -> str:
@@ -115,7 +124,7 @@ def _open_json(renderer: Renderer, node: exp.OpenJSON, name: str, names: Names) 
     if not node.expressions:
         columns = [Column("key", NVARCHAR, nullable=False), Column("value", NVARCHAR_MAX), Column("type", INT)]
         renderer.function("open_json", 2, _opened, work_ns=work_of(_PARSE_NS))
-        return _of_text(renderer, f"open_json({arguments})", columns, name)
+        return of_text(renderer, f"open_json({arguments})", columns, name)
     columns, places = [], []
     for definition in node.expressions:
         column = definition.this.name
@@ -128,7 +137,7 @@ def _open_json(renderer: Renderer, node: exp.OpenJSON, name: str, names: Names) 
         columns.append(Column(column, type_))
     renderer.function("open_json_with", 3, _opened_with, work_ns=work_of(_PARSE_NS))
     text = f"open_json_with({arguments}, {renderer.literal(json.dumps(places))})"
-    source = _of_text(renderer, text, [Column(column.name, NVARCHAR_MAX) for column in columns], name)
+    source = of_text(renderer, text, [Column(column.name, NVARCHAR_MAX) for column in columns], name)
     source.expressions = {
         column.name.lower(): renderer.cast(Fragment(source.sql_of(column), NVARCHAR_MAX), column.type).sql
         for column in columns
@@ -138,11 +147,11 @@ def _open_json(renderer: Renderer, node: exp.OpenJSON, name: str, names: Names) 
 
 
 def _opened(text: str | None, path: str) -> str:
-    return "[]" if text is None else _rows_text(json_functions.opened(text, path))
+    return "[]" if text is None else rows_text(json_functions.opened(text, path))
 
 
 def _opened_with(text: str | None, path: str, places: str) -> str:
-    return "[]" if text is None else _rows_text(json_functions.opened_with(text, path, json.loads(places)))
+    return "[]" if text is None else rows_text(json_functions.opened_with(text, path, json.loads(places)))
 
 
 def _string_split(renderer: Renderer, arguments: Sequence[exp.Expr], name: str, names: Names) -> Source:
@@ -159,10 +168,10 @@ def _string_split(renderer: Renderer, arguments: Sequence[exp.Expr], name: str, 
         columns.append(Column("ordinal", BIGINT))
     renderer.function("string_split", 2, _split, work_ns=work_of(_PARSE_NS))
     texts = f"{renderer.cast(text, NVARCHAR_MAX).sql}, {renderer.cast(separator, NVARCHAR_MAX).sql}"
-    return _of_text(renderer, f"string_split({texts})", columns, name)
+    return of_text(renderer, f"string_split({texts})", columns, name)
 
 
 def _split(text: str | None, separator: str | None) -> str:
     if separator is None or len(separator) != 1:
         raise SqlServerError(214, "separator", "nchar(1)/nvarchar(1)")
-    return _rows_text([] if text is None else [*zip(text.split(separator), range(1, len(text) + 2), strict=False)])
+    return rows_text([] if text is None else [*zip(text.split(separator), range(1, len(text) + 2), strict=False)])

@@ -25,7 +25,7 @@ from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, check_assig
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
 from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression, parse_whole_query
-from harness.embedded.tsql.translation import closures, selects, xml_methods
+from harness.embedded.tsql.translation import closures, selects, user_functions, xml_methods
 from harness.embedded.tsql.translation.closures import Closure, Evaluate
 from harness.embedded.tsql.translation.expression_renderers import function_name
 from harness.embedded.tsql.translation.fragments import (
@@ -34,6 +34,7 @@ from harness.embedded.tsql.translation.fragments import (
     Arguments,
     Names,
     Source,
+    UserProgram,
     ViewQuery,
     table_source,
 )
@@ -89,13 +90,30 @@ class Binding:
             raise UnsupportedSyntax("views of another database", 0)
         if view in self._views_inside:
             raise SqlServerError(4429, view.name)
-        needs = len(self.needs)
         self._views_inside.append(view)
         if view.compiled is None:
             view.compiled = ViewQuery(view.name, parse_whole_query(view.query).tree, view.columns)
-        yield view.compiled
+        with self.chained():
+            yield view.compiled
         self._views_inside.pop()
-        self.needs[needs:] = [Need(database, object_of(database, view), "SELECT", view.schema, view.name)]
+        self.needs.append(Need(database, object_of(database, view), "SELECT", view.schema, view.name))
+
+    @contextlib.contextmanager
+    def chained(self) -> Iterator[None]:
+        needs = len(self.needs)
+        yield
+        del self.needs[needs:]
+
+    def user_function(self, parts: tuple[str, ...], *, of_one_value: bool) -> UserProgram | None:
+        database, schema, name = self._located(parts)
+        function = self.frame.instance.functions.get((database.database_id, f"{schema}.{name}".lower()))
+        if function is None or (function.type == "FN") != of_one_value:
+            return None
+        if database is not self.frame.database:
+            raise UnsupportedSyntax("functions of another database", 0)
+        permission = "EXECUTE" if of_one_value else "SELECT"
+        self.needs.append(Need(database, object_of(database, function), permission, function.schema, function.name))
+        return user_functions.compiled(function)
 
     def _view(self, view: View, database: Database, alias: str) -> Source:
         name = f"temp.{quoted(view.temporary_name(database))}"
@@ -432,7 +450,8 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
             # A function in a FROM clause is looked up like a table, when the query first runs.
             place = node.parent.parent if isinstance(node.parent, exp.Dot) else node.parent
             is_looked_up = isinstance(place, exp.Table | exp.Lateral) or xml_methods.is_method(node)
-            if not is_looked_up and function_name(node) not in FUNCTIONS:
+            is_user_function = isinstance(node.parent, exp.Dot) and not function_name(node).startswith("SYS.")
+            if not is_looked_up and not is_user_function and function_name(node) not in FUNCTIONS:
                 raise SqlServerError(195, node.this, line=line)
         elif isinstance(node, exp.Parameter):
             _check_variable(node, line, declared)

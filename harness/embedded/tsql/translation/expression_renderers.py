@@ -17,7 +17,7 @@ from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.storage import collation
 from harness.embedded.tsql.storage.conversion import UNICODE, family, in_code_page
 from harness.embedded.tsql.text.tokens import DIGITS_MAX, Tokens
-from harness.embedded.tsql.translation import arithmetic, selects, xml_methods
+from harness.embedded.tsql.translation import arithmetic, selects, user_functions, xml_methods
 from harness.embedded.tsql.translation.fragments import (
     AGGREGATES,
     CONDITION,
@@ -29,7 +29,7 @@ from harness.embedded.tsql.translation.fragments import (
     is_int,
     literal,
 )
-from harness.embedded.tsql.translation.functions import WITHOUT_PARENTHESES, call
+from harness.embedded.tsql.translation.functions import FUNCTIONS, WITHOUT_PARENTHESES, call
 from harness.embedded.tsql.translation.functions.system_functions import global_variable
 from harness.embedded.tsql.translation.functions.text_functions import search_work
 from harness.embedded.tsql.translation.renderer import (
@@ -402,7 +402,13 @@ def _dot(renderer: Renderer, node: exp.Dot, names: Names) -> Fragment:
         raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", renderer.line)
     if xml_methods.is_method(node.expression):
         return xml_methods.call(renderer, node, names)
-    return _anonymous(renderer, node.expression, names)
+    if function_name(node.expression) in FUNCTIONS:
+        return _anonymous(renderer, node.expression, names)
+    parts = tuple(part.name for part in node.flatten())
+    program = renderer.environment.user_function(parts, of_one_value=True)
+    if program is None:
+        raise SqlServerError(4121, ".".join(parts[:-1]), ".".join(parts))
+    return user_functions.value(renderer, program, node.expression.expressions, names)
 
 
 def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:

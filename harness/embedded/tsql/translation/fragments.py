@@ -155,6 +155,24 @@ class ViewQuery(NamedTuple):
     columns: Sequence[str]  # their names; []: those of the query
 
 
+class ProgramParameter(NamedTuple):
+    name: str  # with its @, in lower case
+    type: SqlType
+    default: exp.Expr | None
+
+
+class UserProgram(NamedTuple):
+    """What CREATE FUNCTION defined."""
+
+    name: str  # with its schema
+    key: tuple[int, str]  # among the functions of the instance
+    parameters: Sequence[ProgramParameter]
+    returns: SqlType | None  # of one value
+    query: exp.Expr | None  # of RETURNS TABLE
+    columns: Sequence[Column]  # of the table that statements fill
+    run: Callable[[Any, Sequence[Any]], Any]  # from the calling frame and the arguments to the value, or the rows
+
+
 class Environment(Protocol):
     """Resolves names for the renderer, and registers its functions."""
 
@@ -167,6 +185,14 @@ class Environment(Protocol):
         ...
 
     def table_variable(self, name: str, alias: str) -> Source: ...
+
+    def user_function(self, parts: tuple[str, ...], *, of_one_value: bool) -> UserProgram | None:
+        """The function of that name that CREATE FUNCTION made; None if there is none of that kind."""
+        ...
+
+    def chained(self) -> contextlib.AbstractContextManager[None]:
+        """What is read inside the context needs no permission: a module reads it."""
+        ...
 
     def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
         """A function that returns a table; 208 if there is none."""

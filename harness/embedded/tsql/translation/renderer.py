@@ -46,6 +46,7 @@ Render = Callable[["Renderer", Any, Names], Fragment]
 RENDERERS: dict[type, Render] = {}  # by the type of the node; `expression_renderers` fills it
 # Characters or bytes of a constant in SQLite's text. A longer one is a parameter: SQLite's prepared statements stay.
 LITERAL_MAX = 1000
+FLOAT_MAX = 15  # characters of a number with a fraction: SQLite may read a longer one as its neighbour
 _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Ordered, exp.Group)
 # What may have a part of type xml, which has neither an order nor operators.
 _TAKE_XML = (
@@ -77,11 +78,15 @@ class Renderer:
         self.common_tables: list[dict[str, Source]] = []
         self.xml_namespaces: tuple[tuple[str, str], ...] = ()  # of WITH XMLNAMESPACES, by prefix
         self.given_source: Source | None = None  # the rows of a RECEIVE, whose column list has no FROM
+        self.arguments: list[dict[str, Fragment]] = []  # of functions whose query is rendered, the innermost last
+        self.holders = 0  # tables that hold the arguments of a function
         self._numbers: dict[Hashable, int] = {}
 
     # -- parameters and functions -----------------------------------------------------------------------------------
 
     def variable(self, name: str) -> Fragment:
+        if self.arguments:
+            return self.arguments[-1][name]
         type_ = self.environment.variable_type(name)
         if family(type_) == "decimal":
             return Fragment(self.parameter(name, lambda frame: _as_float(frame.variables[name])), type_)
@@ -96,7 +101,8 @@ class Renderer:
 
     def literal(self, value: Any) -> str:
         """The SQL of a constant."""
-        if isinstance(value, str | bytes) and len(value) > LITERAL_MAX:
+        is_long = isinstance(value, str | bytes) and len(value) > LITERAL_MAX
+        if is_long or (isinstance(value, float) and len(repr(value)) > FLOAT_MAX):
             return self.parameter((value,), lambda frame: value)
         return literal(value)
 

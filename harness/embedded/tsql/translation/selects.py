@@ -13,14 +13,16 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, NAME_LENGTH_MAX, Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.translation import applied, for_json, for_xml, xml_methods
+from harness.embedded.tsql.translation import applied, for_json, for_xml, user_functions, xml_methods
 from harness.embedded.tsql.translation.fragments import (
+    MARK,
     NOT_CONSTANT,
     ROWID,
     Arguments,
     Fragment,
     Names,
     Source,
+    UserProgram,
     ViewQuery,
     common_type,
     of_column,
@@ -335,6 +337,10 @@ def _apply(renderer: Renderer, node: exp.Lateral, names: Names, from_clause: str
         return _joined(_applied_query(renderer, node, names), node, names)
     if applied.is_function(node.this):
         return _joined(applied.function(renderer, node.this, node.args.get("alias"), names), node, names)
+    if (program := _user_function(renderer, node.this)) is not None:
+        call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
+        holder, rows = _function_rows(renderer, program, call.expressions, node.args.get("alias"), names)
+        return f"CROSS JOIN {holder} {_joined(rows, node, names)}" if holder else _joined(rows, node, names)
     *qualifiers, call = node.this.flatten() if isinstance(node.this, exp.Dot) else (node.this,)
     values = [renderer.value(argument, names).sql for argument in call.expressions]
     sql = f"SELECT DISTINCT {', '.join(values)} {from_clause}"
@@ -369,6 +375,47 @@ def _joined(rows: Source, node: exp.Lateral, names: Names) -> str:
         _make_nullable([rows])
     _add(rows, names)
     return f"{'CROSS' if is_cross else 'LEFT'} JOIN {rows.sql} AS {quoted(rows.alias)}{'' if is_cross else ' ON 1'}"
+
+
+def _user_function(renderer: Renderer, node: exp.Expr) -> UserProgram | None:
+    """The user's function that an item of FROM calls, if it does."""
+    parts = tuple(part.name for part in node.flatten()) if isinstance(node, exp.Dot) else (node.name,)
+    return renderer.environment.user_function(parts, of_one_value=False)
+
+
+def _function_rows(
+    renderer: Renderer, program: UserProgram, nodes: list[exp.Expr], alias: exp.TableAlias | None, names: Names
+) -> tuple[str, Source]:
+    """The rows of a user's function, and before them the table of its arguments if these refer to other tables: a
+    query has its own meaning of their names."""
+    name = alias.name if alias is not None and alias.name else program.name.rpartition(".")[2]
+    given_names = [column.name for column in alias.columns] if alias is not None else []
+    arguments = user_functions.arguments(renderer, program, nodes, names)
+    if program.query is None:
+        rows = user_functions.rows(renderer, program, arguments, name)
+        columns = _named(given_names or [column.name for column in rows.columns], list(rows.columns), name)
+        shown = {column.name.lower(): rows.sql_of(old) for column, old in zip(columns, rows.columns, strict=True)}
+        return "", Source(name, rows.sql, columns, expressions=shown)
+    holder = ""
+    if any(node.find(exp.Column, exp.Subquery) for node in nodes):
+        renderer.holders += 1
+        types = [Column(f"_{n}", argument.type) for n, argument in enumerate(arguments)]  # type: ignore[arg-type]
+        held = applied.of_values(renderer, arguments, types, f"arguments {renderer.holders} {MARK}")
+        holder = f"{held.sql} AS {quoted(held.alias)}"
+        arguments = [of_column(column, held.sql_of(column)) for column in types]
+    outer, renderer.common_tables = renderer.common_tables, []
+    renderer.arguments.append({p.name: value for p, value in zip(program.parameters, arguments, strict=True)})
+    if len(renderer.arguments) > user_functions.NESTING_MAX:
+        raise SqlServerError(217, user_functions.NESTING_MAX)
+    with renderer.environment.chained():
+        sql, columns = query(renderer, program.query, None)
+    renderer.arguments.pop()
+    renderer.common_tables = outer
+    columns = _named(given_names or [column.name for column in columns], columns, name)
+    if holder:
+        return holder, applied.of_query(renderer, sql, columns, name)
+    header = ", ".join(quoted(column.name) for column in columns)
+    return "", Source(name, f"(WITH _view ({header}) AS ({sql}) SELECT * FROM _view)", columns)
 
 
 def _given(renderer: Renderer, names: Names) -> str:
@@ -423,7 +470,7 @@ def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:
 
 def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
     alias = node.alias
-    has_columns = xml_methods.is_nodes(node.this) or applied.is_function(node.this)
+    has_columns = isinstance(node.this, exp.Anonymous | exp.OpenJSON)
     hints = set() if has_columns else _hints(node)
     if isinstance(node.this, exp.Parameter):
         variable = renderer.environment.table_variable("@" + node.this.name.lower(), alias or "@" + node.this.name)
@@ -442,6 +489,18 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         variable = xml_methods.nodes_of_table(renderer, node, names)
     elif applied.is_function(node.this):
         variable = applied.function(renderer, node.this, node.args.get("alias"), Names(outer=names.outer))
+    elif (
+        isinstance(node.this, exp.Anonymous)
+        and (program := renderer.environment.user_function(with_gaps(node), of_one_value=False)) is not None
+    ):
+        visible = Names(outer=names.outer)
+        holder, rows = _function_rows(renderer, program, node.this.expressions, node.args.get("alias"), visible)
+        if holder and isinstance(node.parent, exp.Join):
+            raise UnsupportedSyntax(
+                "JOIN of a function with columns of the query around it: CROSS APPLY it", renderer.line
+            )
+        _add(rows, names)
+        return f"{f'{holder} CROSS JOIN ' if holder else ''}{rows.sql} AS {quoted(rows.alias)}"
     elif isinstance(node.this, exp.Anonymous):
         variable = _table_function(renderer, node, alias or str(node.this.this))
     else:

@@ -17,10 +17,10 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
-from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, is_ms_shipped
+from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger
+from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger, UserFunction
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.tables import Table
@@ -94,6 +94,7 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
         "P": frame.instance.procedures.get((database.database_id, key)),
         "TR": frame.instance.triggers.get((database.database_id, key)),
         "V": frame.instance.views.get((database.database_id, key)),
+        **{type_: _function(frame, (database.database_id, key), type_) for type_ in FUNCTION_TYPES},
         "SQ": database.catalog.queues.get(key),
     }
     for type_, item in matches.items():
@@ -102,8 +103,13 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     return SYSTEM_OBJECTS.get(last.lower()) if schema.lower() == "sys" and kind in ("", "S") else None
 
 
+def _function(frame: Frame, key: tuple[int, str], type_: str) -> UserFunction | None:
+    function = frame.instance.functions.get(key)
+    return function if function is not None and function.type == type_ else None
+
+
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
-    """The table, procedure, trigger or queue with that object_id in a database, by default the current one."""
+    """The table, module or queue with that object_id in a database, by default the current one."""
     wanted_id = frame.database.database_id if database_id is None else database_id
     database = frame.instance.engine.databases.by_id(wanted_id)
     if database is None:
@@ -113,6 +119,7 @@ def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
         "P": frame.instance.procedures.values(),
         "TR": frame.instance.triggers.values(),
         "V": frame.instance.views.values(),
+        **{type_: [f for f in frame.instance.functions.values() if f.type == type_] for type_ in FUNCTION_TYPES},
         "SQ": database.catalog.queues.values(),
     }
     for type_, items in families.items():

@@ -1,0 +1,261 @@
+"""CREATE, ALTER and DROP FUNCTION, and the runs of functions: https://learn.microsoft.com/sql/t-sql/statements/create-function-transact-sql
+
+A function runs inside the statement that calls it, so it neither waits nor changes anything but its own variables.
+Nobody else goes on meanwhile: what it does counts to the budget of that statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import ResultSink, SqlType
+from harness.embedded.tsql.catalog.column_views import describe_parameters_with
+from harness.embedded.tsql.instance.modules import UserFunction
+from harness.embedded.tsql.permissions import guard as guards
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.statements import definitions, flow, modules, queries, variables
+from harness.embedded.tsql.statements.insert import Insert
+from harness.embedded.tsql.statements.procedures import ProcedureParameter, parameters
+from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
+from harness.embedded.tsql.statements.tables import table_body
+from harness.embedded.tsql.statements.update import Delete, Update
+from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement, parse_whole_query
+from harness.embedded.tsql.text.tokens import Tokens
+from harness.embedded.tsql.translation import user_functions
+from harness.embedded.tsql.translation.binding import check as check_query
+from harness.embedded.tsql.translation.binding import select_plan
+from harness.embedded.tsql.translation.fragments import ProgramParameter, UserProgram
+
+SCALAR, INLINE, FILLING = "FN", "IF", "TF"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction(modules.ModuleDefinition):
+    parameters: list[ProcedureParameter]
+    returns: SqlType | None  # of one value
+    table: variables.Declaration | None  # the table variable that its statements fill
+    query: Query | None  # of RETURNS TABLE
+
+    @property
+    def type(self) -> str:
+        return SCALAR if self.returns is not None else INLINE if self.query is not None else FILLING
+
+
+def parse_create_function(verb: str) -> ParseFunction:
+    """
+    CREATE [ OR ALTER ] FUNCTION name ( [ @p type [ = default ] [ , ... ] ] )
+        { RETURNS type [ WITH ... ] [ AS ] BEGIN ... RETURN value END
+        | RETURNS TABLE [ WITH ... ] [ AS ] RETURN ( select )
+        | RETURNS @t TABLE ( ... ) [ WITH ... ] [ AS ] BEGIN ... RETURN END }
+    """
+
+    def parse(parser: Parser) -> Statement:
+        tokens, line = parser.tokens, parser.line
+        modules.begin(tokens, verb, "FUNCTION")
+        name = tokens.object_name()
+        if not tokens.at("("):
+            tokens.expect("(")
+        parsed = parameters(parser)
+        tokens.expect("RETURNS")
+        returns = table = query = None
+        is_query = tokens.accept("TABLE")
+        if not is_query and tokens.at_variable():
+            variable = tokens.written_variable()
+            tokens.expect("TABLE")
+            table = variables.Declaration(variable, None, table_body(parser), None)
+        elif not is_query:
+            returns = tokens.data_type()
+        execute_as = _options(tokens)
+        tokens.accept("AS")
+        body: list[Statement] = []
+        if is_query:
+            tokens.expect("RETURN")
+            query = parser.query()
+        else:
+            tokens.expect("BEGIN")
+            body = parser.block()
+        tokens.accept(";")
+        if not tokens.at_end:
+            tokens.fail()
+        return CreateFunction(line, name, body, tokens.text, verb, execute_as, parsed, returns, table, query)
+
+    return parse
+
+
+def _options(tokens: Tokens) -> str:
+    """`[ WITH { SCHEMABINDING | CALLED ON NULL INPUT | EXECUTE AS user } [ , ... ] ]`; returns the user."""
+    user = ""
+    if tokens.accept("WITH"):
+        while True:
+            if tokens.at("EXECUTE") or tokens.at("EXEC"):
+                user = modules.execute_as_clause(tokens, "a function")
+            elif not (tokens.accept("SCHEMABINDING") or tokens.accept("CALLED", "ON", "NULL", "INPUT")):
+                tokens.unsupported(f"a function WITH {tokens.word()}")
+            if not tokens.accept(","):
+                break
+    return user
+
+
+def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
+    _compiled(node, None)  # to report its errors
+
+    def check(frame: Frame, guard: Guard) -> None:
+        if frame.instance.function(node.name, frame.database) is not None:
+            definitions.on_object("alter", "FUNCTION", node.name)(frame, guard)
+        else:
+            definitions.creating("CREATE FUNCTION", in_schema=node.name)(frame, guard)
+        modules.check_execute_as(frame, guard, node.execute_as)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        old = frame.instance.function(node.name, frame.database)
+        if old is not None and old.type != node.type:
+            raise SqlServerError(2010, node.name[-1])
+        described = modules.definition(frame, tx, node, "FUNCTION", old)
+        function = UserFunction(*described, type=node.type)
+        frame.instance.put_module(tx, function)
+        if node.query is not None:
+            nulls = ", ".join("NULL" for _ in node.parameters)
+            name = function.name.replace("]", "]]")
+            everything = parse_whole_query(f"SELECT * FROM [{function.schema}].[{name}]({nulls})")
+            select_plan(everything.tree, node.line, Scope(scope.compilers))(frame)  # whether it makes sense
+
+    return definitions.definition_step(check, work)
+
+
+for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
+    register(f"{_verb} FUNCTION", parse_create_function(_verb), CreateFunction)(compile_create_function)
+
+
+definitions.register_drop_of_found(
+    "FUNCTION",
+    "function",
+    lambda frame, name: frame.instance.function(name, frame.database),
+    lambda frame, tx, function: frame.instance.drop_module(tx, function),
+)
+
+
+# -- what a function may do --------------------------------------------------------------------------------------------
+
+_ALLOWED = (
+    *(flow.Block, flow.If, flow.While, flow.LeaveRound, flow.Return, variables.Declare, variables.SetVariable),
+    *(queries.DeclareCursor, queries.CursorOperation, queries.Fetch),
+)
+
+
+def _check(statements: Sequence[Statement], *, of_one_value: bool) -> None:
+    if not isinstance(statements[-1], flow.Return):
+        raise SqlServerError(455, line=statements[-1].line)
+    for statement in _inside(statements):
+        if isinstance(statement, flow.Return) and (statement.value is None) == of_one_value:
+            raise SqlServerError(102, "RETURN", line=statement.line) if of_one_value else SqlServerError(178)
+        if isinstance(statement, queries.Select) and not queries.assignments(statement.query.tree.copy()):
+            raise SqlServerError(444, line=statement.line)
+        if isinstance(statement, (*_ALLOWED, queries.Select)):
+            continue
+        if isinstance(statement, Insert | Update | Delete) and isinstance(statement.target, str):
+            continue
+        raise SqlServerError(443, type(statement).__name__.upper(), line=statement.line)
+
+
+def _inside(statements: Sequence[Statement | None]) -> Iterator[Statement]:
+    for statement in statements:
+        if statement is None:
+            continue
+        yield statement
+        if isinstance(statement, flow.Block):
+            yield from _inside(statement.body)
+        elif isinstance(statement, flow.If):
+            yield from _inside([statement.then, statement.otherwise])
+        elif isinstance(statement, flow.While):
+            yield from _inside([statement.body])
+
+
+# -- compilation and runs ----------------------------------------------------------------------------------------------
+
+
+def compiled(function: UserFunction) -> UserProgram:
+    """The compiled function; its text is compiled at the first call."""
+    if function.compiled is None:
+        [node] = Parser(function.text, GRAMMAR).batch()
+        assert isinstance(node, CreateFunction)
+        function.compiled = _compiled(node, function)
+    return function.compiled  # type: ignore[no-any-return]
+
+
+user_functions.compile_with(compiled)
+
+
+def _parameters_of(function: UserFunction) -> list[tuple[str, SqlType, bool]]:
+    [node] = Parser(function.text, GRAMMAR).batch()
+    assert isinstance(node, CreateFunction)
+    return [(parameter.written, parameter.type, False) for parameter in node.parameters]
+
+
+describe_parameters_with(UserFunction, _parameters_of)
+
+
+def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgram:
+    """`function` is None while the definition is checked."""
+    scope = Scope(COMPILERS, text=node.text, in_procedure=True, returns=node.returns)
+    described = []
+    for parameter in node.parameters:
+        if parameter.name in scope.types:
+            raise SqlServerError(134, parameter.written, line=node.line)
+        scope.types[parameter.name] = parameter.type
+        default = parameter.default.tree if parameter.default is not None else None
+        described.append(ProgramParameter(parameter.name, parameter.type, default))
+    name = ".".join(node.name if function is None else (function.schema, function.name))
+    key = (0, "") if function is None else function.key
+    if node.query is not None:
+        check_query(node.query.tree, node.line, scope.declares)
+        return UserProgram(name, key, described, None, node.query.tree, (), lambda frame, values: None)
+    _check(node.body, of_one_value=node.returns is not None)
+    filled = ""
+    if node.table is not None:
+        filled = node.table.variable
+        variables.declare_table(node.table, scope, node.line)
+    body = scope.block(node.body)
+    program_variables, declared = scope.variables(), scope.declared
+    columns = scope.tables[filled] if filled else []
+    select = f"SELECT {', '.join(quoted(column.name) for column in columns)} FROM temp.{{}}"
+
+    def run(frame: Frame, values: Sequence[Any]) -> Any:
+        assert function is not None
+        if frame.depth >= modules.NESTING_MAX:
+            raise SqlServerError(217, modules.NESTING_MAX)
+        session = frame.session
+        database = frame.instance.owner(function)
+        inner = _FunctionFrame(session, database, ResultSink(), function.name, frame.depth + 1)
+        inner.variables = program_variables | dict(zip(scope.types, values, strict=False))
+        inner.declared = declared
+        before = session.row_count, session.error_number, session.fetch_status, session.guard
+        user = modules.runs_as(node.execute_as, function)
+        session.guard = guards.of_module(session.instance, session.guard, function, database, user)
+        session.try_depth += 1  # an error ends the function
+        try:
+            for _ in body.run(inner):
+                pass
+            return inner.sqlite.rows(select.format(inner.table(filled))) if filled else inner.return_value
+        finally:
+            session.try_depth -= 1
+            session.row_count, session.error_number, session.fetch_status, session.guard = before
+            inner.release()
+
+    return UserProgram(name, key, described, node.returns, None, columns, run)
+
+
+class _FunctionFrame(Frame):
+    """A run inside a statement of another frame, whose budget is used up."""
+
+    __slots__ = ()
+
+    def let_others_go_on(self) -> Waiting[None]:
+        yield from ()
