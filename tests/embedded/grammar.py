@@ -39,7 +39,8 @@ STATEMENTS = {
     "ALTER SERVICE": "{name} «ON QUEUE {object}|(«ADD|DROP» CONTRACT {name})»",
     "ALTER TABLE": (
         "{object} «ADD «{columns}|DEFAULT {expression} FOR {name}|{name} {type} DEFAULT {expression} WITH VALUES|CHECK "
-        "({condition})|FOREIGN KEY ({name}) REFERENCES {object} ({name})»|DROP CONSTRAINT {name}|CHECK CONSTRAINT ALL»"
+        "({condition})|FOREIGN KEY ({name}) REFERENCES {object} ({name})»|DROP CONSTRAINT {name}|CHECK CONSTRAINT ALL|ALTER COLUMN "
+        "{name} {type}« NOT NULL|»|«ENABLE|DISABLE» TRIGGER ALL»"
     ),
     "ALTER USER": "{principal} WITH LOGIN = {principal}",
     "BEGIN": "{statement}; {statement}; END",
@@ -382,6 +383,7 @@ PARTS = {
     ),
     "trigger": (
         "dbo.tr ON {object} AFTER «INSERT|UPDATE, DELETE» AS {statement}",
+        "dbo.instead ON {object} INSTEAD OF «INSERT|UPDATE, DELETE» AS {statement}",
         "dbo.tr ON {object} WITH EXECUTE AS «OWNER|SELF|{string}» FOR INSERT, UPDATE, DELETE AS {statement}; {statement}",
         "tr ON «{object}|DATABASE» «AFTER|INSTEAD OF» INSERT AS SELECT {expression} FROM inserted; {statement}",
     ),

@@ -65,7 +65,10 @@ def test_keys_and_defaults_of_existing_columns_count_from_then_on(side):
         ("dbo.t ADD c tinyint IDENTITY(255, 1)", 8115),
         ("dbo.t ADD CHECK (a < 0)", 547),
         ("dbo.t DROP COLUMN a", 50001),
-        ("dbo.t ALTER COLUMN a bigint", 50001),
+        ("dbo.t ALTER COLUMN nothing bigint", 4924),
+        ("dbo.t ALTER COLUMN b int", 245),
+        ("dbo.t ADD PRIMARY KEY (a); ALTER TABLE dbo.t ALTER COLUMN a bigint", 5074),
+        ("dbo.t ADD CHECK (a > 0); ALTER TABLE dbo.t ALTER COLUMN a bigint", 5074),
         ("dbo.t ADD CONSTRAINT UQ_a UNIQUE (a); ALTER TABLE dbo.t ADD CONSTRAINT UQ_a UNIQUE (a)", 2714),
         ("dbo.t ADD PRIMARY KEY (a); ALTER TABLE dbo.t ADD c int IDENTITY PRIMARY KEY", 1779),
         ("dbo.t ADD DEFAULT 1 FOR b; ALTER TABLE dbo.t ADD DEFAULT 1 FOR b", 1781),
@@ -119,3 +122,20 @@ def test_alter_on_the_table_is_needed(side):
     assert side.error("ALTER TABLE dbo.t ADD c int", plain).number == 4902
     side.run("GRANT ALTER ON dbo.t TO plain")
     side.run("ALTER TABLE dbo.t ADD c int", plain)
+
+
+def test_a_column_takes_another_type_with_its_values(side):
+    side.run(
+        "ALTER TABLE dbo.t ALTER COLUMN a nvarchar(5) NULL; ALTER TABLE dbo.t ALTER COLUMN b nvarchar(20) NOT NULL"
+    )
+    side.run("INSERT dbo.t VALUES (NULL, N'longer than nine')")
+    expected = [(None, "longer than nine"), ("1", "x"), ("2", "x")]
+    assert side.rows("SELECT a, b FROM dbo.t ORDER BY a") == expected
+    assert side.error("INSERT dbo.t (a) VALUES (N'3')").number == 515
+    assert side.error("ALTER TABLE dbo.t ALTER COLUMN a nvarchar(5) NOT NULL").number == 515
+    side.run(
+        "BEGIN TRANSACTION; ALTER TABLE dbo.t ALTER COLUMN a nvarchar(1); ROLLBACK; INSERT dbo.t VALUES (N'12345', N'y')"
+    )
+    side.world.run_for(1)
+    side.crash()
+    assert side.rows("SELECT a, b FROM db.dbo.t WHERE b <> N'y' ORDER BY a") == expected

@@ -1,10 +1,10 @@
-"""AFTER triggers: when they fire, what they see, and what an error, a ROLLBACK or a send in them does."""
+"""Triggers: when they fire, what they see, and what an error, a ROLLBACK or a send in them does."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.embedded.tsql.sides import Results
+from tests.embedded.tsql.sides import Results, Side, World
 from tests.embedded.tsql.test_permissions import as_login
 
 
@@ -375,13 +375,11 @@ def test_a_rollback_takes_a_trigger_back(side):
         ("CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT AS RETURN 1;", 178),
         ("CREATE TRIGGER dbo.x ON dbo.t AFTER MERGE AS RETURN;", 102),
         ("SELECT 1; CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT AS RETURN;", 50001),
-        ("CREATE TRIGGER dbo.x ON dbo.t INSTEAD OF INSERT AS RETURN;", 50001),
         ("CREATE TRIGGER x ON DATABASE FOR CREATE_TABLE AS RETURN;", 50001),
         ("CREATE TRIGGER x ON ALL SERVER FOR LOGON AS RETURN;", 50001),
         ("DROP TRIGGER x ON DATABASE;", 50001),
         ("DISABLE TRIGGER x ON DATABASE;", 50001),
         ("CREATE TRIGGER dbo.x ON dbo.t WITH ENCRYPTION AFTER INSERT AS RETURN;", 50001),
-        ("CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT NOT FOR REPLICATION AS RETURN;", 50001),
         ("CREATE TRIGGER dbo.x ON dbo.t AFTER UPDATE AS IF UPDATE(n) RETURN;", 50001),
         ("CREATE TRIGGER dbo.x ON dbo.t AFTER UPDATE AS SELECT COLUMNS_UPDATED();", 50001),
         ("ALTER DATABASE db SET RECURSIVE_TRIGGERS ON;", 50001),
@@ -437,3 +435,59 @@ def test_a_trigger_runs_as_the_caller_or_as_the_user_of_execute_as(side, ann, ex
     assert side.rows("SELECT name FROM dbo.seen;") == [(user,)]
     assert side.rows("SELECT name FROM sys.triggers;", ann) == [("tr",)]
     assert side.value("SELECT OBJECT_DEFINITION(OBJECT_ID('dbo.tr'));", ann) is None
+
+
+# -- INSTEAD OF --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def instead() -> Side:
+    side = World().side("Here")
+    side.run(
+        "CREATE TABLE dbo.t (id int IDENTITY PRIMARY KEY, a nvarchar(20) NOT NULL); CREATE TABLE dbo.log (a nvarchar(40))"
+    )
+    side.run(
+        "CREATE TRIGGER dbo.before ON dbo.t INSTEAD OF INSERT NOT FOR REPLICATION AS BEGIN "
+        "INSERT dbo.log SELECT N'instead ' + ISNULL(a, N'null') FROM inserted; "
+        "INSERT dbo.t (a) SELECT ISNULL(a, N'empty') FROM inserted END"
+    )
+    side.run("CREATE TRIGGER dbo.behind ON dbo.t AFTER INSERT AS INSERT dbo.log SELECT N'after ' + a FROM inserted")
+    return side  # fmt: skip
+
+
+def test_an_instead_of_trigger_alone_gets_the_rows(instead):
+    assert instead.rows("INSERT dbo.t (a) VALUES (N'x'), (NULL); SELECT @@ROWCOUNT") == [(2,)]
+    assert instead.rows("SELECT id, a FROM dbo.t ORDER BY id") == [(1, "x"), (2, "empty")]
+    logged = [row[0] for row in instead.rows("SELECT a FROM dbo.log")]
+    assert logged == ["instead x", "instead null", "after x", "after empty"]
+
+
+def test_an_instead_of_trigger_for_update_and_delete_keeps_the_rows(instead):
+    instead.run("INSERT dbo.t (a) VALUES (N'x'); DELETE dbo.log")
+    instead.run("CREATE TRIGGER dbo.kept ON dbo.t INSTEAD OF UPDATE, DELETE AS "
+                "INSERT dbo.log SELECT N'old ' + a FROM deleted; INSERT dbo.log SELECT N'new ' + a FROM inserted")  # fmt: skip
+    instead.run("UPDATE dbo.t SET a = N'y'; DELETE dbo.t")
+    assert instead.rows("SELECT a FROM dbo.t") == [("x",)]
+    assert instead.rows("SELECT a FROM dbo.log") == [("old x",), ("new y",), ("old x",)]
+    instead.run("ALTER TABLE dbo.t DISABLE TRIGGER kept; DELETE dbo.t; ALTER TABLE dbo.t ENABLE TRIGGER ALL")
+    assert instead.rows("SELECT a FROM dbo.t") == []
+    assert instead.error("ALTER TABLE dbo.t DISABLE TRIGGER nothing").number == 1088
+
+
+def test_a_table_has_one_instead_of_trigger_for_each_event(instead):
+    second = instead.error("CREATE TRIGGER dbo.second ON dbo.t INSTEAD OF INSERT AS RETURN")
+    assert (second.number, "'before'" in second.text) == (2111, True)
+    instead.world.run_for(1)
+    instead.crash()
+    shown = "SELECT name, is_instead_of_trigger FROM sys.triggers ORDER BY name"
+    assert instead.rows(shown) == [("before", 1), ("behind", 0)]
+
+
+def test_a_trigger_sees_the_columns_that_its_table_has_now(instead):
+    instead.run("CREATE TABLE dbo.s (a int); CREATE TABLE dbo.texts (x nvarchar(max))")
+    instead.run(
+        "CREATE TRIGGER dbo.shows ON dbo.s AFTER INSERT AS INSERT dbo.texts SELECT (SELECT * FROM inserted FOR JSON AUTO)"
+    )
+    instead.run("INSERT dbo.s VALUES (1); ALTER TABLE dbo.s ADD b int")
+    instead.run("INSERT dbo.s VALUES (2, 3)")
+    assert instead.rows("SELECT x FROM dbo.texts") == [('[{"a":1}]',), ('[{"a":2,"b":3}]',)]

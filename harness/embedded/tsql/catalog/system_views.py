@@ -126,7 +126,7 @@ VIEWS = [
         modify_date             datetime NOT NULL  <- create_time_ns
         is_ms_shipped           bit NOT NULL
         is_disabled             bit NOT NULL       <- module.is_disabled
-        is_instead_of_trigger   bit NOT NULL       = 0
+        is_instead_of_trigger   bit NOT NULL       <- module.is_instead
         """,
         triggers,
         visible=of_object(),

@@ -72,16 +72,17 @@ class UserFunction(Module):
 
 @dataclass(eq=False, repr=False)
 class Trigger(Module):
-    """An AFTER trigger of a table."""
+    """A trigger of a table."""
 
     CATALOG = "tsql.triggers"
 
     table_id: int = 0
     events: Sequence[str] = ()  # of INSERT, UPDATE and DELETE
     is_disabled: bool = False
+    is_instead: bool = False  # an INSTEAD OF trigger
 
     def stored(self) -> tuple[Any, ...]:
-        return (*super().stored(), self.table_id, self.events, self.is_disabled)
+        return (*super().stored(), self.table_id, self.events, self.is_disabled, self.is_instead)
 
 
 MODULES: dict[str, type[Module]] = {kind.CATALOG: kind for kind in (Procedure, Trigger, UserFunction, UserView)}

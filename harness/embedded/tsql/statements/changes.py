@@ -23,6 +23,7 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements import rules
 from harness.embedded.tsql.statements.triggers import fire, fired_by
+from harness.embedded.tsql.statements.triggers import instead as triggers_instead
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
@@ -186,10 +187,21 @@ def end(
         verb = "INSERT" if not old else "UPDATE" if new else "DELETE"
         for rule in prepared.rules:
             rule(frame, tx, verb, old, new)
-    if prepared.triggers and table is not None and tx is not None:
-        return fire(frame, tx, table, prepared.triggers, old, new)
+    if table is not None and tx is not None and (after := [t for t in prepared.triggers if not t.is_instead]):
+        return fire(frame, tx, table, after, old, new)
     frame.count(max(len(old), len(new)))
     return None
+
+
+def instead(
+    frame: Frame, tx: Transaction | None, prepared: Prepared, old: Sequence[Row], new: Sequence[Row]
+) -> Waiting[None] | None:
+    """What fires an INSTEAD OF trigger in place of the change; None if there is none."""
+    table = prepared.target.table
+    if not prepared.triggers or table is None or tx is None:
+        return None
+    triggers = triggers_instead(frame, prepared.triggers)
+    return fire(frame, tx, table, triggers, old, new) if triggers else None
 
 
 def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:

@@ -91,6 +91,10 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         if table is not None and tx is not None:
             table.use(tx)
         new_rows = plan.rows(frame)
+        if planned.triggers:
+            rows_instead = [shape((0, *values, None)) for values in new_rows]
+            if (firing := changes.instead(frame, tx, planned, (), rows_instead)) is not None:
+                return firing
         first = changes.reserve(frame, target, len(new_rows))
         rows: list[Row] = []
         with Changing(frame, tx, target) as change:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -14,9 +15,10 @@ from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame, TemporaryTable
 from harness.embedded.tsql.session.steps import Scope, Step, writing
-from harness.embedded.tsql.statements import definitions, rules
+from harness.embedded.tsql.statements import definitions, rules, triggers
 from harness.embedded.tsql.statements.insert import default_value
 from harness.embedded.tsql.statements.registry import COMPILERS, register
+from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import (
     Check,
     ColumnDefinition,
@@ -29,6 +31,7 @@ from harness.embedded.tsql.storage.tables import (
 )
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.binding import Binding
+from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
 
 
@@ -85,7 +88,8 @@ def alter_table(parser: Parser) -> definitions.Definition:
     """
     ALTER TABLE name { [ WITH { CHECK | NOCHECK } ] ADD { column [ WITH VALUES ] | [ CONSTRAINT name ] { PRIMARY KEY |
         UNIQUE | CHECK | FOREIGN KEY | DEFAULT value FOR column [ WITH VALUES ] } } [, ...]
-        | DROP [ CONSTRAINT ] [ IF EXISTS ] name [, ...] | CHECK CONSTRAINT { ALL | name } }
+        | DROP [ CONSTRAINT ] [ IF EXISTS ] name [, ...] | CHECK CONSTRAINT { ALL | name }
+        | ALTER COLUMN column type [ NULL | NOT NULL ] | { ENABLE | DISABLE } TRIGGER { ALL | name [, ...] } }
     """
     tokens = parser.tokens
     parts = tokens.object_name()
@@ -97,6 +101,10 @@ def alter_table(parser: Parser) -> definitions.Definition:
         work = _dropping(parser)
     elif tokens.accept("CHECK", "CONSTRAINT"):
         work = _enabling(tokens.name())
+    elif tokens.accept("ALTER", "COLUMN"):
+        work = _changing_column(parser)
+    elif tokens.at("ENABLE", "TRIGGER") or tokens.at("DISABLE", "TRIGGER"):
+        work = _switching(parser)
     else:
         tokens.unsupported(f"ALTER TABLE {tokens.word()}")
 
@@ -145,6 +153,60 @@ def _dropping(parser: Parser) -> Alteration:
             elif not if_exists:
                 raise SqlServerError(3728, name)
         replace_table(frame, tx, table, body)
+
+    return work
+
+
+def _switching(parser: Parser) -> Alteration:
+    """`{ ENABLE | DISABLE } TRIGGER { ALL | name [, ...] }`"""
+    tokens = parser.tokens
+    is_disabled = tokens.choose("ENABLE", "DISABLE") == "DISABLE"
+    tokens.expect("TRIGGER")
+    names = [] if tokens.accept("ALL") else tokens.comma_separated(tokens.object_name)
+
+    def work(frame: Frame, tx: Transaction, table: Table) -> None:
+        triggers.switch(frame, tx, table, names, is_disabled=is_disabled)
+
+    return work
+
+
+def _changing_column(parser: Parser) -> Alteration:
+    """`ALTER COLUMN column type [ NULL | NOT NULL ]`, of a column that no key, index or constraint has"""
+    tokens, line = parser.tokens, parser.line
+    name, type_ = tokens.name(), tokens.data_type()
+    if tokens.accept("COLLATE"):
+        tokens.unsupported("ALTER COLUMN COLLATE")
+    nullable = not tokens.accept("NOT", "NULL")
+    tokens.accept("NULL")
+
+    def work(frame: Frame, tx: Transaction, table: Table) -> None:
+        key = name.lower()
+        place = next((n for n, column in enumerate(table.columns) if column.name.lower() == key), None)
+        if place is None:
+            raise SqlServerError(4924, name, table.name)
+        if place == table.identity:
+            raise UnsupportedSyntax("ALTER COLUMN of an IDENTITY column", line)
+        for constraint in constraints(table):
+            names_it = constraint.type == "C" and re.search(rf"\b{re.escape(key)}\b", constraint.definition.lower())
+            if constraint.type != "D" and (place in constraint.places or names_it):
+                raise SqlServerError(5074, constraint.name, name)
+        for index in table.indexes:
+            if key in [column.lower() for column in index.columns]:
+                raise SqlServerError(5074, index.name, name)
+        body = table.body
+        body.columns[place] = replace(body.columns[place], type=type_, nullable=nullable)
+        where = table.schema, table.name, table.database_name
+        changed = Table.from_body(*table.identifier, *where, body, table.create_time_ns)
+        binding = Binding(Scope(COMPILERS), frame)
+        renderer = Renderer(binding, line)
+        items = [quoted(column.name) for column in table.columns]
+        items[place] = renderer.assigned(Fragment(items[place], table.columns[place].type), type_).sql
+        table.lock(tx)
+        sql = f"SELECT _rowid_, {', '.join(items)} FROM {table.sql} ORDER BY _rowid_"
+        rows: list[Row] = binding.plan(sql, renderer, []).rows(frame)
+        if not nullable and any(row[place + 1] is None for row in rows):
+            raise SqlServerError(515, name, table.name, "UPDATE")
+        frame.instance.alter_table(tx, table, changed, rows)
 
     return work
 

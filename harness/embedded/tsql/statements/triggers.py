@@ -1,7 +1,8 @@
-"""AFTER triggers of tables: CREATE, ALTER, DROP, DISABLE and ENABLE TRIGGER, and their firing.
+"""Triggers of tables: CREATE, ALTER, DROP, DISABLE and ENABLE TRIGGER, and their firing.
 
-INSERT, UPDATE and DELETE know from their plans which triggers they fire (`changes`). A trigger runs in the transaction
-of its statement. `inserted` and `deleted` are table variables of its frame, so every query of its body reads them, and
+INSERT, UPDATE and DELETE know from their plans which triggers they fire (`changes`): AFTER triggers when they have
+changed the table, or an INSTEAD OF trigger, which alone gets the rows. A trigger runs in the transaction of its
+statement. `inserted` and `deleted` are table variables of its frame, so every query of its body reads them, and
 nothing that it calls does.
 """
 
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.permissions import guard as guards
@@ -38,6 +40,7 @@ EVENTS = ("INSERT", "UPDATE", "DELETE")
 class CreateTrigger(ModuleDefinition):
     table: ObjectName
     events: tuple[str, ...]
+    is_instead: bool
 
 
 def _target(tokens: Tokens) -> ObjectName:
@@ -51,7 +54,7 @@ def _target(tokens: Tokens) -> ObjectName:
 def parse_create_trigger(verb: str) -> ParseFunction:
     """
     { CREATE [ OR ALTER ] | ALTER } TRIGGER name ON table [ WITH EXECUTE AS { CALLER | SELF | OWNER | 'user' } ]
-        { FOR | AFTER } { INSERT | UPDATE | DELETE } [ , ... ] AS statement [ ... ]
+        { FOR | AFTER | INSTEAD OF } { INSERT | UPDATE | DELETE } [ , ... ] [ NOT FOR REPLICATION ] AS statement [ ... ]
     """
 
     def parse(parser: Parser) -> Statement:
@@ -60,13 +63,15 @@ def parse_create_trigger(verb: str) -> ParseFunction:
         name = tokens.object_name()
         table = _target(tokens)
         execute_as = modules.execute_as(tokens, "a trigger")
-        if tokens.at("INSTEAD", "OF"):
-            tokens.unsupported("INSTEAD OF triggers")
-        tokens.choose("FOR", "AFTER")
+        is_instead = tokens.accept("INSTEAD", "OF")
+        if not is_instead:
+            tokens.choose("FOR", "AFTER")
         events = tuple(tokens.comma_separated(lambda: tokens.choose(*EVENTS)))
-        if tokens.at("WITH") or tokens.at("NOT"):
+        tokens.accept("NOT", "FOR", "REPLICATION")
+        if tokens.at("WITH"):
             tokens.unsupported(f"a trigger {tokens.word()} {tokens.word(1)}")
-        return CreateTrigger(line, name, modules.body(parser), tokens.text, verb, execute_as, table, events)
+        body = modules.body(parser)
+        return CreateTrigger(line, name, body, tokens.text, verb, execute_as, table, events, is_instead)
 
     return parse
 
@@ -93,8 +98,13 @@ def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
             raise SqlServerError(2103, node.verb.lower(), ".".join(node.name))
         if old is not None and old.table_id != table.object_id:
             raise SqlServerError(2110, ".".join(node.name), ".".join(node.table))
+        others = [trigger for trigger in frame.instance.triggers_on(table) if trigger.is_instead and trigger is not old]
+        for event in node.events:
+            if node.is_instead and (other := next((t for t in others if event in t.events), None)) is not None:
+                raise SqlServerError(2111, node.verb.lower(), node.name[-1], node.table[-1], other.name)
         is_disabled = old is not None and old.is_disabled
-        frame.instance.put_module(tx, Trigger(*definition, table.object_id, node.events, is_disabled))
+        trigger = Trigger(*definition, table.object_id, node.events, is_disabled, node.is_instead)
+        frame.instance.put_module(tx, trigger)
 
     return definition_step(check, work)
 
@@ -140,6 +150,20 @@ def drop_trigger(parser: Parser) -> Definition:
     return Definition(parser.line, check, work)
 
 
+def switch(frame: Frame, tx: Transaction, table: Table, names: Sequence[ObjectName], *, is_disabled: bool) -> None:
+    """Switch triggers of a table on or off, all of them without names; 1088 for a name that is none of them."""
+    triggers = frame.instance.triggers_on(table)
+    for name in names:
+        if frame.instance.trigger((table.schema, name[-1]), frame.database) not in triggers:
+            raise SqlServerError(1088, ".".join(name))
+    wanted_names = {name[-1].lower() for name in names}
+    for trigger in triggers:
+        if not names or trigger.name.lower() in wanted_names:
+            switched = copy(trigger)
+            switched.is_disabled = is_disabled
+            frame.instance.put_module(tx, switched)
+
+
 def _switch(*, is_disabled: bool) -> None:
     @define("DISABLE TRIGGER" if is_disabled else "ENABLE TRIGGER")
     def switch_trigger(parser: Parser) -> Definition:
@@ -157,16 +181,7 @@ def _switch(*, is_disabled: bool) -> None:
             table = frame.instance.table(target, frame.database)
             if table is None:
                 raise SqlServerError(1088, ".".join(target))
-            triggers = frame.instance.triggers_on(table)
-            for name in names:
-                if frame.instance.trigger(name, frame.database) not in triggers:
-                    raise SqlServerError(1088, ".".join(name))
-            wanted_names = {name[-1].lower() for name in names}
-            for trigger in triggers:
-                if not names or trigger.name.lower() in wanted_names:
-                    switched = copy(trigger)
-                    switched.is_disabled = is_disabled
-                    frame.instance.put_module(tx, switched)
+            switch(frame, tx, table, names, is_disabled=is_disabled)
 
         return Definition(parser.line, check, work)
 
@@ -179,6 +194,7 @@ _switch(is_disabled=False)
 
 
 class CompiledTrigger(NamedTuple):
+    columns: Sequence[Column]  # of its table, when it was compiled
     body: Step
     variables: dict[str, None]
     tables: Mapping[str, str]  # `Frame.declared`
@@ -187,18 +203,19 @@ class CompiledTrigger(NamedTuple):
 
 
 def compiled(trigger: Trigger, table: Table) -> CompiledTrigger:
-    """The compiled trigger; its text is compiled at the first firing. Columns of a table never change."""
-    if trigger.compiled is None:
+    """The compiled trigger; its text is compiled at the first firing, and when its table has other columns."""
+    if trigger.compiled is None or trigger.compiled.columns is not table.columns:
         [node] = Parser(trigger.text, GRAMMAR).batch()
         assert isinstance(node, CreateTrigger)
         scope = Scope(COMPILERS, text=node.text)
         for name in LOGICAL_TABLES:
             scope.tables[name] = table.columns
-            scope.declared[name] = declarations(table.columns)
+            # INSTEAD OF looks at rows before the table does.
+            scope.declared[name] = declarations([Column(c.name, c.type) for c in table.columns])
         body = scope.block(node.body)
         marks = ", ".join("?" for _ in table.columns)
         user = modules.runs_as(node.execute_as, trigger)
-        trigger.compiled = CompiledTrigger(body, scope.variables(), scope.declared, marks, user)
+        trigger.compiled = CompiledTrigger(table.columns, body, scope.variables(), scope.declared, marks, user)
     return trigger.compiled  # type: ignore[no-any-return]
 
 
@@ -207,6 +224,11 @@ def fired_by(frame: Frame, table: Table, event: str) -> tuple[Trigger, ...]:
     return tuple(
         trigger for trigger in frame.instance.triggers_on(table) if event in trigger.events and not trigger.is_disabled
     )
+
+
+def instead(frame: Frame, triggers: Sequence[Trigger]) -> list[Trigger]:
+    """The INSTEAD OF trigger among those of a statement; its own statements change the table."""
+    return [trigger for trigger in triggers if trigger.is_instead and trigger not in frame.session.firing]
 
 
 def fire(  # noqa: PLR0917

@@ -127,8 +127,14 @@ def compile_update(node: Update, scope: Scope) -> Step:
         width = len(target.columns) + 1
         old: list[Row] = []
         new: list[Row] = []
+        rows = _rows(plan, frame)
+        if planned.triggers:
+            before = [row[:width] for row in rows]
+            after = [_assigned(row, width, places) for row in rows]
+            if (firing := changes.instead(frame, tx, planned, before, after)) is not None:
+                return firing
         with Changing(frame, tx, target) as change:
-            for piece in changes.pieces(frame, _rows(plan, frame)):
+            for piece in changes.pieces(frame, rows):
                 before = [row[:width] for row in piece]
                 after = [_assigned(row, width, places) for row in piece]
                 change.update(before, after)
@@ -214,6 +220,8 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         planned = prepared(frame)
         target, plan = planned.target, planned.plan
         rows = _rows(plan, frame)
+        if (firing := changes.instead(frame, tx, planned, rows, ())) is not None:
+            return firing
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(frame, rows):
                 change.delete(piece)

@@ -228,7 +228,8 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
         properties |= {"execisansinullson": 1, "execisquotedidenton": 1, "isencrypted": 0}
     if isinstance(item, Trigger):
         properties |= {f"execis{event.lower()}trigger": event in item.events for event in EVENT_TYPES}
-        properties |= {"execisaftertrigger": 1, "execisinsteadoftrigger": 0, "execistriggerdisabled": item.is_disabled}
+        properties |= {"execisaftertrigger": not item.is_instead, "execisinsteadoftrigger": item.is_instead}
+        properties |= {"execistriggerdisabled": item.is_disabled}
     value = properties.get(str(property_name).lower())
     return None if value is None else int(value)
 
