@@ -36,8 +36,8 @@ changes the catalog checks rights first, and `permissions` knows which right imp
 Differences from SQL Server. READ COMMITTED is that of row versions: a reader never waits, and sees the rows as they are
 committed (`storage.tables.committed`); a change waits for the transaction that has changed the row. Cursors are STATIC.
 Foreign keys do not wait for other transactions (`statements.rules`); SELECT INTO makes no IDENTITY column; CHECKSUM and
-RAND give other numbers. There is no MERGE, no changes go through views, and only tables have triggers: errors all. Decimals have 15 digits. Text compares without regard to
-case but with regard to accents (`storage.collation`).
+RAND give other numbers. There is no MERGE, no changes go through views, and only tables have triggers: errors all.
+Decimals have 15 digits. Text compares without regard to case but with regard to accents (`storage.collation`).
 
 Statements, by how they begin:
 

@@ -236,7 +236,7 @@ def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgra
         inner = _FunctionFrame(session, database, ResultSink(), function.name, frame.depth + 1)
         inner.variables = program_variables | dict(zip(scope.types, values, strict=False))
         inner.declared = declared
-        before = session.row_count, session.error_number, session.fetch_status, session.guard
+        state = session.row_count, session.error_number, session.fetch_status, session.guard
         user = modules.runs_as(node.execute_as, function)
         session.guard = guards.of_module(session.instance, session.guard, function, database, user)
         session.try_depth += 1  # an error ends the function
@@ -246,7 +246,7 @@ def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgra
             return inner.sqlite.rows(select.format(inner.table(filled))) if filled else inner.return_value
         finally:
             session.try_depth -= 1
-            session.row_count, session.error_number, session.fetch_status, session.guard = before
+            session.row_count, session.error_number, session.fetch_status, session.guard = state
             inner.release()
 
     return UserProgram(name, key, described, node.returns, None, columns, run)

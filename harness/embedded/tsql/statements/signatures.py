@@ -32,8 +32,8 @@ def _subject(tokens: Tokens, word: str) -> tuple[ObjectName, str]:
 
 def _found(frame: Frame, module_name: ObjectName, certificate_name: str) -> tuple[Module, Certificate]:
     instance, database = frame.instance, frame.database
-    found = (instance.procedure, instance.trigger, instance.function)
-    module = next((module for find in found if (module := find(module_name, database)) is not None), None)
+    finders = (instance.procedure, instance.trigger, instance.function)
+    module = next((module for find in finders if (module := find(module_name, database)) is not None), None)
     if module is None:
         written = ".".join(module_name)
         raise (

@@ -254,8 +254,8 @@ def _rows_of(
     tree = node.source.tree if node.source is not None else None
     if common is not None:
         assert isinstance(tree, exp.Select)
-        base, shown = quoted(BASE), quoted(_alias_in(tree, node.target) or common.alias)
-        join = f" JOIN {target.sql} AS {base} ON {base}._rowid_ = {shown}.{quoted(ROWID.name)}"
+        base, common_alias = quoted(BASE), quoted(_alias_in(tree, node.target) or common.alias)
+        join = f" JOIN {target.sql} AS {base} ON {base}._rowid_ = {common_alias}.{quoted(ROWID.name)}"
         return selects.from_where(renderer, tree, names, join), BASE
     if tree is not None and tree.args.get("from_") is not None:
         assert isinstance(tree, exp.Select)
@@ -372,11 +372,11 @@ def _base_column(common: exp.CTE | None, target: Target, name: str) -> str:
     for item in common.this.expressions[:-1]:
         column = item.this if isinstance(item, exp.Alias) else item
         if column.is_star:
-            columns += [(each.name, each.name) for each in target.columns]
+            columns += [(column_.name, column_.name) for column_ in target.columns]
         else:
             columns.append((item.alias_or_name, column.name if isinstance(column, exp.Column) else None))
-    given_names = [column.name for column in common.args["alias"].columns] or [shown for shown, _ in columns]
-    by_name = {given.lower(): base for given, (_, base) in zip(given_names, columns, strict=False)}
+    given_names = [column.name for column in common.args["alias"].columns] or [name_ for name_, _ in columns]
+    by_name = {given_name.lower(): base for given_name, (_, base) in zip(given_names, columns, strict=False)}
     if name.lower() not in by_name:
         raise SqlServerError(207, name)
     base = by_name[name.lower()]

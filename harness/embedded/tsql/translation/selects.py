@@ -66,9 +66,9 @@ def common_tables(renderer: Renderer, node: exp.Expr) -> Iterator[str]:
         sql, columns = query(renderer, table.this, None)
         names = [column.name for column in table.args["alias"].columns] or [column.name for column in columns]
         columns = _named(names, columns, table.alias)
-        shown = [column for column in columns if column.name != ROWID.name]
         hidden = [column for column in columns if column.name == ROWID.name]
-        scope[table.alias.lower()] = Source(table.alias, quoted(table.alias), shown, hidden=hidden)
+        visible = [column for column in columns if column.name != ROWID.name]
+        scope[table.alias.lower()] = Source(table.alias, quoted(table.alias), visible, hidden=hidden)
         texts.append(f"{quoted(table.alias)} ({', '.join(quoted(name) for name in names)}) AS ({sql})")
     yield f"WITH {', '.join(texts)} "
     renderer.common_tables.pop()
@@ -394,8 +394,8 @@ def _function_rows(
     if program.query is None:
         rows = user_functions.rows(renderer, program, arguments, name)
         columns = _named(given_names or [column.name for column in rows.columns], list(rows.columns), name)
-        shown = {column.name.lower(): rows.sql_of(old) for column, old in zip(columns, rows.columns, strict=True)}
-        return "", Source(name, rows.sql, columns, expressions=shown)
+        values = {column.name.lower(): rows.sql_of(old) for column, old in zip(columns, rows.columns, strict=True)}
+        return "", Source(name, rows.sql, columns, expressions=values)
     holder = ""
     if any(node.find(exp.Column, exp.Subquery) for node in nodes):
         renderer.holders += 1
