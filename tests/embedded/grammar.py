@@ -77,6 +77,8 @@ STATEMENTS = {
     ),
     "CREATE LOGIN": "{principal} WITH PASSWORD = {string}«, DEFAULT_DATABASE = {database}|»",
     "ADD SIGNATURE": "TO «OBJECT::|»{object} BY CERTIFICATE {name}« WITH PASSWORD = {string}|»",
+    "BACKUP MASTER KEY": "TO FILE = {string} ENCRYPTION BY PASSWORD = {string}",
+    "RESTORE MASTER KEY": "FROM FILE = {string} DECRYPTION BY PASSWORD = {string} ENCRYPTION BY PASSWORD = {string}« FORCE|»",
     "BACKUP CERTIFICATE": (
         "{name} TO FILE = {string}« WITH PRIVATE KEY (FILE = {string}, ENCRYPTION BY PASSWORD = {string})| WITH PRIVATE "
         "KEY (FILE = {string}, DECRYPTION BY PASSWORD = {string}, ENCRYPTION BY PASSWORD = {string})|»"

@@ -51,6 +51,36 @@ def opened_master_key(catalog: Catalog, password: str) -> bytes:
         raise SqlServerError(15313) from None
 
 
+def exported_master_key(catalog: Catalog, password: str) -> bytes:
+    """BACKUP MASTER KEY: the key as a file has it, under a password."""
+    if catalog.principals.master_key is None or catalog.master_key_error() is not None:
+        raise SqlServerError(15581)
+    return catalog.keys.lock_master_key(catalog.principals.master_key, password)
+
+
+def restore_master_key(  # noqa: PLR0917
+    tx: Transaction, catalog: Catalog, content: bytes, password: str, new_password: str, has_dialogs: bool
+) -> None:
+    """RESTORE MASTER KEY from a file. Private keys that the old key protects are protected by the new one; keys of
+    dialogs cannot be."""
+    keys, old = catalog.keys, catalog.principals.master_key
+    try:
+        master_key = keys.unlock_master_key(content, password)
+    except ValueError:
+        raise SqlServerError(15317) from None
+    if old is not None and not keys.is_same_master_key(old, master_key):
+        if has_dialogs:
+            raise UnsupportedSyntax("RESTORE of another MASTER KEY in a database with encrypted dialogs", 0)
+        for certificate in catalog.principals.certificates.values():
+            if certificate.private_key is not None and not certificate.has_password:
+                protections = Protection(old), Protection(master_key)
+                private_key = keys.protect_again(certificate.private_key, certificate.blob, *protections)
+                tx.set(certificate, "private_key", private_key)
+                ddl.store(tx, catalog, "certificate", certificate)
+    tx.set(catalog.principals, "locked_master_key", keys.lock_master_key(master_key, new_password))
+    set_master_key(tx, catalog, master_key)
+
+
 def drop_master_key_encryption(tx: Transaction, catalog: Catalog) -> None:
     """ALTER MASTER KEY DROP ENCRYPTION BY SERVICE MASTER KEY: from now on only its password opens it."""
     if not catalog.principals.has_master_key:

@@ -79,6 +79,10 @@ class Keys(Protocol):
         """Tell whether the key of the server protects a master key: it does not if it was lost and made anew."""
         ...
 
+    def is_same_master_key(self, master_key: bytes, other: bytes) -> bool:
+        """Tell whether two protected master keys are one key."""
+        ...
+
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         """Protect a master key by a password too, with which it can be had without the key of the server."""
         ...
@@ -140,6 +144,9 @@ class NoKeys:
         return b""
 
     def opens(self, master_key: bytes) -> bool:
+        return True
+
+    def is_same_master_key(self, master_key: bytes, other: bytes) -> bool:
         return True
 
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:

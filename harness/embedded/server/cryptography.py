@@ -74,6 +74,9 @@ class ServerKeys:
             return False
         return True
 
+    def is_same_master_key(self, master_key: bytes, other: bytes) -> bool:
+        return self._master_key(master_key) == self._master_key(other)
+
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         salt = os.urandom(passwords.SALT_BYTES)
         return salt + protect(passwords.derived(password, salt, self._cost), self._master_key(master_key))

@@ -320,6 +320,20 @@ def test_certificates_and_their_keys_go_into_files_and_come_back(serve, tmp_path
     connection.execute("CREATE CERTIFICATE other WITH SUBJECT = 'other'; DROP CERTIFICATE own")
     connection.execute("BACKUP CERTIFICATE other TO FILE = 'other.cer'")
     assert error(create.format(key.format("DECRYPTION")).replace("own.cer", "other.cer")) == 15297
+    connection.execute("BACKUP MASTER KEY TO FILE = 'master.key' ENCRYPTION BY PASSWORD = 'file'")
+    restore = "RESTORE MASTER KEY FROM FILE = 'master.key' DECRYPTION BY PASSWORD = '{}' ENCRYPTION BY PASSWORD = 'new'"
+    assert error(restore.format("wrong")) == 15317
+    connection.execute("CREATE DATABASE elsewhere; USE elsewhere; CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'")
+    connection.execute("CREATE CERTIFICATE moved WITH SUBJECT = 'moved'")
+    connection.execute(restore.format("file"))  # another key: the certificate's is protected anew
+    connection.execute(
+        "BACKUP CERTIFICATE moved TO FILE = 'm.cer' WITH PRIVATE KEY (FILE = 'm.pvk', ENCRYPTION BY PASSWORD = 'y')"
+    )
+    connection.execute(
+        "ALTER MASTER KEY DROP ENCRYPTION BY SERVICE MASTER KEY; OPEN MASTER KEY DECRYPTION BY PASSWORD = 'new'"
+    )
+    connection.execute("USE master")
+    connection.execute(restore.format("file"))  # the same key
     connection.execute("CREATE CERTIFICATE signer ENCRYPTION BY PASSWORD = 'p' WITH SUBJECT = 's'")
     connection.execute("CREATE PROCEDURE signed AS SELECT 1")
     sign = "ADD SIGNATURE TO signed BY CERTIFICATE signer WITH PASSWORD = '{}'"

@@ -250,3 +250,10 @@ def test_texts_of_several_rows_as_one(side, call, value):
     text = f"DECLARE @s nvarchar(5) = '+'; SELECT {call} FROM (VALUES (1, 'a'), (2, NULL), (3, 'b')) AS t (n, v)"
     results = side.results(text)
     assert [value] == ([error.number for error in results.errors] or [results.sets[0][1][0][0]])
+
+
+def test_compress_and_decompress(side):
+    assert side.value("SELECT CAST(DECOMPRESS(COMPRESS(N'äöü')) AS nvarchar(9))") == "äöü"
+    assert side.value("SELECT CAST(DECOMPRESS(COMPRESS('abc')) AS varchar(9))") == "abc"
+    assert side.value("SELECT COMPRESS(CAST(NULL AS varchar(9)))") is None
+    assert side.error("SELECT DECOMPRESS(0x1234)").number == 50001

@@ -282,6 +282,44 @@ def alter_master_key(parser: Parser) -> definitions.Definition:
     return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
 
 
+@definitions.define("BACKUP MASTER KEY")
+def backup_master_key(parser: Parser) -> definitions.Definition:
+    """`BACKUP MASTER KEY TO FILE = '..' ENCRYPTION BY PASSWORD = '..'`"""
+    tokens = parser.tokens
+    tokens.expect("TO", "FILE", "=")
+    path = tokens.string()
+    tokens.expect("ENCRYPTION", "BY")
+    password = _password(tokens)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        content = ddl_principals.exported_master_key(frame.database.catalog, password)
+        server_files.write(frame.instance.data_folder, path, content)
+
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
+
+
+@definitions.define("RESTORE MASTER KEY")
+def restore_master_key(parser: Parser) -> definitions.Definition:
+    """`RESTORE MASTER KEY FROM FILE = '..' DECRYPTION BY PASSWORD = '..' ENCRYPTION BY PASSWORD = '..' [ FORCE ]`"""
+    tokens = parser.tokens
+    tokens.expect("FROM", "FILE", "=")
+    path = tokens.string()
+    tokens.expect("DECRYPTION", "BY")
+    old_password = _password(tokens)
+    tokens.expect("ENCRYPTION", "BY")
+    new_password = _password(tokens)
+    tokens.accept("FORCE")  # nothing is lost here that it would allow
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        database = frame.database
+        has_dialogs = any(endpoint.session is not None for endpoint in database.endpoints.values())
+        content = server_files.read(frame.instance.data_folder, path)
+        passwords = old_password, new_password
+        ddl_principals.restore_master_key(tx, database.catalog, content, *passwords, has_dialogs)
+
+    return definitions.Definition(parser.line, definitions.in_database("CONTROL", 15247), work)
+
+
 @definitions.define("DROP MASTER KEY")
 def drop_master_key(parser: Parser) -> definitions.Definition:
     """`DROP MASTER KEY`"""

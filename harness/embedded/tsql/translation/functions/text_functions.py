@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from harness.embedded import utf16
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX, WorkNs, work_of
@@ -225,7 +227,36 @@ def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(f"{function_name}({value}, {numbers}, {inserted})", type_, collation=collation_of(text, put))
 
 
+# For each byte
+COMPRESS_NS, DECOMPRESS_NS = 100, 5000  # it may become a thousand
+VARBINARY_MAX = SqlType("varbinary", length=MAX)
+
+
+def _decompressed(data: bytes) -> bytes:
+    """DECOMPRESS ( binary ): what COMPRESS or any gzip made, up to the longest value"""
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        text = stream.decompress(data, VALUE_BYTES_MAX)
+    except zlib.error:
+        text = b""
+    if not stream.eof:
+        raise UnsupportedSyntax("DECOMPRESS of what is no gzip, whose error is not known here", 0)
+    return text
+
+
+def _on_bytes(name: str, function: Callable[[bytes], bytes], step_ns: int) -> Function:
+    """A function of the bytes of a value."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        value = renderer.cast(arguments[0], VARBINARY_MAX)
+        return in_python(name, function, VARBINARY_MAX, work_of(step_ns)).render(renderer, [value])
+
+    return Function(1, 1, render)
+
+
 FUNCTIONS: Functions = {
+    "COMPRESS": _on_bytes("compress", lambda data: gzip.compress(data, mtime=0), COMPRESS_NS),
+    "DECOMPRESS": _on_bytes("decompress", _decompressed, DECOMPRESS_NS),
     "CHAR": in_python("char", _char, SqlType("char", length=1)),
     "CHARINDEX": _by_collation(
         in_python("charindex", _charindex, INT, search_work),
