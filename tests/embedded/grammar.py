@@ -104,6 +104,8 @@ STATEMENTS = {
     "CREATE NONCLUSTERED INDEX": "{name} ON {object} ({name} DESC, {name}) WHERE {condition}",
     "CREATE UNIQUE CLUSTERED INDEX": "{name} ON {object} ({name}) WITH (FILLFACTOR = {int}) ON [PRIMARY]",
     **dict.fromkeys(("ALTER FUNCTION", "CREATE FUNCTION", "CREATE OR ALTER FUNCTION"), "{user_function}"),
+    "CREATE TYPE": "dbo.«ty|{bare}» «AS TABLE ({columns})|FROM {type}»",
+    "DROP TYPE": "«IF EXISTS |»dbo.ty",
     "DROP FUNCTION": "«IF EXISTS |»{object}",
     **dict.fromkeys(("ALTER VIEW", "CREATE VIEW", "CREATE OR ALTER VIEW"), "{object}« ({name})|» AS {query}"),
     "CREATE QUEUE": "{object}« WITH {queue}|»« ON [PRIMARY]|»",

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from harness.embedded.broker.catalog import SCHEMAS
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.constraints import defaults
-from harness.embedded.tsql.catalog.data_types import TYPES
+from harness.embedded.tsql.catalog.data_types import TYPES, DataType
 from harness.embedded.tsql.catalog.object_views import procedures, tables, user_functions
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
@@ -64,6 +65,38 @@ def parameters(context: Context) -> Iterator[SimpleNamespace]:
                 data_type=TYPES[type_.name],
                 is_output=is_output,
             )
+
+
+TABLE_TYPE = DataType("table type", 243, -1)
+
+
+def _shown_type(type_: DataType, **more: Any) -> SimpleNamespace:
+    of_system: dict[str, Any] = {
+        "id": type_.id,
+        "schema_id": SCHEMAS["sys"],
+        "is_nullable": 1,
+        "is_user_defined": 0,
+        "is_table_type": 0,
+    }
+    collation = type_.collation_name
+    return SimpleNamespace(**{**type_._asdict(), "collation_name": collation, **of_system, **more})
+
+
+def _user_types(context: Context) -> Iterator[SimpleNamespace]:
+    for user_type in context.instance.types.values():
+        if user_type.database_id == context.database.database_id:
+            base, is_table = user_type.base, user_type.base is None
+            shown = {
+                **{"name": user_type.name, "id": user_type.object_id, "is_user_defined": 1, "is_table_type": is_table},
+                **{
+                    "schema_id": context.database.catalog.schema_id(user_type.schema),
+                    "is_nullable": user_type.nullable,
+                },
+            }
+            if base is not None:
+                shown |= {"max_length": data_types.max_length(base), "precision": data_types.precision(base)}
+                shown |= {"scale": data_types.scale(base)}
+            yield _shown_type(TABLE_TYPE if base is None else TYPES[base.name], **shown)
 
 
 TYPE_COLUMNS = """
@@ -135,20 +168,20 @@ VIEWS = [
         name               sysname NOT NULL
         system_type_id     tinyint NOT NULL
         user_type_id       int NOT NULL       <- id
-        schema_id          int NOT NULL       = 4
+        schema_id          int NOT NULL
         principal_id       int                = NULL
         max_length         smallint NOT NULL
         precision          tinyint NOT NULL
         scale              tinyint NOT NULL
         collation_name     sysname
-        is_nullable        bit                = 1
-        is_user_defined    bit NOT NULL       = 0
+        is_nullable        bit
+        is_user_defined    bit NOT NULL
         is_assembly_type   bit NOT NULL       = 0
         default_object_id  int NOT NULL       = 0
         rule_object_id     int NOT NULL       = 0
-        is_table_type      bit NOT NULL       = 0
+        is_table_type      bit NOT NULL
         """,
-        lambda context: TYPES.values(),
+        lambda context: (*(_shown_type(type_) for type_ in TYPES.values()), *_user_types(context)),
         visible=everybody,
     ),
     *(

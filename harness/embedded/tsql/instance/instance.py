@@ -19,7 +19,7 @@ from harness.embedded.store.group_commit import Key, Value
 from harness.embedded.tsql.instance import system_procedures
 from harness.embedded.tsql.instance.application_locks import ApplicationLocks
 from harness.embedded.tsql.instance.defects import Defects
-from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger, UserFunction, UserView
+from harness.embedded.tsql.instance.modules import MODULES, Module, Procedure, Trigger, UserFunction, UserType, UserView
 from harness.embedded.tsql.instance.properties import (
     CONFIGURATION_CATALOG,
     FILES_CATALOG,
@@ -101,6 +101,7 @@ class Instance:
         self.triggers: dict[tuple[int, str], Trigger] = {}
         self.views: dict[tuple[int, str], UserView] = {}
         self.functions: dict[tuple[int, str], UserFunction] = {}
+        self.types: dict[tuple[int, str], UserType] = {}
         self.extended_properties = ExtendedProperties()
         self.sessions: dict[int, ConnectedSession] = {}  # by spid
         self.grants = Grants(engine.databases.changes.count)
@@ -153,6 +154,7 @@ class Instance:
         elif name in MODULES and isinstance(key, tuple):
             module = MODULES[name](int(key[0]), int(key[1]), *value)
             self._family(module)[module.key] = module
+            module.find_type = partial(self.user_type, module.database_id)
         elif name == PROPERTIES_CATALOG and isinstance(key, tuple):
             self.extended_properties.recover(int(key[0]), str(key[1]), *value)
         elif name == FILES_CATALOG:
@@ -253,7 +255,8 @@ class Instance:
         tx.on_rollback(undo)
 
     def put_module(self, tx: Transaction, module: Module) -> None:
-        """CREATE or ALTER of a procedure or trigger: a changed one has lost its signatures."""
+        """CREATE or ALTER of a module: a changed one has lost its signatures."""
+        module.find_type = partial(self.user_type, module.database_id)
         self.grants.forget_signatures(tx, module.securable)
         self._assign_module(tx, module, module)
         tx.write(module.CATALOG, (module.database_id, module.object_id), module.stored())
@@ -281,12 +284,13 @@ class Instance:
 
     def _family(self, module: Module) -> dict[tuple[int, str], Any]:
         families: dict[type[Module], dict[tuple[int, str], Any]] = {
-            **{Procedure: self.procedures, Trigger: self.triggers, UserView: self.views, UserFunction: self.functions}
+            **{Procedure: self.procedures, Trigger: self.triggers, UserView: self.views, UserFunction: self.functions},
+            UserType: self.types,
         }
         return families[type(module)]
 
     def modules(self) -> list[Module]:
-        families = (self.procedures, self.triggers, self.views, self.functions)
+        families = (self.procedures, self.triggers, self.views, self.functions, self.types)
         return [module for family in families for module in family.values()]
 
     def triggers_on(self, table: Table) -> list[Trigger]:
@@ -352,6 +356,10 @@ class Instance:
     def function(self, parts: tuple[str, ...], current: Database) -> UserFunction | None:
         database, schema, name = self.located(parts, current)
         return self.functions.get((database.database_id, f"{schema}.{name}".lower()))
+
+    def user_type(self, database_id: int, parts: tuple[str, ...]) -> UserType | None:
+        """The type of that name in a database."""
+        return self.types.get((database_id, catalog_key(parts))) if len(parts) < 3 else None
 
     def procedure(self, parts: tuple[str, ...], current: Database, guard: Guard | None = None) -> Procedure | None:
         if len(parts) < 3:

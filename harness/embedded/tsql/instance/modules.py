@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.permissions.rights import DBO, Securable
+from harness.embedded.tsql.text.tokens import FindType
 
 
 @dataclass(eq=False, repr=False)
@@ -24,6 +26,7 @@ class Module:
     creator: str = DBO  # the user that EXECUTE AS SELF means
     # Kept by the modules of `statements` of the same names: what was compiled, and bindings by shape of call.
     compiled: Any = field(default=None, init=False)
+    find_type: FindType | None = field(default=None, init=False)  # for names of types in its text
     signers: tuple[str, ...] = field(default=(), init=False)  # the thumbprints of its signatures' certificates
     bound: dict[Any, Any] = field(default_factory=dict, init=False)
 
@@ -71,6 +74,27 @@ class UserFunction(Module):
 
 
 @dataclass(eq=False, repr=False)
+class UserType(Module):
+    """A type that CREATE TYPE made: another name of `base`, or one of tables, with the text of their columns."""
+
+    CATALOG = "tsql.types"
+
+    base: SqlType | None = None  # None: of tables
+    nullable: bool = True
+
+    def __post_init__(self) -> None:
+        self.base = SqlType(*self.base) if self.base is not None else None
+
+    @property
+    def of_table(self) -> SqlType:
+        """The type of a parameter that is such a table."""
+        return SqlType(f"{self.schema}.{self.name}".lower())
+
+    def stored(self) -> tuple[Any, ...]:
+        return (*super().stored(), self.base, self.nullable)
+
+
+@dataclass(eq=False, repr=False)
 class Trigger(Module):
     """A trigger of a table."""
 
@@ -85,4 +109,6 @@ class Trigger(Module):
         return (*super().stored(), self.table_id, self.events, self.is_disabled, self.is_instead)
 
 
-MODULES: dict[str, type[Module]] = {kind.CATALOG: kind for kind in (Procedure, Trigger, UserFunction, UserView)}
+MODULES: dict[str, type[Module]] = {
+    kind.CATALOG: kind for kind in (Procedure, Trigger, UserFunction, UserType, UserView)
+}

@@ -63,6 +63,8 @@ class Scope:
     keys: dict[str, list[str]] = field(default_factory=dict)  # the columns of their primary keys
     declared: dict[str, str] = field(default_factory=dict)  # their columns, as SQLite declares them
     identities: dict[str, tuple[int, int]] = field(default_factory=dict)  # place and seed of their IDENTITY columns
+    table_types: dict[str, SqlType] = field(default_factory=dict)  # of table variables of a named type
+    readonly: set[str] = field(default_factory=set)  # parameters that are tables
     cursors: set[str] = field(default_factory=set)  # cursor variables
     text: str = ""  # of the batch or procedure, for reports of defects
     loops: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ from harness.embedded.tsql.text.parser import (
     parse_expression,
     string_token,
 )
+from harness.embedded.tsql.text.tokens import FindType
 from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 
@@ -51,12 +53,17 @@ from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 _NO_FRAME = object()
 
 
-def parse(text: str, *, quoted_identifier: bool = True) -> list[Statement]:
+def parse(text: str, *, quoted_identifier: bool = True, find_type: FindType | None = None) -> list[Statement]:
     """Parse a batch."""
-    return Parser(text, GRAMMAR, quoted_identifier=quoted_identifier).batch()
+    return Parser(text, GRAMMAR, quoted_identifier=quoted_identifier, find_type=find_type).batch()
 
 
-def compile_batch(text: str, options: Options = DEFAULTS, types: dict[str, SqlType] | None = None) -> Step:
+def compile_batch(
+    text: str,
+    options: Options = DEFAULTS,
+    types: dict[str, SqlType] | None = None,
+    find_type: FindType | None = None,
+) -> Step:
     """Compile a batch; `types` are those of the parameters that it is called with. Its step waits.
 
     What follows SET NOEXEC ON is compiled but not run, up to a SET NOEXEC OFF. "The setting of SET NOEXEC is set at
@@ -65,7 +72,7 @@ def compile_batch(text: str, options: Options = DEFAULTS, types: dict[str, SqlTy
     parseonly = options.parseonly
     try:
         body = []
-        for statement in parse(text, quoted_identifier=options.quoted_identifier):
+        for statement in parse(text, quoted_identifier=options.quoted_identifier, find_type=find_type):
             if isinstance(statement, SetOption) and "PARSEONLY" in statement.options:
                 parseonly = statement.value == "ON"
             elif not parseonly:
@@ -103,14 +110,13 @@ def _ends_noexec(statement: Statement) -> bool:
 
 def compiled_batch(session: Session, text: str) -> Step:
     """Compile a batch, or take it from the cache."""
-    options = session.options
+    options, instance, database_id = session.options, session.instance, session.database.database_id
     if len(text) > BATCH_CACHED_LENGTH or options.parseonly:
-        return compile_batch(text, options)
-    key = (session.database.database_id, text, options.quoted_identifier)
-    instance = session.instance
+        return compile_batch(text, options, find_type=partial(instance.user_type, database_id))
+    key = (database_id, text, options.quoted_identifier)
     step: Step | None = instance.batches.get(key)
     if step is None:
-        step = compile_batch(text, options)
+        step = compile_batch(text, options, find_type=partial(instance.user_type, database_id))
         instance.keep_batch(key, step)
     return step
 
@@ -151,13 +157,16 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
     key = (session.database.database_id, f"{declarations}\0{text}", options.quoted_identifier, "with parameters")
     prepared = session.instance.batches.get(key)
     if prepared is None:
-        parameters = parse_parameters(declarations) if declarations.strip() else []
+        find_type = partial(session.instance.user_type, session.database.database_id)
+        parameters = parse_parameters(declarations, find_type) if declarations.strip() else []
         types: dict[str, SqlType] = {}
         for parameter in parameters:
             if parameter.name in types:
                 raise SqlServerError(134, parameter.written)
+            if parameter.table is not None:
+                raise UnsupportedSyntax("a table as a parameter of sp_executesql", 0)
             types[parameter.name] = parameter.type
-        step = compile_batch(text, replace(options, parseonly=False), types)
+        step = compile_batch(text, replace(options, parseonly=False), types, find_type)
         prepared = Prepared(len(key[1]), parameters, list(types), list(types.values()), step)
         session.instance.keep_batch(key, prepared)
     return prepared
@@ -389,6 +398,9 @@ def _argument_of(argument: Argument, scope: Scope, line: int) -> Any:
     if argument.value is None:
         return (lambda frame: DEFAULT), (lambda frame: None)
     expression = argument.value
+    name = f"@{expression.tree.name.lower()}" if isinstance(expression.tree, exp.Parameter) else ""
+    if name in scope.table_types:
+        return (lambda frame: scope.table_types[name]), (lambda frame: frame.table(name))
     if argument.output and not isinstance(expression.tree, exp.Parameter):
         raise SqlServerError(179, line=line)
     value = scalar(expression, scope)

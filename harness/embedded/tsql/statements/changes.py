@@ -138,6 +138,8 @@ def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
     if isinstance(target, str):
         source = binding.table_variable(target, target)
         scope = binding.scope
+        if target in scope.readonly:
+            raise SqlServerError(10700, scope.written(target))
         identity, seed = scope.identities.get(target, (None, 1))
         keys = scope.keys[target]
         defaults, written = scope.defaults[target], partial(scope.written, target)

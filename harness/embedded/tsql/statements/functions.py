@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import ResultSink, SqlType
 from harness.embedded.tsql.catalog.column_views import describe_parameters_with
@@ -184,7 +184,7 @@ def _inside(statements: Sequence[Statement | None]) -> Iterator[Statement]:
 def compiled(function: UserFunction) -> UserProgram:
     """The compiled function; its text is compiled at the first call."""
     if function.compiled is None:
-        [node] = Parser(function.text, GRAMMAR).batch()
+        [node] = Parser(function.text, GRAMMAR, find_type=function.find_type).batch()
         assert isinstance(node, CreateFunction)
         function.compiled = _compiled(node, function)
     return function.compiled  # type: ignore[no-any-return]
@@ -194,7 +194,7 @@ user_functions.compile_with(compiled)
 
 
 def _parameters_of(function: UserFunction) -> list[tuple[str, SqlType, bool]]:
-    [node] = Parser(function.text, GRAMMAR).batch()
+    [node] = Parser(function.text, GRAMMAR, find_type=function.find_type).batch()
     assert isinstance(node, CreateFunction)
     return [(parameter.written, parameter.type, False) for parameter in node.parameters]
 
@@ -209,6 +209,8 @@ def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgra
     for parameter in node.parameters:
         if parameter.name in scope.types:
             raise SqlServerError(134, parameter.written, line=node.line)
+        if parameter.table is not None:
+            raise UnsupportedSyntax("a table as a parameter of a function", node.line)
         scope.types[parameter.name] = parameter.type
         default = parameter.default.tree if parameter.default is not None else None
         described.append(ProgramParameter(parameter.name, parameter.type, default))

@@ -14,16 +14,19 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import ResultSink, SqlType
 from harness.embedded.tsql.catalog.column_views import describe_parameters_with
+from harness.embedded.tsql.catalog.data_types import TYPES
 from harness.embedded.tsql.instance.modules import Procedure
 from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import definitions, modules
+from harness.embedded.tsql.statements import definitions, modules, variables
 from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
 from harness.embedded.tsql.storage.conversion import argument_converter, fits
+from harness.embedded.tsql.storage.tables import TableBody
 from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
+from harness.embedded.tsql.text.tokens import FindType
 from harness.embedded.tsql.translation.binding import scalar
 
 
@@ -34,6 +37,7 @@ class ProcedureParameter:
     type: SqlType
     default: Expression | None
     output: bool
+    table: TableBody | None = None  # of a type of tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,10 @@ def _parameter(parser: Parser) -> ProcedureParameter:
     name = tokens.variable()
     written = "@" + tokens.all[tokens.position - 1].text
     tokens.accept("AS")
+    if (named_table := variables.table_of_type(tokens)) is not None:
+        if not tokens.accept("READONLY"):
+            raise SqlServerError(352, written, line=tokens.line)
+        return ProcedureParameter(name, written, named_table.type, None, False, named_table.body)
     type_ = tokens.data_type()
     default = None
     if tokens.accept("="):
@@ -79,9 +87,9 @@ def _parameter(parser: Parser) -> ProcedureParameter:
     return ProcedureParameter(name, written, type_, default, output)
 
 
-def parse_parameters(declarations: str) -> list[ProcedureParameter]:
+def parse_parameters(declarations: str, find_type: FindType | None = None) -> list[ProcedureParameter]:
     """Parse the declarations that sp_executesql and sp_prepexec take: `@a int, @b nvarchar(10) OUTPUT`."""
-    parser = Parser(declarations, GRAMMAR)
+    parser = Parser(declarations, GRAMMAR, find_type=find_type)
     parsed = parameters(parser)
     if not parser.tokens.at_end:
         parser.tokens.fail()
@@ -121,13 +129,14 @@ class CompiledProcedure(NamedTuple):
     body: Step
     variables: dict[str, None]  # all of them, also the parameters
     tables: Mapping[str, str]  # `Frame.declared`
+    readonly: frozenset[str]  # the parameters that are tables
     runs_as: str = ""  # a user; "" for the caller
 
 
 def compiled(procedure: Procedure) -> CompiledProcedure:
     """The compiled procedure; its text is compiled at the first call."""
     if procedure.compiled is None:
-        [node] = Parser(procedure.text, GRAMMAR).batch()
+        [node] = Parser(procedure.text, GRAMMAR, find_type=procedure.find_type).batch()
         assert isinstance(node, CreateProcedure)
         definition = _compile_definition(node, Scope(COMPILERS, text=node.text, in_procedure=True))
         procedure.compiled = definition._replace(runs_as=modules.runs_as(node.execute_as, procedure))
@@ -136,8 +145,11 @@ def compiled(procedure: Procedure) -> CompiledProcedure:
 
 def _parameters_of(procedure: Procedure) -> list[tuple[str, SqlType, bool]]:
     program = compiled(procedure)
-    outputs = [name in program.outputs for name in program.names]
-    return list(zip(program.written, program.types, outputs, strict=True))
+    return [
+        (written, type_, name in program.outputs)
+        for name, written, type_ in zip(program.names, program.written, program.types, strict=True)
+        if name not in program.readonly
+    ]
 
 
 describe_parameters_with(Procedure, _parameters_of)
@@ -146,9 +158,14 @@ describe_parameters_with(Procedure, _parameters_of)
 def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure:
     """Compile a procedure's parameters and body in a scope of their own."""
     for parameter in node.parameters:
-        if parameter.name in scope.types:
+        if parameter.name in scope.types or parameter.name in scope.tables:
             raise SqlServerError(134, parameter.written, line=node.line)
-        scope.types[parameter.name] = parameter.type
+        if parameter.table is None:
+            scope.types[parameter.name] = parameter.type
+            continue
+        table = variables.Declaration(parameter.written, None, parameter.table, None, table_type=parameter.type)
+        variables.declare_table(table, scope, node.line)
+        scope.readonly.add(parameter.name)
     defaults = [
         scalar(parameter.default, scope, parameter.type) if parameter.default is not None else None
         for parameter in node.parameters
@@ -162,6 +179,7 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
         scope.block(node.body),
         scope.variables(),
         scope.declared,
+        frozenset(scope.readonly),
     )
 
 
@@ -189,6 +207,7 @@ class Bound(NamedTuple):
     """A procedure for all calls of one shape."""
 
     arguments: list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, index of its value, conversion
+    tables: list[tuple[str, int]]  # parameters that are tables, and indexes of these
     defaults: list[tuple[str, Callable[[Frame], Any]]]  # of the other parameters
     compiled: CompiledProcedure
 
@@ -208,17 +227,19 @@ def call(  # noqa: PLR0917
     bound = procedure.bound.get(shape)
     if bound is None:
         bound = _bind(procedure, shape)
-    arguments, defaults, program = bound
+    arguments, tables, defaults, program = bound
     database = session.database
     if database.database_id != procedure.database_id:
         database = session.instance.owner(procedure)
     frame = Frame(session, database, sink, procedure.name, depth)
-    variables: dict[str, Any] = program.variables.copy()
-    frame.variables, frame.declared = variables, program.tables
+    scalars: dict[str, Any] = program.variables.copy()
+    frame.variables, frame.declared = scalars, program.tables
     for name, place, convert in arguments:
-        variables[name] = values[place] if convert is None else convert(values[place])
+        scalars[name] = values[place] if convert is None else convert(values[place])
     for name, default in defaults:
-        variables[name] = default(frame)
+        scalars[name] = default(frame)
+    for name, place in tables:
+        frame.tables[name] = values[place]
     options, tran_count, context = session.options, session.tran_count, session.guard
     impersonated, session.impersonated = session.impersonated, []
     session.guard = guards.of_module(session.instance, context, procedure, database, program.runs_as)
@@ -228,6 +249,8 @@ def call(  # noqa: PLR0917
     finally:
         session.options = options
         session.guard, session.impersonated = context, impersonated
+        for name, _ in tables:
+            del frame.tables[name]  # the caller's
         if frame.tables or session.temporary_tables:
             frame.release()
     if session.tran_count != tran_count and not options.implicit_transactions and session.try_depth == 0:
@@ -239,6 +262,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
     """Bind parameters to arguments or defaults for a shape of call; the procedure keeps the result."""
     program = compiled(procedure)
     arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
+    tables: list[tuple[str, int]] = []
     supplied: set[int] = set()
     for place, (name, type_) in enumerate(zip(*shape, strict=True)):
         if name:
@@ -253,17 +277,27 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
             raise SqlServerError(8143, program.written[number])
         supplied.add(number)
         target = program.types[number]
-        if type_ is not DEFAULT:
+        if type_ is not DEFAULT and _is_table(type_, target):
+            tables.append((program.names[number], place))
+        elif type_ is not DEFAULT:
             convert = None if fits(type_, target) else argument_converter(type_, target)
             arguments.append((program.names[number], place, convert))
     argument_names = {name for name, _, _ in arguments}
     defaults = []
     for name, written, default in zip(program.names, program.written, program.defaults, strict=True):
-        if name not in argument_names:
+        if name not in argument_names and name not in program.readonly:  # a table that is not given is empty
             if default is None:
                 raise SqlServerError(201, procedure.name, written)
             defaults.append((name, default))
     if len(procedure.bound) >= BOUND_KEPT:
         del procedure.bound[next(iter(procedure.bound))]
-    bound = procedure.bound[shape] = Bound(arguments, defaults, program)
+    bound = procedure.bound[shape] = Bound(arguments, tables, defaults, program)
     return bound
+
+
+def _is_table(type_: SqlType | None, target: SqlType) -> bool:
+    """Whether an argument and its parameter are tables of one type; 206 if but one is, or they are of two."""
+    is_named = [each is not None and each.name not in TYPES for each in (type_, target)]
+    if any(is_named) and type_ != target:
+        raise SqlServerError(206, type_.name if type_ is not None else "NULL", target.name)
+    return all(is_named)

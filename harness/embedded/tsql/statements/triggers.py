@@ -205,7 +205,7 @@ class CompiledTrigger(NamedTuple):
 def compiled(trigger: Trigger, table: Table) -> CompiledTrigger:
     """The compiled trigger; its text is compiled at the first firing, and when its table has other columns."""
     if trigger.compiled is None or trigger.compiled.columns is not table.columns:
-        [node] = Parser(trigger.text, GRAMMAR).batch()
+        [node] = Parser(trigger.text, GRAMMAR, find_type=trigger.find_type).batch()
         assert isinstance(node, CreateTrigger)
         scope = Scope(COMPILERS, text=node.text)
         for name in LOGICAL_TABLES:

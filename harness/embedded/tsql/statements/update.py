@@ -200,6 +200,8 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
     node, actual, common = _resolved(node)
     if isinstance(actual, str) and actual not in scope.tables:
         raise SqlServerError(1087, scope.written(actual), line=node.line)
+    if actual in scope.readonly:
+        raise SqlServerError(10700, scope.written(str(actual)), line=node.line)
     if isinstance(actual, str) and node.source is None and node.top is None and node.output is None:
         return plain(lambda frame: frame.count(frame.empty_table(actual)))
     _check(node, scope)

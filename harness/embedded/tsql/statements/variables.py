@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.tsql.instance.modules import UserType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.queries import cursor_definition
-from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.statements.registry import GRAMMAR, register
 from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.storage.sqlite import declarations, unique_keys
 from harness.embedded.tsql.storage.tables import TableBody, check_columns
@@ -23,6 +24,7 @@ from harness.embedded.tsql.text.parser import (
     parentheses,
     parse_expression,
 )
+from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import xml_methods
 from harness.embedded.tsql.translation.binding import scalar
 from harness.embedded.tsql.translation.closures import Evaluate
@@ -37,6 +39,7 @@ class Declaration:
     table: TableBody | None  # of a table variable
     value: Expression | None
     is_cursor: bool = False
+    table_type: SqlType | None = None  # of a table variable of a named type
 
     @property
     def variable(self) -> str:
@@ -62,9 +65,26 @@ def _declaration(parser: Parser) -> Declaration:
         return Declaration(variable, None, table_body(parser), None)
     if tokens.accept("CURSOR"):
         return Declaration(variable, None, None, None, is_cursor=True)
+    if (named_table := table_of_type(tokens)) is not None:
+        return Declaration(variable, None, named_table.body, None, table_type=named_table.type)
     type_ = tokens.data_type()
     value = parser.expression(",") if tokens.accept("=") else None
     return Declaration(variable, type_, None, value)
+
+
+class NamedTable(NamedTuple):
+    body: TableBody
+    type: SqlType
+
+
+def table_of_type(tokens: Tokens) -> NamedTable | None:
+    """Take the name of a type of tables, if one stands here."""
+    start = tokens.position
+    named_type = tokens.user_type() if tokens.find_type is not None else None
+    if isinstance(named_type, UserType) and named_type.base is None:
+        return NamedTable(table_body(Parser(named_type.text, GRAMMAR, find_type=tokens.find_type)), named_type.of_table)
+    tokens.position = start
+    return None
 
 
 @register("DECLARE @", parse_declare, Declare)
@@ -132,6 +152,8 @@ def declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
     ]
     check_columns(declaration.written, body.columns)
     scope.tables[name] = columns
+    if declaration.table_type is not None:
+        scope.table_types[name] = declaration.table_type
     scope.defaults[name] = [column.default for column in body.columns]
     scope.keys[name] = body.primary_key
     for place, definition in enumerate(body.columns):

@@ -18,7 +18,7 @@ from sqlglot.parsers.tsql import TSQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, Tokens
+from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, FindType, Tokens
 
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
 
@@ -39,8 +39,10 @@ Grammar = Mapping[tuple[str, ...], ParseFunction]  # the words a statement begin
 class Parser:
     """Parses one batch with a grammar; a parse function starts after the first words of its statement."""
 
-    def __init__(self, text: str, grammar: Grammar, *, quoted_identifier: bool = True) -> None:
-        self.tokens = Tokens(text, is_batch=True)
+    def __init__(
+        self, text: str, grammar: Grammar, *, quoted_identifier: bool = True, find_type: FindType | None = None
+    ) -> None:
+        self.tokens = Tokens(text, is_batch=True, find_type=find_type)
         if not quoted_identifier:
             self.tokens.quote_identifiers(False)
         self.line = 1

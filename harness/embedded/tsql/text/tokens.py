@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import ClassVar, NoReturn, TypeVar
+from typing import ClassVar, NoReturn, Protocol, TypeVar
 
 from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import SqlglotError
@@ -172,11 +172,21 @@ def _tokenized_long(text: str) -> list[Token]:
     return tokens
 
 
+class NamedType(Protocol):
+    """A type that CREATE TYPE made."""
+
+    base: SqlType | None
+
+
+FindType = Callable[[tuple[str, ...]], NamedType | None]  # in the database in which a text runs
+
+
 class Tokens:
     """The tokens of one batch, or of a part of one, and a position in them."""
 
-    def __init__(self, text: str, *, is_batch: bool = False) -> None:
+    def __init__(self, text: str, *, is_batch: bool = False, find_type: FindType | None = None) -> None:
         self.text = text
+        self.find_type = find_type
         if is_batch and (len(text) > PIECE or "/*" in text):
             self.all = _tokenized_long(text)
         elif len(text) > UNBROKEN_MAX:
@@ -369,7 +379,18 @@ class Tokens:
             items.append(read())
         return items
 
+    def user_type(self) -> NamedType | None:
+        """Take the name of a type that CREATE TYPE made, if one stands here."""
+        start = self.position
+        parts = self.object_name()
+        named_type = self.find_type(parts) if self.find_type is not None else None
+        if named_type is None:
+            self.position = start
+        return named_type
+
     def data_type(self) -> SqlType:
+        if self.find_type is not None and (named_type := self.user_type()) is not None and named_type.base is not None:
+            return named_type.base
         line, (*schema, name) = self.line, self.object_name()
         if schema and [part.lower() for part in schema] != ["sys"]:
             raise SqlServerError(2715, 1, ".".join((*schema, name)), line=line)

@@ -172,7 +172,20 @@ def col_name(frame: Frame, identifier: Any, number: Any) -> str | None:
 
 def type_name(frame: Frame, identifier: Any) -> str | None:
     """TYPE_NAME ( type_id )"""
-    return next((type_.name for type_ in data_types.TYPES.values() if type_.id == identifier), None)
+    types = [(type_.id, type_.name) for type_ in data_types.TYPES.values()]
+    types += [(type_.object_id, type_.name) for type_ in frame.instance.types.values()]
+    return next((name for number, name in types if number == identifier), None)
+
+
+def type_id(frame: Frame, name: Any) -> int | None:
+    """TYPE_ID ( [ schema . ] type )"""
+    if name is None or not (parts := _parts(str(name))):
+        return None
+    user_type = frame.instance.user_type(frame.database.database_id, parts)
+    if user_type is not None:
+        return user_type.object_id
+    type_ = data_types.TYPES.get(parts[-1].lower())
+    return None if type_ is None else type_.id
 
 
 def column_property(frame: Frame, identifier: Any, column: Any, property_name: Any) -> int | None:
@@ -444,6 +457,7 @@ FUNCTIONS: Functions = {
         of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),
     "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
+    "TYPE_ID": in_session(type_id, INT),
     "TYPE_NAME": in_session(type_name, SYSNAME),
     "USER": of_frame("@user", SYSNAME, current_user),
     "USER_ID": in_session(user_id, INT),
