@@ -44,6 +44,7 @@ INT = SqlType("int")
 BIGINT = SqlType("bigint")
 FLOAT = SqlType("float", precision=53)
 UNIQUEIDENTIFIER = SqlType("uniqueidentifier")
+ROWVERSION = SqlType("binary", length=8, scale=1)  # of a column that the server numbers
 SYSNAME = SqlType("nvarchar", length=128)
 DATETIME = SqlType("datetime")
 DATETIME2 = SqlType("datetime2", scale=7)

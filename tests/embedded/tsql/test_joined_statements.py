@@ -8,11 +8,12 @@ from types import FunctionType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.statements.batches import parse
+from harness.embedded.tsql.statements.principals import PARTS_OF_SCHEMA
 from harness.embedded.tsql.statements.registry import GRAMMAR
 from tests.embedded.tsql.sides import Side, World
 
@@ -351,6 +352,7 @@ def test_no_statement_swallows_the_one_after_it(text):
 @settings(max_examples=500)
 @given(st.sampled_from(STATEMENTS), st.sampled_from(SECOND), st.sampled_from([" ", "\n", " /* ; */ ", "\n-- ;\n"]))
 def test_two_statements_are_the_same_two_without_a_semicolon(first, second, between):
+    assume(not (first.startswith("CREATE SCHEMA") and second.startswith(PARTS_OF_SCHEMA)))
     assert parsed(f"{first}{between}{second}") == parsed(f"{first};{between}{second}")
 
 

@@ -295,3 +295,39 @@ def test_select_into_makes_a_table_of_the_columns_of_its_query(side) -> None:
         "BEGIN TRAN; SELECT id INTO rolled FROM a; ROLLBACK; SET FMTONLY ON; SELECT id INTO shown FROM a; SET FMTONLY OFF"
     )
     assert side.rows("SELECT OBJECT_ID('rolled'), OBJECT_ID('shown')") == [(None, None)]
+
+
+# -- rowversion --------------------------------------------------------------------------------------------------------
+
+
+def test_each_change_of_a_row_gives_it_a_new_rowversion():
+    side = World().side("Here")
+    side.run("CREATE TABLE dbo.a (id int, v rowversion NOT NULL); CREATE TABLE dbo.b (id int, timestamp)")
+    first = side.rows("INSERT dbo.a (id) OUTPUT inserted.v VALUES (1), (2)")
+    assert [int.from_bytes(version, "big") for (version,) in first] == [1, 2]
+    side.run("INSERT dbo.b (id) VALUES (1); INSERT dbo.a VALUES (3, DEFAULT)")
+    changed = "DECLARE @before rowversion = (SELECT MAX(v) FROM dbo.a); UPDATE dbo.a SET id = 9 WHERE id = 1; "
+    assert side.rows(f"{changed} SELECT id, CAST(v AS bigint) FROM dbo.a WHERE v > @before") == [(9, 5)]
+    assert side.rows("SELECT CAST(timestamp AS bigint) FROM dbo.b") == [(3,)]
+    side.world.run_for(1)
+    side.crash()
+    side.run("UPDATE dbo.b SET id = 2")
+    assert side.rows("SELECT CAST(timestamp AS bigint) FROM dbo.b") == [(6,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("INSERT dbo.a (id, v) VALUES (1, 0x01)", 273),
+        ("UPDATE dbo.a SET v = 0x01", 272),
+        ("CREATE TABLE dbo.x (a rowversion, b timestamp)", 2738),
+        ("CREATE TABLE dbo.x (a rowversion(8))", 102),
+        ("DECLARE @t TABLE (a rowversion)", 50001),
+        ("INSERT dbo.n VALUES (1); ALTER TABLE dbo.n ADD v rowversion", 50001),
+        ("CREATE SCHEMA s CREATE TABLE t (a int)", 50001),
+    ],
+)
+def test_rowversion_refused(text, number):
+    side = World().side("Here")
+    side.run("CREATE TABLE dbo.a (id int, v rowversion); CREATE TABLE dbo.n (a int)")
+    assert side.error(text).number == number

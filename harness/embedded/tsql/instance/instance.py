@@ -110,6 +110,7 @@ class Instance:
         self._batches_length = 0  # characters of all texts
         self.prepared_lengths: Counter[str] = Counter()  # for the handles of all sessions (`session.handles`)
         self.prepared_holders: Counter[Any] = Counter()
+        self.row_versions: Counter[int] = Counter()  # the last value of rowversion columns, by database
         self.files = DatabaseFiles()
         self.version = 0  # of the catalog: plans of an older version are made again
         self._put_aside = 0  # tables, so far
@@ -140,7 +141,14 @@ class Instance:
             self._fill(table, rows.get(table.stored_rows, []), asides)
         self.engine.rows_set_aside += asides.count
 
+    def next_row_version(self, database_id: int) -> bytes:
+        self.row_versions[database_id] += 1
+        return self.row_versions[database_id].to_bytes(8, "big")
+
     def _fill(self, table: Table, rows: list[tuple[Any, ...]], asides: Asides) -> None:
+        if table.rowversion is not None:
+            versions = [int.from_bytes(row[table.rowversion + 1] or b"", "big") for row in rows]
+            self.row_versions[table.database_id] = max(self.row_versions[table.database_id], *versions, 0)
         try:
             table.put(self.sqlite, rows)
         except Exception:

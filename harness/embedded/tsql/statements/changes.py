@@ -17,7 +17,7 @@ from sqlglot import exp
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import Column
+from harness.embedded.sqltypes import ROWVERSION, Column
 from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
@@ -318,11 +318,25 @@ class Changing:
         self._sqlite.run_each(sql, rows)
 
 
+def versioned(frame: Frame, target: Target, rows: list[Row], *, is_new: bool) -> list[Row]:
+    """The rows with the next values in their rowversion column; 273 for a new row that has one."""
+    table = target.table
+    if table is None or table.rowversion is None:
+        return rows
+    at = table.rowversion + 1
+    if is_new and any(row[at] is not None for row in rows):
+        raise SqlServerError(273)
+    instance, database_id = frame.instance, table.database_id
+    return [(*row[:at], instance.next_row_version(database_id), *row[at + 1 :]) for row in rows]
+
+
 def place_to_update(target: Target, name: str) -> int:
     """The position of a column that UPDATE assigns; 8102 for that of IDENTITY."""
     place = target.place(name)
     if place == target.identity:
         raise SqlServerError(8102, target.columns[place].name)
+    if target.columns[place].type == ROWVERSION:
+        raise SqlServerError(272)
     return place
 
 

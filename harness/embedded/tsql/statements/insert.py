@@ -100,6 +100,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(frame, new_rows):
                 new = [shape((rowid, *values, None)) for rowid, values in enumerate(piece, first + len(rows))]
+                new = changes.versioned(frame, target, new, is_new=True)
                 change.insert(new)
                 rows += new
         if rows:

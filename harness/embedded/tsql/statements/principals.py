@@ -153,14 +153,17 @@ def create_user(parser: Parser) -> definitions.Definition:
     return definitions.Definition(parser.line, definitions.in_database("ALTER ANY USER", 15247), work)
 
 
+PARTS_OF_SCHEMA = ("CREATE TABLE", "CREATE VIEW", "GRANT", "REVOKE", "DENY")  # if no semicolon stands before them
+
+
 @definitions.define("CREATE SCHEMA")
 def create_schema(parser: Parser) -> definitions.Definition:
     """`CREATE SCHEMA { name [ AUTHORIZATION owner ] | AUTHORIZATION owner }`, without the objects that it may create"""
     tokens = parser.tokens
     name = "" if tokens.at("AUTHORIZATION") else tokens.name()
     owner = definitions.authorization(tokens)
-    if not at_statement_end(parser):
-        tokens.unsupported("objects in CREATE SCHEMA")
+    if not at_statement_end(parser) or any(tokens.at(*words.split()) for words in PARTS_OF_SCHEMA):
+        tokens.unsupported("objects and permissions in CREATE SCHEMA, which a semicolon ends")
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_principals.create_schema(tx, frame.database.catalog, name or owner, definitions.owner_of(frame, owner))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import ROWVERSION
 from harness.embedded.tsql.catalog.constraints import Constraint, constraints
 from harness.embedded.tsql.catalog.data_types import COLLATION
 from harness.embedded.tsql.instance import securables
@@ -30,6 +31,7 @@ from harness.embedded.tsql.storage.tables import (
     check_number,
 )
 from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.binding import Binding
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -310,6 +312,8 @@ def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line
     sql = f"SELECT {', '.join([table.all_columns, *values])} FROM {table.sql} ORDER BY _rowid_"
     rows: list[Row] = binding.plan(sql, renderer, []).rows(frame)
     for column in new if rows else ():
+        if column.type == ROWVERSION:
+            raise UnsupportedSyntax("a rowversion column that is added to rows", line)
         if not column.nullable and column.default is None and column.identity is None:
             raise SqlServerError(4901, column.name, table.name)
         if column.identity is not None:
@@ -494,12 +498,18 @@ def index_options(parser: Parser) -> None:
     definitions.filegroup(tokens)
 
 
+def _is_rowversion(tokens: Tokens, name: str) -> bool:
+    """Take `rowversion` or `timestamp`; a column called timestamp needs no type."""
+    without_type = name.lower() == "timestamp" and (tokens.at(",") or tokens.at(")"))
+    return without_type or tokens.accept("ROWVERSION") or tokens.accept("TIMESTAMP")
+
+
 def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
     tokens = parser.tokens
     name = tokens.name()
     if tokens.at("AS"):
         tokens.unsupported("computed columns")
-    type_ = tokens.data_type()
+    type_ = ROWVERSION if _is_rowversion(tokens, name) else tokens.data_type()
     nullable = True
     identity: tuple[int, int] | None = None
     default: str | None = None

@@ -137,6 +137,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
             for piece in changes.pieces(frame, rows):
                 before = [row[:width] for row in piece]
                 after = [_assigned(row, width, places) for row in piece]
+                after = changes.versioned(frame, target, after, is_new=False)
                 change.update(before, after)
                 old += before
                 new += after

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.sqltypes import MAX, ROWVERSION, Column, SqlType
 from harness.embedded.tsql.instance.modules import UserType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
@@ -160,6 +160,8 @@ def declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
         if definition.identity is not None:
             scope.identities[name] = place, definition.identity[0]
     column_names = {column.name.lower() for column in columns}
+    if any(column.type == ROWVERSION for column in body.columns):
+        raise UnsupportedSyntax("rowversion columns of table variables", line)
     if body.checks or body.references:
         raise UnsupportedSyntax("CHECK constraints of table variables", line)
     unique = [*(names for _, names in body.unique), *(index.columns for index in body.indexes if index.is_unique)]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.locks import ExclusiveLock
-from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.sqltypes import MAX, ROWVERSION, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, convert
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, WITH_NULL, Sqlite, declared, quoted, unique_keys
 
@@ -114,6 +114,7 @@ class Table:
     references: list[Reference] = field(default_factory=list)
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # position of the identity column
+    rowversion: int | None = field(init=False)  # and of the rowversion column
     stored_rows: str = field(init=False)  # the object under which rows lie in the store
     put_sql: str = field(init=False)
     row_count: int = field(default=0, init=False)
@@ -131,6 +132,7 @@ class Table:
         self.columns = [Column(d.name, d.type, d.nullable, d.identity is not None) for d in self.definitions]
         places = [place for place, definition in enumerate(self.definitions) if definition.identity]
         self.identity = places[0] if places else None
+        self.rowversion = next((place for place, d in enumerate(self.definitions) if d.type == ROWVERSION), None)
         self.is_temporary = self.name.startswith("#")
         self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"
         marks = ", ".join(["?", *("?" for _ in self.columns)])
@@ -549,6 +551,8 @@ def check_columns(table: str, definitions: Sequence[ColumnDefinition]) -> None:
         if definition.name.lower() in names:
             raise SqlServerError(2705, definition.name, table)
         names.add(definition.name.lower())
+    if len(versions := [d.name for d in definitions if d.type == ROWVERSION]) > 1:
+        raise SqlServerError(2738, table, versions[1])
     if "_rowid_" in names:  # SQLite's name of the number of a row
         raise UnsupportedSyntax("a column with the name _rowid_", 0)
     identities = [definition for definition in definitions if definition.identity is not None]

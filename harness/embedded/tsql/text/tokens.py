@@ -69,6 +69,8 @@ SYNONYMS = {
     "text": ("varchar", MAX),
     "ntext": ("nvarchar", MAX),
     "image": ("varbinary", MAX),
+    "rowversion": ("binary", 8),
+    "timestamp": ("binary", 8),
 }
 TYPE_NAMES = frozenset(
     """
@@ -90,7 +92,8 @@ def data_type(name: str, numbers: list[int], line: int) -> SqlType:
         raise UnsupportedSyntax(f"the data type {name}", line)
     most = 2 if type_name in ("decimal", "numeric") else 1
     is_sized = type_name in LENGTHS_MAX or type_name in SCALED or type_name in ("decimal", "numeric", "float")
-    if numbers and (not is_sized or length == MAX or name.lower() in ("sysname", "double precision")):
+    is_fixed = name.lower() in ("sysname", "double precision", "rowversion", "timestamp")
+    if numbers and (not is_sized or length == MAX or is_fixed):
         raise SqlServerError(2716, 1, name, line=line)
     if len(numbers) > most:
         raise SqlServerError(102, ",", line=line)
