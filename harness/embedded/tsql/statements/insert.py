@@ -94,6 +94,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         if planned.triggers:
             rows_instead = [shape((0, *values, None)) for values in new_rows]
             if (firing := changes.instead(frame, tx, planned, (), rows_instead)) is not None:
+                changes.send_output(frame, scope, node.output, target, (), rows_instead)
                 return firing
         first = changes.reserve(frame, target, len(new_rows))
         rows: list[Row] = []

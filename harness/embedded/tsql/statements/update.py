@@ -132,6 +132,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
             before = [row[:width] for row in rows]
             after = [_assigned(row, width, places) for row in rows]
             if (firing := changes.instead(frame, tx, planned, before, after)) is not None:
+                changes.send_output(frame, scope, node.output, target, before, after)
                 return firing
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(frame, rows):
@@ -182,7 +183,6 @@ class Delete(Statement):
     top: Expression | None
     output: Output | None
     source: Query | None
-    has_from: bool
 
 
 def parse_delete(parser: Parser) -> Statement:
@@ -192,8 +192,7 @@ def parse_delete(parser: Parser) -> Statement:
     tokens.accept("FROM")
     target = changes.parse_target(parser)
     output = changes.parse_output(parser)
-    has_from = tokens.at("FROM")
-    return Delete(line, target, top, output, _from_where(parser), has_from)
+    return Delete(line, target, top, output, _from_where(parser))
 
 
 @register("DELETE", parse_delete, Delete)
@@ -224,6 +223,7 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         target, plan = planned.target, planned.plan
         rows = _rows(plan, frame)
         if (firing := changes.instead(frame, tx, planned, rows, ())) is not None:
+            changes.send_output(frame, scope, node.output, target, rows, ())
             return firing
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(frame, rows):
