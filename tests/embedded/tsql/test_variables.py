@@ -110,3 +110,26 @@ def test_what_a_request_held_in_memory_is_free_after_it(side):
 def test_errors_show_names_as_they_are_written(side, batch, words):
     side.run("CREATE PROCEDURE dbo.P @Alpha int AS RETURN")
     assert words in side.error(batch).text
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        "DECLARE # int = 1; SELECT # AS a, #+1, a = #, # FROM dbo.t WHERE # IS NOT NULL AND n BETWEEN # AND # ORDER BY n",
+        "DECLARE # nvarchar(max) = N''; SELECT # = # + CAST(n AS nvarchar(9)) FROM dbo.t; SET # += N'@'; SELECT #",
+        "DECLARE # TABLE (a int); INSERT # SELECT n FROM dbo.t; SELECT a FROM #; SELECT x.a FROM # AS x;",
+        "DECLARE # xml = N'<a b=\"1\"/>'; SELECT #.value('(/a/@b)[1]', 'int'), #.exist('/a');",
+        "EXEC sp_executesql N'SELECT #, @@SPID', N'# int', # = 4",
+        "DECLARE # int = 1 WHILE # < 3 SET # += 1 IF # = 3 SELECT # END",
+        "SELECT # FROM dbo.t",
+        "DECLARE # int, # int",
+    ],
+)
+def test_a_variable_may_be_called_by_the_sign_alone(side, batch):
+    side.run("INSERT dbo.t (n) VALUES (1), (2)")
+
+    def outcome(name):
+        results = side.results(batch.replace("#", name))
+        return [rows for _, rows in results.sets], [(one.number, one.text.replace(name, "#")) for one in results.errors]
+
+    assert outcome("@") == outcome("@letters")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from typing import ClassVar, NoReturn, Protocol, TypeVar
 
@@ -33,6 +34,7 @@ PARENTHESES_MAX = 1000  # in each other; sqlglot gives up long before
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 # Words behind the first in what sqlglot takes for one token, as BY in ORDER BY.
 _JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.split()[1:])
+_BARE = re.compile(r"(?<![\w@#$])@(?![\w@#$])")  # a variable without letters
 _CONSTANTS = {"'": TokenType.STRING, "N'": TokenType.NATIONAL_STRING, "0x": TokenType.HEX_STRING}
 
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
@@ -139,12 +141,28 @@ def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
     return folded
 
 
+def _with_empty_names(tokens: list[Token], text: str) -> list[Token]:
+    """A variable may be called `@` alone; sqlglot takes the word behind it for the name. It gets a name without
+    letters, and the word the kind it would have elsewhere."""
+    named: list[Token] = []
+    is_bare = False
+    for token in tokens:
+        if is_bare and token.token_type == TokenType.VAR:
+            token.token_type = _Tokenizer.KEYWORDS.get(token.text.upper(), TokenType.VAR)
+        named.append(token)
+        is_bare = token.token_type == TokenType.PARAMETER and _BARE.match(text, token.start) is not None
+        if is_bare:
+            named.append(Token(TokenType.VAR, "", token.line, token.col, token.end, token.end))
+    return named
+
+
 def _tokenized(text: str) -> list[Token]:
     try:
         tokens = _Tokenizer(dialect=TSQL()).tokenize(text)
     except (SqlglotError, ValueError, IndexError) as error:
         raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
-    return _with_pseudo_columns(tokens) if "%%" in text else tokens
+    tokens = _with_pseudo_columns(tokens) if "%%" in text else tokens
+    return _with_empty_names(tokens, text) if _BARE.search(text) else tokens
 
 
 def _tokenized_long(text: str) -> list[Token]:
