@@ -245,6 +245,9 @@ PARTS = {
         *("{string}", "@s", "@s", "{words} + {words}", "LEFT({words}, {number})", "REPLICATE({words}, {number})"),
         *("SUBSTRING({words}, {number}, {number})", "CAST({number} AS nvarchar(20))", "UPPER({words})", "NULL"),
         *("REPLACE({words}, {words}, {words})", "CONCAT({words}, {number})", "QUOTENAME({words})", "DB_NAME()"),
+        *("CONCAT_WS({words}, {expression}, {expression})", "CHOOSE({number}, {expression}, {expression})"),
+        *("HASHBYTES({words}, {expression})", "POWER({expression}, {number})", "SQRT({number})", "NCHAR({expression})"),
+        *("ASCII({expression})", "UNICODE({expression})"),
         *("CONVERT(varchar(30), @d, 121)", "CASE {number} WHEN {number} THEN {words} END", "CAST(@b AS varchar(max))"),
     ),
     "anything": (
@@ -292,7 +295,7 @@ PARTS = {
             "STRING_AGG({expression}, {words})",
             "COUNT(DISTINCT {expression})",
         ),
-        *("COUNT_BIG({expression})", "SUM(x)", "MAX(x)", "ROW_NUMBER() OVER (ORDER BY {expression})"),
+        *("COUNT_BIG({expression})", "SUM(x)", "MAX(x)", "«ROW_NUMBER|DENSE_RANK|RANK»() OVER (ORDER BY {expression})"),
         "SUM({expression}) OVER (PARTITION BY {expression})",
     ),
     "select": (

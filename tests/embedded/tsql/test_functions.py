@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 from decimal import Decimal
 
@@ -88,6 +90,28 @@ def test_comparisons_have_no_regard_to_blanks_at_the_end(side, condition, holds)
         ("DATALENGTH(CAST('10:00' AS time(2)))", 3),
         ("DATALENGTH(CAST(1 AS decimal(12, 2)))", 9),
         ("DATALENGTH(CAST(1 AS money))", 8),
+        ("CHOOSE(3, 'a', 'b')", None),
+        ("CHOOSE(1.9, 'a', NULL)", "a"),
+        ("CHOOSE(1, 1, 2.5)", Decimal("1.0")),
+        ("CONCAT_WS(NULL, 'a', 1)", "a1"),
+        ("CONCAT_WS(', ', N'x', NULL, 2.5, '')", "x, 2.5, "),
+        ("CONCAT_WS(',', NULL, NULL)", ""),
+        ("LEN(CONCAT_WS('--', REPLICATE('a', 7999), 'b'))", 8000),
+        ("POWER(2, 0.5)", 1),
+        ("POWER(2.0, 0.5)", Decimal("1.4")),
+        ("POWER(CAST(10 AS bigint), 18)", 10**18),
+        ("POWER('2', -1)", 0.5),
+        ("SQRT(2)", math.sqrt(2)),
+        ("ASCII(N'€')", 128),
+        ("ASCII('')", None),
+        ("UNICODE(N'€')", 8364),
+        ("UNICODE(N'\N{GRINNING FACE}')", 55357),
+        ("NCHAR(8364)", "€"),
+        ("NCHAR(65536)", None),
+        ("HASHBYTES('md5', 'a')", hashlib.md5(b"a").digest()),
+        ("HASHBYTES('SHA1', N'a')", hashlib.sha1(b"a\0").digest()),
+        ("HASHBYTES('SHA2_512', 0x61)", hashlib.sha512(b"a").digest()),
+        ("HASHBYTES('none', 'a')", None),
     ],
 )
 def test_functions_have_the_values_of_the_manual(side, expression, value):
@@ -102,6 +126,15 @@ def test_functions_have_the_values_of_the_manual(side, expression, value):
         ("LEFT('abc', -1)", 536),
         ("RIGHT('abc', -1)", 536),
         ("STUFF(REPLICATE('a', 8000), 1, 0, 'b')", 8152),
+        ("CHOOSE(1, NULL, NULL)", 8133),
+        ("POWER(2, 31)", 232),
+        ("POWER(10.0, 38)", 8115),
+        ("POWER(1e1, 400)", 8115),
+        ("POWER(GETDATE(), 2)", 8116),
+        ("SQRT(-1)", 3623),
+        ("HASHBYTES('md5', 5)", 8116),
+        ("HASHBYTES('md4', 'a')", 50001),
+        ("NCHAR(55357)", 50001),
     ],
 )
 def test_what_a_function_refuses_is_the_manuals_error(side, expression, number):
@@ -257,3 +290,10 @@ def test_compress_and_decompress(side):
     assert side.value("SELECT CAST(DECOMPRESS(COMPRESS('abc')) AS varchar(9))") == "abc"
     assert side.value("SELECT COMPRESS(CAST(NULL AS varchar(9)))") is None
     assert side.error("SELECT DECOMPRESS(0x1234)").number == 50001
+
+
+def test_rows_of_the_same_rank(side):
+    ranks = "SELECT n, RANK() OVER (ORDER BY n), DENSE_RANK() OVER (ORDER BY n) FROM (VALUES (2), (1), (1)) AS v (n)"
+    assert side.rows(f"{ranks} ORDER BY n") == [(1, 1, 1), (1, 1, 1), (2, 3, 2)]
+    assert side.error("SELECT DENSE_RANK() OVER (PARTITION BY n) FROM dbo.t").number == 4112
+    assert side.error("SELECT RANK() FROM dbo.t").number == 10753

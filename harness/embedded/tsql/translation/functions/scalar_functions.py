@@ -127,32 +127,60 @@ def _iif(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 def _concat(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """CONCAT: NULL counts as an empty string. The result is nvarchar if an argument is, and of a (max) type likewise;
-    another is truncated."""
-    types = [argument.type for argument in arguments if argument.type is not None]
-    name = "nvarchar" if any(type_.name in UNICODE for type_ in types) else "varchar"
-    lengths = [text_length(type_) for type_ in types]
-    wide = SqlType(name, length=MAX)
-    parts = [
-        f"ifnull({(argument if family(argument.type) in ('text', '') else renderer.cast(argument, wide)).sql}, '')"
+    """CONCAT: NULL counts as an empty string."""
+    parts = [f"ifnull({sql}, '')" for sql in _texts(renderer, arguments)]
+    return _joined(f"({' || '.join(parts)})", arguments)
+
+
+def _concat_ws(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`CONCAT_WS ( separator , value [ , ... ] )`: without values that are NULL."""
+    separator, *values = _texts(renderer, arguments)
+    parts = [f"ifnull(ifnull({separator}, '') || {sql}, '')" for sql in values]
+    separators = [arguments[0]] * (len(values) - 1)
+    return _joined(f"substr({' || '.join(parts)}, ifnull(length({separator}), 0) + 1)", separators + arguments[1:])
+
+
+def _name_of_text(arguments: Arguments) -> str:
+    """nvarchar if an argument is of Unicode."""
+    is_unicode = any(argument.type is not None and argument.type.name in UNICODE for argument in arguments)
+    return "nvarchar" if is_unicode else "varchar"
+
+
+def _texts(renderer: Renderer, arguments: Arguments) -> list[str]:
+    wide = SqlType(_name_of_text(arguments), length=MAX)
+    return [
+        (argument if family(argument.type) in ("text", "") else renderer.cast(argument, wide)).sql
         for argument in arguments
     ]
-    sql = f"({' || '.join(parts)})"
+
+
+def _joined(sql: str, parts: Arguments) -> Fragment:
+    """A text of those parts, of a (max) type if one is; another is truncated."""
+    name = _name_of_text(parts)
+    lengths = [text_length(part.type) for part in parts if part.type is not None]
     if MAX in lengths:
-        return Fragment(sql, wide, nullable=False)
+        return Fragment(sql, SqlType(name, length=MAX), nullable=False)
     length = min(max(1, sum(lengths)), LENGTHS_MAX[name])
     if sum(lengths) > length:
         sql = f"substr({sql}, 1, {length})"
     return Fragment(sql, SqlType(name, length=length), nullable=False)
 
 
-def _type_of_abs(type_: SqlType | None) -> SqlType:
+def _choose(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`CHOOSE ( index , value [ , ... ] )`, which SQL Server too makes a CASE; its error is that of a CASE."""
+    index, values = renderer.cast(arguments[0], INT).sql, arguments[1:]
+    return case(
+        renderer, [(f"{index} = {at}", value) for at, value in enumerate(values, 1)], Fragment("NULL", None, None)
+    )
+
+
+def _type_of_abs(type_: SqlType | None, name: str = "abs") -> SqlType:
     """ "Expression: tinyint, smallint, int: int; bigint; decimal and numeric; money; float, real: float" """
     kind = family(type_)
     if type_ is None or kind in ("text", "float"):
         return FLOAT
     if kind not in ("integer", "decimal") or type_.name == "bit":
-        raise SqlServerError(8116, type_.name, "abs")
+        raise SqlServerError(8116, type_.name, name)
     return INT if kind == "integer" and type_.name != "bigint" else type_
 
 
@@ -164,6 +192,33 @@ def _abs(renderer: Renderer, arguments: Arguments) -> Fragment:
         value = renderer.cast(value, FLOAT)
     sql = f"abs({value.sql})"
     return Fragment(in_range(renderer, sql, type_) if family(type_) == "integer" else sql, type_)
+
+
+def _in_floats(renderer: Renderer, name: str, calculate: Callable[..., float], arguments: Arguments) -> Fragment:
+    """A calculation with the arguments as floats."""
+
+    def calculated(*numbers: float) -> float:
+        try:
+            return calculate(*numbers)
+        except OverflowError:
+            raise SqlServerError(8115, "float") from None
+        except ValueError:
+            raise SqlServerError(3623) from None
+
+    floats = [renderer.cast(argument, FLOAT) for argument in arguments]
+    return in_python(name, calculated, FLOAT).render(renderer, floats)
+
+
+def _power(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`POWER ( number , exponent )`: calculated in floats, and of the type of the number."""
+    type_ = _type_of_abs(arguments[0].type, "power")
+    if type_.name in ("decimal", "numeric"):
+        type_ = SqlType("decimal", precision=38, scale=type_.scale)
+    return renderer.cast(_in_floats(renderer, "power", math.pow, arguments), type_)
+
+
+def _sqrt(renderer: Renderer, arguments: Arguments) -> Fragment:
+    return _in_floats(renderer, "sqrt", math.sqrt, arguments)
 
 
 def _whole(name: str, rounded: Callable[[Any], int]) -> Function:
@@ -304,8 +359,11 @@ def _replicate(renderer: Renderer, arguments: Arguments) -> Fragment:
     return Fragment(f"{name}({as_text(renderer, text)}, {renderer.cast(count, BIGINT).sql})", type_)
 
 
-def _row_number(renderer: Renderer, arguments: Arguments, over: str) -> Fragment:
-    return Fragment(f"row_number(){over}", BIGINT, nullable=False)
+def _ranking(name: str) -> Function:
+    def render(renderer: Renderer, arguments: Arguments, over: str) -> Fragment:
+        return Fragment(f"{name}(){over}", BIGINT, nullable=False)
+
+    return aggregate(0, 0, render, only_windowed=True)
 
 
 FUNCTIONS: Functions = {
@@ -313,11 +371,14 @@ FUNCTIONS: Functions = {
     "AVG": aggregate(1, 1, _avg),
     "CEILING": _whole("ceiling", math.ceil),
     "CHECKSUM": Function(1, 64, _checksums),
+    "CHOOSE": Function(2, 254, _choose),
     "COALESCE": Function(1, 64, _coalesce),
     "CONCAT": Function(2, 254, _concat),
+    "CONCAT_WS": Function(3, 254, _concat_ws),
     "COUNT": _count(INT),
     "COUNT_BIG": _count(BIGINT),
     "DATALENGTH": Function(1, 1, _datalength),
+    "DENSE_RANK": _ranking("dense_rank"),
     "FLOOR": _whole("floor", math.floor),
     "IIF": Function(3, 3, _iif, takes_condition=True),
     "ISNULL": Function(2, 2, _isnull),
@@ -325,8 +386,11 @@ FUNCTIONS: Functions = {
     "MAX": _extreme("max"),
     "MIN": _extreme("min"),
     "NULLIF": Function(2, 2, _nullif),
+    "POWER": Function(2, 2, _power),
+    "RANK": _ranking("rank"),
     "REPLICATE": Function(2, 2, _replicate),
-    "ROW_NUMBER": aggregate(0, 0, _row_number, only_windowed=True),
+    "ROW_NUMBER": _ranking("row_number"),
+    "SQRT": Function(1, 1, _sqrt),
     "STRING_AGG": Function(2, 2, _string_agg),
     "SUBSTRING": Function(3, 3, _substring),
     "SUM": aggregate(1, 1, _sum),

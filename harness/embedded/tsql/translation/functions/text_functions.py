@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import zlib
 from collections.abc import Callable
@@ -182,6 +183,22 @@ def _char(code: int) -> str | None:
     return bytes((code,)).decode("cp1252", "replace").replace("\ufffd", chr(code))
 
 
+def _nchar(code: int) -> str | None:
+    if 0xD800 <= code < 0xE000:
+        raise UnsupportedSyntax("half of a surrogate pair", 0)
+    return chr(code) if 0 <= code < 0x10000 else None
+
+
+def _ascii(text: Any) -> int | None:
+    data = text if isinstance(text, bytes) else str(text)[:1].encode("cp1252", utf16.QUESTION_MARKS)
+    return data[0] if data else None
+
+
+def _unicode(text: Any) -> int | None:
+    """The first UTF-16 unit, as without a collation of _SC."""
+    return int.from_bytes(str(text)[:1].encode("utf-16-le")[:2], "little") if text else None
+
+
 def _quotename(text: str, sign: str = "[") -> str | None:
     closing = CLOSING.get(sign[:1])
     if closing is None or len(text) > QUOTED_LENGTH_MAX:
@@ -244,6 +261,32 @@ def _decompressed(data: bytes) -> bytes:
     return text
 
 
+HASH_NS = 10
+_HASHES = {"MD5": "md5", "SHA": "sha1", "SHA1": "sha1", "SHA2_256": "sha256", "SHA2_512": "sha512"}
+
+
+def _hash_work(algorithm: str | None, data: bytes | None) -> int:
+    return HASH_NS * len(data or b"")
+
+
+def _hashed(algorithm: str, data: bytes) -> bytes | None:
+    name = algorithm.upper()
+    if name in ("MD2", "MD4"):
+        raise UnsupportedSyntax(f"HASHBYTES by {name}", 0)
+    return hashlib.new(_HASHES[name], data, usedforsecurity=False).digest() if name in _HASHES else None
+
+
+def _hashbytes(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`HASHBYTES ( 'algorithm' , value )` of text or bytes; NULL for an algorithm that there is not"""
+    algorithm, value = arguments
+    if value.type is not None and family(value.type) not in ("text", "binary"):
+        raise SqlServerError(8116, value.type.name, "hashbytes")
+    hashed = in_python(
+        "hashbytes", _hashed, SqlType("varbinary", length=8000), lambda name, data: HASH_NS * len(data or b"")
+    )
+    return hashed.render(renderer, [algorithm, renderer.cast(value, VARBINARY_MAX)])
+
+
 def _on_bytes(name: str, function: Callable[[bytes], bytes], step_ns: int) -> Function:
     """A function of the bytes of a value."""
 
@@ -257,14 +300,17 @@ def _on_bytes(name: str, function: Callable[[bytes], bytes], step_ns: int) -> Fu
 FUNCTIONS: Functions = {
     "COMPRESS": _on_bytes("compress", lambda data: gzip.compress(data, mtime=0), COMPRESS_NS),
     "DECOMPRESS": _on_bytes("decompress", _decompressed, DECOMPRESS_NS),
+    "ASCII": in_python("ascii", _ascii, INT),
     "CHAR": in_python("char", _char, SqlType("char", length=1)),
     "CHARINDEX": _by_collation(
         in_python("charindex", _charindex, INT, search_work),
         in_python("charindex_by_code", _charindex_by_code, INT, search_work),
     ),
+    "HASHBYTES": Function(2, 2, _hashbytes),
     "LEFT": _of_text("left", "tn", _left),
     "LOWER": _of_text("lower", "t", _each(str.lower), work_ns=work_of(EACH_NS)),
     "LTRIM": _trimmed("ltrim"),
+    "NCHAR": in_python("nchar", _nchar, SqlType("nchar", length=1)),
     "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258)),
     "REPLACE": _by_collation(
         _of_text("replace", "ttt", _replace, long=True, work_ns=_replace_work),
@@ -276,5 +322,6 @@ FUNCTIONS: Functions = {
     "SPACE": in_python("space", _space, SqlType("varchar", length=8000)),
     "STUFF": Function(4, 4, _stuff),
     "TRIM": _trimmed("trim"),
+    "UNICODE": in_python("unicode", _unicode, INT),
     "UPPER": _of_text("upper", "t", _each(str.upper), work_ns=work_of(EACH_NS)),
 }
