@@ -278,7 +278,12 @@ PARTS = {
         *("1 = 1", "{number} {comparison} {number}", "{words} {comparison} {words}", "{number} {comparison} {number}"),
         *("{expression} {comparison} {expression}", "{number} BETWEEN {number} AND {number}", "{words} LIKE {words}"),
         *("{expression} IS NULL", "{expression} IS NOT NULL", "NOT {condition}", "{condition} AND {condition}"),
-        *("{condition} OR {condition}", "{expression} «|NOT »BETWEEN {expression} AND {expression}", "({condition})"),
+        *(
+            "{condition} OR {condition}",
+            "{expression} «|NOT »BETWEEN {expression} AND {expression}",
+            "({condition})",
+            "UPDATE(x)",
+        ),
         *("{expression} «|NOT »IN ({expression}, {expression})", "{expression} IN ({query})", "EXISTS ({query})"),
         *("{expression} «|NOT »LIKE {expression}", "{expression} LIKE {string} ESCAPE '!'"),
     ),

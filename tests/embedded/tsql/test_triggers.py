@@ -380,7 +380,6 @@ def test_a_rollback_takes_a_trigger_back(side):
         ("DROP TRIGGER x ON DATABASE;", 50001),
         ("DISABLE TRIGGER x ON DATABASE;", 50001),
         ("CREATE TRIGGER dbo.x ON dbo.t WITH ENCRYPTION AFTER INSERT AS RETURN;", 50001),
-        ("CREATE TRIGGER dbo.x ON dbo.t AFTER UPDATE AS IF UPDATE(n) RETURN;", 50001),
         ("CREATE TRIGGER dbo.x ON dbo.t AFTER UPDATE AS SELECT COLUMNS_UPDATED();", 50001),
         ("ALTER DATABASE db SET RECURSIVE_TRIGGERS ON;", 50001),
     ],
@@ -389,6 +388,39 @@ def test_definitions_that_are_refused(side, statement, number):
     side.run(TRIGGER)
     assert side.error(statement).number == number
     assert side.value("SELECT COUNT(*) FROM sys.triggers;") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "prints"),
+    [
+        ("INSERT dbo.t (n) VALUES (3)", ["n", "n or name", "id"]),
+        ("UPDATE dbo.t SET n = n", ["n", "n or name"]),
+        ("UPDATE t SET NAME = N'b' FROM dbo.t AS t WHERE 1 = 0", ["n or name", "not n"]),
+        ("WITH c (x) AS (SELECT n FROM dbo.t) UPDATE c SET x = 1", ["n", "n or name"]),
+        ("DELETE dbo.t", ["not n"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["AFTER", "INSTEAD OF"])
+def test_update_tells_which_columns_the_statement_assigns(side, kind, change, prints):
+    """The manual, UPDATE(): also where no row or value changes; "TRUE in INSERT actions" for every column."""
+    side.run("INSERT dbo.t (n) VALUES (1), (2)")
+    side.run(
+        f"CREATE TRIGGER dbo.x ON dbo.t {kind} INSERT, UPDATE, DELETE AS IF UPDATE(n) PRINT 'n' "
+        "IF UPDATE([n]) OR UPDATE (name) PRINT 'n or name' IF UPDATE(id) PRINT 'id' IF NOT EXISTS (SELECT 1 WHERE UPDATE(N)) PRINT 'not n'"
+    )
+    assert side.run(change).prints == prints
+
+
+def test_update_of_a_column_belongs_to_triggers(side):
+    assert side.error("IF UPDATE(n) PRINT 'x'").number == 140
+    assert side.error("SELECT UPDATE(n)").number == 102
+    side.run("CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT AS IF UPDATE(nothing) PRINT 'x'")
+    assert side.error("INSERT dbo.t (n) VALUES (1)").number == 207
+    side.run(
+        "ALTER TRIGGER dbo.x ON dbo.t AFTER INSERT AS EXEC dbo.called",
+    )
+    side.run("CREATE PROCEDURE dbo.called AS IF UPDATE(n) PRINT 'x'")
+    assert side.error("INSERT dbo.t (n) VALUES (1)").number == 140
 
 
 def test_dropping_what_is_not_there_is_allowed_with_if_exists(side):

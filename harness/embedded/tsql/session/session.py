@@ -285,6 +285,7 @@ class Frame:
     """One run of a batch or procedure, with its variables, table variables and cursors."""
 
     __slots__ = (
+        "assigned",
         "cursors",
         "database",
         "declared",
@@ -315,6 +316,9 @@ class Frame:
         self.numbers: dict[str, int] = {}  # the next ones of IDENTITY columns of table variables
         self.cursors: dict[str, Cursor] = {}
         self.return_value: Any = 0  # of a procedure an int
+        self.assigned: Mapping[str, bool] | None = (
+            None  # in a trigger: its table's columns, and if the change sets them
+        )
         self.declared: Mapping[str, str] = {}  # table variables and their columns, as SQLite declares them
 
     def user_table(self, parts: tuple[str, ...]) -> Table | None:

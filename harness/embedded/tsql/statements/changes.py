@@ -71,7 +71,7 @@ class Prepared(NamedTuple):
 
     target: Target
     plan: Plan
-    places: Sequence[int] = ()  # of the columns that an UPDATE assigns
+    places: Sequence[int] = ()  # of the columns that it assigns: all for an INSERT, none for a DELETE
     shape: Callable[[tuple[Any, ...]], Row] = tuple  # makes a Row of an INSERT's rowid, values and None
     triggers: Sequence[Trigger] = ()  # that it fires
     rules: Sequence[rules.Rule] = ()  # that its rows must keep
@@ -190,7 +190,7 @@ def end(
         for rule in prepared.rules:
             rule(frame, tx, verb, old, new)
     if table is not None and tx is not None and (after := [t for t in prepared.triggers if not t.is_instead]):
-        return fire(frame, tx, table, after, old, new)
+        return fire(frame, tx, table, after, old, new, prepared.places)
     frame.count(max(len(old), len(new)))
     return None
 
@@ -203,7 +203,7 @@ def instead(
     if not prepared.triggers or table is None or tx is None:
         return None
     triggers = triggers_instead(frame, prepared.triggers)
-    return fire(frame, tx, table, triggers, old, new) if triggers else None
+    return fire(frame, tx, table, triggers, old, new, prepared.places) if triggers else None
 
 
 def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:

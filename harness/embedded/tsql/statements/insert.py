@@ -80,7 +80,8 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         order = {place: number for number, place in enumerate(places_given, start=1)} | {target.identity: 0}
         shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
         triggers = changes.triggers_of(frame, target, "INSERT", node.target, node.output) if node.fires else ()
-        return Prepared(target, binding.plan(sql, renderer, []), shape=shape, triggers=triggers)
+        every = range(len(target.columns))
+        return Prepared(target, binding.plan(sql, renderer, []), every, shape, triggers)
 
     prepared = changes.planned(make)
 

@@ -8,7 +8,7 @@ nothing that it calls does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -238,6 +238,7 @@ def fire(  # noqa: PLR0917
     triggers: Sequence[Trigger],
     deleted: Sequence[Row],
     inserted: Sequence[Row],
+    places: Container[int],
 ) -> Waiting[None]:
     """Run the triggers of a statement, in its transaction: "the trigger and the statement that fires it are treated as
     a single transaction". Then count the statement's rows."""
@@ -253,7 +254,7 @@ def fire(  # noqa: PLR0917
             # RECURSIVE_TRIGGERS OFF: a trigger does not fire itself, also where a procedure that it calls changes rows.
             if not session.firing or session.firing[-1] is not trigger:
                 session.row_count = count
-                yield from _run(frame, tx, compiled(trigger, table), trigger, deleted, inserted)
+                yield from _run(frame, tx, compiled(trigger, table), trigger, deleted, inserted, places)
                 if session.tx is not tx:
                     raise SqlServerError(3609)
                 if session.doomed:
@@ -277,12 +278,14 @@ def _run(  # noqa: PLR0917
     trigger: Trigger,
     deleted: Sequence[Row],
     inserted: Sequence[Row],
+    places: Container[int],  # of the columns that the statement assigns
 ) -> Waiting[None]:
     session, database = frame.session, frame.database
     if database.database_id != trigger.database_id:
         database = frame.instance.owner(trigger)
     inner = Frame(session, database, frame.sink, trigger.name, frame.depth + 1)
     inner.variables, inner.declared = program.variables.copy(), program.tables
+    inner.assigned = {column.name.lower(): place in places for place, column in enumerate(program.columns)}
     options, context = session.options, session.guard
     impersonated, session.impersonated = session.impersonated, []
     # "SET XACT_ABORT is ON by default in triggers."

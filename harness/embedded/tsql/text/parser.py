@@ -186,6 +186,7 @@ class _QueryParser(TSQLParser):
     """Leaves function calls as written; `translation.functions` says what they mean."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {*TSQLParser.FUNC_TOKENS, TokenType.UPDATE}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     # "+ (Add), + (Concatenate), - (Subtract), & (Bitwise AND), ^, |": one level, from left to right
     TERM: ClassVar[dict[Any, Any]] = {**TSQLParser.TERM, **TSQLParser.BITWISE}

@@ -486,6 +486,4 @@ class Tokens:
             return before in ("ROW", "ROWS")
         if word == "WITH":
             return self.word(1) == "("  # a table hint
-        if word == "UPDATE" and self.word(1) == "(":
-            self.unsupported("UPDATE ( column ) of a trigger")
-        return False
+        return word == "UPDATE" and self.word(1) == "("  # the function of triggers

@@ -20,7 +20,7 @@ from harness.embedded.sqltypes import (
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import guid_text
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns, from_utc_ns
-from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Getter
+from harness.embedded.tsql.translation.fragments import CONDITION, NVARCHAR, Fragment, Getter
 from harness.embedded.tsql.translation.functions.kinds import (
     Arguments,
     Function,
@@ -129,6 +129,20 @@ def _server_property(renderer: Renderer, arguments: Arguments) -> Fragment:
     return in_session(server_property_text, NVARCHAR).render(renderer, arguments)
 
 
+def _update(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`UPDATE ( column )` in a trigger: whether the statement assigns the column; "TRUE in INSERT actions"."""
+    name = arguments[0].sql
+
+    def is_assigned(frame: Frame) -> bool:
+        if frame.assigned is None:
+            raise SqlServerError(140)
+        if name.lower() not in frame.assigned:
+            raise SqlServerError(207, name)
+        return frame.assigned[name.lower()]
+
+    return Fragment(f"({renderer.parameter(f'UPDATE({name})', is_assigned)} = 1)", CONDITION)
+
+
 FUNCTIONS: Functions = {
     "APP_NAME": of_frame("APP_NAME", SYSNAME, lambda frame: frame.session.program),
     "CURRENT_TIMESTAMP": of_frame("@now", DATETIME, _utc_datetime, nullable=False),
@@ -150,6 +164,7 @@ FUNCTIONS: Functions = {
     "SYSDATETIMEOFFSET": of_frame("@utcoffset", DATETIMEOFFSET, lambda frame: f"{_utc(frame)} +00:00", nullable=False),
     "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
     "TRIGGER_NESTLEVEL": in_session(trigger_nestlevel, INT),
+    "UPDATE": Function(1, 1, _update, takes_word=True),
     "XACT_STATE": of_frame("XACT_STATE", SMALLINT, lambda frame: frame.session.xact_state),
 }
 
