@@ -189,7 +189,7 @@ STATEMENTS = {
     "THROW": "«{expression}, {expression}, {int}|»",
     "TRUNCATE TABLE": "{object}",
     "UPDATE": (
-        "«TOP ({expression}) |»{target} SET a «=|+=|-=|*=|/=|%=» {expression}«, b = {expression}|»« OUTPUT "
+        "«TOP ({expression}) |»{target} SET «|{variable} = »a «=|+=|-=|*=|/=|%=» {expression}«, b = {expression}|»«, {variable} = {expression}|»« OUTPUT "
         "inserted.a, deleted.*|»« WHERE {condition}|»"
     ),
     "USE": "{database}",

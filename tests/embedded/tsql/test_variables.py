@@ -133,3 +133,27 @@ def test_a_variable_may_be_called_by_the_sign_alone(side, batch):
         return [rows for _, rows in results.sets], [(one.number, one.text.replace(name, "#")) for one in results.errors]
 
     assert outcome("@") == outcome("@letters")
+
+
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [
+        ("SET @v = n = n + 10 WHERE n = 1", [(11, 11), (11, 2)]),
+        ("SET @v = n, n = n + 10 WHERE n = 1", [(1, 11), (1, 2)]),
+        ("SET @v = t.n += 1, name = N'x' FROM dbo.t AS t WHERE n = 2", [(3, 1), (3, 3)]),
+        ("SET n = 7, @v = n = n WHERE n = 99", 264),
+        ("SET @v = n = 4 WHERE n = 99", [(9, 1), (9, 2)]),
+        ("SET @v = n = 2.9 WHERE n = 1", [(2, 2), (2, 2)]),
+        ("SET @v = (SELECT MAX(id) + 5 FROM dbo.t)", [(7, 1), (7, 2)]),
+        ("SET @v += 1", 50001),
+        ("SET @v = n = @v + 1", 50001),
+        ("SET @v = n = 1 WHERE n = @v", 50001),
+        ("SET @w = n = 1", 137),
+        ("SET @v = name = N'x'", 245),
+    ],
+)
+def test_update_assigns_variables(side, change, values):
+    """The manual, UPDATE: `@variable = column = value` is the value after the change, `@variable = column` that before."""
+    side.run("INSERT dbo.t (n) VALUES (1), (2)")
+    results = side.results(f"DECLARE @v int = 9; UPDATE dbo.t {change}; SELECT @v, n FROM dbo.t")
+    assert values == (results.errors[0].number if results.errors else results.sets[-1][1])

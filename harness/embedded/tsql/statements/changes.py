@@ -66,6 +66,9 @@ class Target(NamedTuple):
         return variable_violation(error, self.written(), self.keys, verb, self.columns, values)
 
 
+Taken = tuple[str, int, Callable[[Any], Any]]  # a variable, the place of its value in a row to change, its conversion
+
+
 class Prepared(NamedTuple):
     """A change, planned for one version of the catalog: the query for its rows."""
 
@@ -75,6 +78,7 @@ class Prepared(NamedTuple):
     shape: Callable[[tuple[Any, ...]], Row] = tuple  # makes a Row of an INSERT's rowid, values and None
     triggers: Sequence[Trigger] = ()  # that it fires
     rules: Sequence[rules.Rule] = ()  # that its rows must keep
+    variables: Sequence[Taken] = ()  # that an UPDATE assigns
 
 
 def variable_violation(  # noqa: PLR0917

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from sqlglot import exp
 
@@ -15,11 +15,13 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
-from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Taken, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.conversion import check_assignable, converter
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import (
+    COMPOUND,
     Expression,
     Parser,
     Query,
@@ -28,10 +30,13 @@ from harness.embedded.tsql.text.parser import (
     parse_expression,
     parse_from,
 )
+from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects, xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, check
 from harness.embedded.tsql.translation.fragments import AGGREGATES, MARK, ROWID, Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
+
+_ENDS = (",", "FROM", "WHERE", "OUTPUT", "OPTION")  # of an assignment
 
 
 def _parse_top(parser: Parser) -> Expression | None:
@@ -50,17 +55,28 @@ def _from_where(parser: Parser) -> Query | None:
     return parse_from(tokens, clause_tokens)
 
 
+class Assignment(NamedTuple):
+    """`column = value`, `@variable = value` or `@variable = column = value`; "" for what is left out."""
+
+    variable: str
+    column: str
+    value: Expression
+
+
 @dataclass(frozen=True, slots=True)
 class Update(Statement):
     target: TargetName
     top: Expression | None
-    assignments: list[tuple[str, Expression]]
+    assignments: list[Assignment]
     output: Output | None
     source: Query | None  # `SELECT * FROM ... WHERE ...`
 
 
 def parse_update(parser: Parser) -> Statement:
-    """`UPDATE [ TOP ( n ) ] target SET column { = | += | ... } value [, ...] [ OUTPUT ] [ FROM ] [ WHERE ]`"""
+    """
+    UPDATE [ TOP ( n ) ] target SET { [ @variable = ] column { = | += | ... } value | @variable = value } [, ...]
+        [ OUTPUT ] [ FROM ] [ WHERE ]
+    """
     tokens, line = parser.tokens, parser.line
     if tokens.at("STATISTICS"):
         tokens.unsupported("UPDATE STATISTICS")
@@ -73,25 +89,43 @@ def parse_update(parser: Parser) -> Statement:
     return Update(line, target, top, assignments, output, source)
 
 
-def _assignment(parser: Parser) -> tuple[str, Expression]:
+def _at_column(tokens: Tokens) -> bool:
+    """At `column =` or `column +=`"""
+    ahead = 1
+    while tokens.word(ahead) == ".":
+        ahead += 2
+    return tokens.word(ahead) == "=" or (tokens.word(ahead) in COMPOUND and tokens.word(ahead + 1) == "=")
+
+
+def _assignment(parser: Parser) -> Assignment:
     tokens = parser.tokens
+    variable = ""
     if tokens.at_variable():
-        tokens.unsupported("UPDATE ... SET @variable")
+        variable = tokens.variable()
+        if tokens.word() in COMPOUND:
+            _refuse_running(parser.line)
+        tokens.expect("=")
+        if not _at_column(tokens):
+            return Assignment(variable, "", parse_expression(tokens, tokens.take_until(_ENDS)))
     first = tokens.position
     *parts, name = tokens.object_name()
     place = tokens.position
     if parts and name == "modify" and tokens.at("("):
-        change = [*tokens.all[first:place], *tokens.take_until((",", "FROM", "WHERE", "OUTPUT", "OPTION"))]
-        return parts[-1], xml_methods.mutating(parse_expression(tokens, change))
-    compound = tokens.word() in ("+", "-", "*", "/", "%")
+        change = [*tokens.all[first:place], *tokens.take_until(_ENDS)]
+        return Assignment(variable, parts[-1], xml_methods.mutating(parse_expression(tokens, change)))
+    compound = tokens.word() in COMPOUND
     if compound:
         tokens.advance()
     tokens.expect("=")
-    value_tokens = tokens.take_until((",", "FROM", "WHERE", "OUTPUT", "OPTION"))
+    value_tokens = tokens.take_until(_ENDS)
     if compound:
         opening, closing = parentheses(value_tokens[0])
         value_tokens = [*tokens.all[first : place + 1], opening, *value_tokens, closing]
-    return name, parse_expression(tokens, value_tokens)
+    return Assignment(variable, name, parse_expression(tokens, value_tokens))
+
+
+def _refuse_running(line: int) -> NoReturn:
+    raise UnsupportedSyntax("an UPDATE with a variable that runs from row to row", line)
 
 
 @register("UPDATE", parse_update, Update)
@@ -104,20 +138,13 @@ def compile_update(node: Update, scope: Scope) -> Step:
         target = _target(binding, actual, "UPDATE", node)
         renderer = Renderer(binding, node.line)
         names = Names()
-        places: list[int] = []
-        values = []
         with _common_tables(renderer, node) as with_clause:
             rows, alias = _rows_of(renderer, target, node, names, common)
-            for name, expression in node.assignments:
-                places.append(changes.place_to_update(target, _base_column(common, target, name)))
-                if places[-1] in places[:-1]:
-                    raise SqlServerError(264, name)
-                value = renderer.assigned(renderer.value(expression.tree, names), target.columns[places[-1]].type)
-                values.append(value.sql)
+            places, values, variables = _values(renderer, node, scope, target, common, names)
         items = ", ".join([*_all_columns(target, alias), *values])
         sql = f"{with_clause}SELECT {items} {rows}{_top(renderer, node)}"
         triggers = changes.triggers_of(frame, target, "UPDATE", actual, node.output)
-        return Prepared(target, binding.plan(sql, renderer, []), places, triggers=triggers)
+        return Prepared(target, binding.plan(sql, renderer, []), places, triggers=triggers, variables=variables)
 
     prepared = changes.planned(make)
 
@@ -128,6 +155,8 @@ def compile_update(node: Update, scope: Scope) -> Step:
         old: list[Row] = []
         new: list[Row] = []
         rows = _rows(plan, frame)
+        if rows:
+            frame.variables.update({variable: convert(rows[-1][at]) for variable, at, convert in planned.variables})
         if planned.triggers:
             before = [row[:width] for row in rows]
             after = [_assigned(row, width, places) for row in rows]
@@ -156,6 +185,34 @@ def _target(binding: Binding, name: TargetName, permission: str, node: Update | 
     return target
 
 
+def _values(  # noqa: PLR0917
+    renderer: Renderer, node: Update, scope: Scope, target: Target, common: exp.CTE | None, names: Names
+) -> tuple[list[int], list[str], list[Taken]]:
+    """The places of the columns that it assigns, the SQL of their values and then of those for variables alone, and
+    what becomes of variables."""
+    places: list[int] = []
+    values: list[str] = []
+    alone: dict[str, str] = {}
+    variables: list[Taken] = []
+    for variable, name, expression in node.assignments:
+        if not name:
+            value = renderer.value(expression.tree, names)
+            alone[variable] = renderer.assigned(value, scope.types[variable]).sql
+            continue
+        places.append(changes.place_to_update(target, _base_column(common, target, name)))
+        if places[-1] in places[:-1]:
+            raise SqlServerError(264, name)
+        type_ = target.columns[places[-1]].type
+        values.append(renderer.assigned(renderer.value(expression.tree, names), type_).sql)
+        if variable:
+            check_assignable(type_, scope.types[variable])
+            convert = converter(type_, scope.types[variable])
+            variables.append((variable, len(target.columns) + len(values), convert))
+    for at, variable in enumerate(alone, len(target.columns) + len(values) + 1):
+        variables.append((variable, at, lambda value: value))
+    return places, [*values, *alone.values()], variables
+
+
 def _all_columns(target: Target, alias: str) -> list[str]:
     return [f"{quoted(alias)}.{quoted(name)}" for name in ("_rowid_", *(column.name for column in target.columns))]
 
@@ -163,7 +220,7 @@ def _all_columns(target: Target, alias: str) -> list[str]:
 def _assigned(row: Row, width: int, places: Sequence[int]) -> Row:
     """A row with its new values, which follow the columns."""
     after = list(row[:width])
-    for place, value in zip(places, row[width:], strict=True):
+    for place, value in zip(places, row[width:], strict=False):  # behind them are those of variables
         after[place + 1] = value
     return tuple(after)
 
@@ -235,7 +292,15 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
 
 
 def _check(node: Update | Delete, scope: Scope) -> None:
-    values = [value for _, value in node.assignments] if isinstance(node, Update) else []
+    values = []
+    if isinstance(node, Update):
+        values = [one.value for one in node.assignments]
+        assigned = [one.variable for one in node.assignments if one.variable]
+        for variable in assigned:
+            scope.type_of(variable, node.line)
+        for read in (*values, node.source):
+            if read is not None and any("@" + p.name.lower() in assigned for p in read.tree.find_all(exp.Parameter)):
+                _refuse_running(node.line)
     for expression in (*values, node.top):
         if expression is not None:
             check(expression.tree, node.line, scope.declares)
