@@ -97,9 +97,13 @@ class World:
         self.seed = 0
         self.latch_ns = 0  # how long a change of a row holds the latch of its page; 0 for no latches
 
-    def side(self, name: str, version: str = "2008") -> Side:
+    def side(self, name: str, version: str = "2008", *, set_up: str = "") -> Side:
+        """A new instance, after the batches of `set_up` between its lines GO."""
         self.seed += 1
-        return Side(self, name, self.seed, version)
+        side = Side(self, name, self.seed, version)
+        for batch in filter(None, set_up.split("GO\n")):
+            side.run(batch)
+        return side
 
     def run_for(self, seconds: float) -> None:
         self.driver.run_for(seconds)

@@ -37,10 +37,7 @@ CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]);
 
 @pytest.fixture
 def side() -> Side:
-    side = World().side("Shop")
-    for batch in SET_UP.split("GO\n"):
-        side.run(batch)
-    return side
+    return World().side("Shop", set_up=SET_UP)
 
 
 def as_login(side: Side, login: str, database: str = "shop") -> ClientSession:

@@ -40,10 +40,7 @@ SIGN = "ADD SIGNATURE TO OBJECT::dbo.{} BY CERTIFICATE signer WITH PASSWORD = 'P
 
 @pytest.fixture
 def side() -> Side:
-    side = World().side("Here")
-    for batch in SET_UP.split("GO\n"):
-        side.run(batch)
-    return side
+    return World().side("Here", set_up=SET_UP)
 
 
 def with_the_certificate(side: Side, database: str, batch: str) -> None:

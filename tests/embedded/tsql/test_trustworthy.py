@@ -45,10 +45,7 @@ NOT_ABLE = 'The server principal "sa" is not able to access the database "there"
 
 @pytest.fixture
 def side() -> Side:
-    side = World().side("Here")
-    for batch in SET_UP.split("GO\n"):
-        side.run(batch)
-    return side
+    return World().side("Here", set_up=SET_UP)
 
 
 def test_the_options_of_a_database_are_shown_and_survive_a_crash(side):

@@ -55,10 +55,7 @@ END
 
 @pytest.fixture
 def side() -> Side:
-    side = World().side("Here")
-    for batch in SET_UP.split("GO\n"):
-        side.run(batch)
-    return side
+    return World().side("Here", set_up=SET_UP)
 
 
 def test_a_function_of_one_value_stands_where_a_value_does(side):

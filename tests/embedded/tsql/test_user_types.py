@@ -22,10 +22,7 @@ CREATE PROCEDURE dbo.pass_on @l lines READONLY AS EXEC dbo.add_up @l, @more = 10
 
 @pytest.fixture
 def side() -> Side:
-    side = World().side("Here")
-    for batch in SET_UP.split("GO\n"):
-        side.run(batch)
-    return side
+    return World().side("Here", set_up=SET_UP)
 
 
 def test_a_table_variable_of_a_named_type_is_passed_to_procedures(side):

@@ -57,9 +57,7 @@ SEND ON CONVERSATION @h MESSAGE TYPE {MARK}_m (N'{MARK}');
 
 @pytest.fixture(scope="module")
 def side() -> Side:
-    side = World().side("Here", "2025")
-    for batch in SET_UP.split("GO\n"):
-        side.run(batch)
+    side = World().side("Here", "2025", set_up=SET_UP)
     side.world.run_for(1)
     return side
 

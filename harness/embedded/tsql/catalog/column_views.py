@@ -71,32 +71,28 @@ TABLE_TYPE = DataType("table type", 243, -1)
 
 
 def _shown_type(type_: DataType, **more: Any) -> SimpleNamespace:
-    of_system: dict[str, Any] = {
-        "id": type_.id,
-        "schema_id": SCHEMAS["sys"],
-        "is_nullable": 1,
-        "is_user_defined": 0,
-        "is_table_type": 0,
-    }
-    collation = type_.collation_name
-    return SimpleNamespace(**{**type_._asdict(), "collation_name": collation, **of_system, **more})
+    of_system = {"schema_id": SCHEMAS["sys"], "is_nullable": 1, "is_user_defined": 0, "is_table_type": 0}
+    named = {"id": type_.id, "collation_name": type_.collation_name}
+    return SimpleNamespace(**(type_._asdict() | named | of_system | more))
 
 
 def _user_types(context: Context) -> Iterator[SimpleNamespace]:
     for user_type in context.instance.types.values():
-        if user_type.database_id == context.database.database_id:
-            base, is_table = user_type.base, user_type.base is None
-            shown = {
-                **{"name": user_type.name, "id": user_type.object_id, "is_user_defined": 1, "is_table_type": is_table},
-                **{
-                    "schema_id": context.database.catalog.schema_id(user_type.schema),
-                    "is_nullable": user_type.nullable,
-                },
-            }
-            if base is not None:
-                shown |= {"max_length": data_types.max_length(base), "precision": data_types.precision(base)}
-                shown |= {"scale": data_types.scale(base)}
-            yield _shown_type(TABLE_TYPE if base is None else TYPES[base.name], **shown)
+        if user_type.database_id != context.database.database_id:
+            continue
+        base = user_type.base
+        shown = {
+            "name": user_type.name,
+            "id": user_type.object_id,
+            "schema_id": context.database.catalog.schema_id(user_type.schema),
+            "is_nullable": user_type.nullable,
+            "is_user_defined": 1,
+            "is_table_type": base is None,
+        }
+        if base is not None:
+            shown |= {"max_length": data_types.max_length(base), "precision": data_types.precision(base)}
+            shown |= {"scale": data_types.scale(base)}
+        yield _shown_type(TABLE_TYPE if base is None else TYPES[base.name], **shown)
 
 
 TYPE_COLUMNS = """

@@ -316,9 +316,7 @@ class Frame:
         self.numbers: dict[str, int] = {}  # the next ones of IDENTITY columns of table variables
         self.cursors: dict[str, Cursor] = {}
         self.return_value: Any = 0  # of a procedure an int
-        self.assigned: Mapping[str, bool] | None = (
-            None  # in a trigger: its table's columns, and if the change sets them
-        )
+        self.assigned: Mapping[str, bool] | None = None  # in a trigger: which columns of its table the change assigns
         self.declared: Mapping[str, str] = {}  # table variables and their columns, as SQLite declares them
 
     def user_table(self, parts: tuple[str, ...]) -> Table | None:

@@ -80,6 +80,11 @@ class Prepared(NamedTuple):
     rules: Sequence[rules.Rule] = ()  # that its rows must keep
     variables: Sequence[Taken] = ()  # that an UPDATE assigns
 
+    @property
+    def may_be_replaced(self) -> bool:
+        """Whether an INSTEAD OF trigger may get the rows."""
+        return any(trigger.is_instead for trigger in self.triggers)
+
 
 def variable_violation(  # noqa: PLR0917
     error: sqlite3.IntegrityError,

@@ -92,7 +92,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         if table is not None and tx is not None:
             table.use(tx)
         new_rows = plan.rows(frame)
-        if planned.triggers:
+        if planned.may_be_replaced:
             rows_instead = [shape((0, *values, None)) for values in new_rows]
             if (firing := changes.instead(frame, tx, planned, (), rows_instead)) is not None:
                 changes.send_output(frame, scope, node.output, target, (), rows_instead)

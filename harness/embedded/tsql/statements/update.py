@@ -157,7 +157,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
         rows = _rows(plan, frame)
         if rows:
             frame.variables.update({variable: convert(rows[-1][at]) for variable, at, convert in planned.variables})
-        if planned.triggers:
+        if planned.may_be_replaced:
             before = [row[:width] for row in rows]
             after = [_assigned(row, width, places) for row in rows]
             if (firing := changes.instead(frame, tx, planned, before, after)) is not None:

@@ -174,7 +174,7 @@ def _choose(renderer: Renderer, arguments: Arguments) -> Fragment:
     )
 
 
-def _type_of_abs(type_: SqlType | None, name: str = "abs") -> SqlType:
+def _type_of_number(type_: SqlType | None, name: str) -> SqlType:
     """ "Expression: tinyint, smallint, int: int; bigint; decimal and numeric; money; float, real: float" """
     kind = family(type_)
     if type_ is None or kind in ("text", "float"):
@@ -187,7 +187,7 @@ def _type_of_abs(type_: SqlType | None, name: str = "abs") -> SqlType:
 def _abs(renderer: Renderer, arguments: Arguments) -> Fragment:
     """`ABS ( number )`; "ABS(-2147483648)" is an overflow of int."""
     [value] = arguments
-    type_ = _type_of_abs(value.type)
+    type_ = _type_of_number(value.type, "abs")
     if family(value.type) == "text":
         value = renderer.cast(value, FLOAT)
     sql = f"abs({value.sql})"
@@ -211,7 +211,7 @@ def _in_floats(renderer: Renderer, name: str, calculate: Callable[..., float], a
 
 def _power(renderer: Renderer, arguments: Arguments) -> Fragment:
     """`POWER ( number , exponent )`: calculated in floats, and of the type of the number."""
-    type_ = _type_of_abs(arguments[0].type, "power")
+    type_ = _type_of_number(arguments[0].type, "power")
     if type_.name in ("decimal", "numeric"):
         type_ = SqlType("decimal", precision=38, scale=type_.scale)
     return renderer.cast(_in_floats(renderer, "power", math.pow, arguments), type_)
