@@ -71,9 +71,9 @@ TABLE_TYPE = DataType("table type", 243, -1)
 
 
 def _shown_type(type_: DataType, **more: Any) -> SimpleNamespace:
+    of_type = {"id": type_.id, "collation_name": type_.collation_name}
     of_system = {"schema_id": SCHEMAS["sys"], "is_nullable": 1, "is_user_defined": 0, "is_table_type": 0}
-    named = {"id": type_.id, "collation_name": type_.collation_name}
-    return SimpleNamespace(**(type_._asdict() | named | of_system | more))
+    return SimpleNamespace(**(type_._asdict() | of_type | of_system | more))
 
 
 def _user_types(context: Context) -> Iterator[SimpleNamespace]:
@@ -81,7 +81,7 @@ def _user_types(context: Context) -> Iterator[SimpleNamespace]:
         if user_type.database_id != context.database.database_id:
             continue
         base = user_type.base
-        shown = {
+        type_values = {
             "name": user_type.name,
             "id": user_type.object_id,
             "schema_id": context.database.catalog.schema_id(user_type.schema),
@@ -90,9 +90,9 @@ def _user_types(context: Context) -> Iterator[SimpleNamespace]:
             "is_table_type": base is None,
         }
         if base is not None:
-            shown |= {"max_length": data_types.max_length(base), "precision": data_types.precision(base)}
-            shown |= {"scale": data_types.scale(base)}
-        yield _shown_type(TABLE_TYPE if base is None else TYPES[base.name], **shown)
+            type_values |= {"max_length": data_types.max_length(base), "precision": data_types.precision(base)}
+            type_values |= {"scale": data_types.scale(base)}
+        yield _shown_type(TABLE_TYPE if base is None else TYPES[base.name], **type_values)
 
 
 TYPE_COLUMNS = """

@@ -144,16 +144,16 @@ def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
 def _with_empty_names(tokens: list[Token], text: str) -> list[Token]:
     """A variable may be called `@` alone; sqlglot takes the word behind it for the name. It gets a name without
     letters, and the word the kind it would have elsewhere."""
-    named: list[Token] = []
+    named_tokens: list[Token] = []
     is_bare = False
     for token in tokens:
         if is_bare and token.token_type == TokenType.VAR:
             token.token_type = _Tokenizer.KEYWORDS.get(token.text.upper(), TokenType.VAR)
-        named.append(token)
+        named_tokens.append(token)
         is_bare = token.token_type == TokenType.PARAMETER and _BARE.match(text, token.start) is not None
         if is_bare:
-            named.append(Token(TokenType.VAR, "", token.line, token.col, token.end, token.end))
-    return named
+            named_tokens.append(Token(TokenType.VAR, "", token.line, token.col, token.end, token.end))
+    return named_tokens
 
 
 def _tokenized(text: str) -> list[Token]:
