@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     "--seeds: the one scenario to run.",
 )
 @settings_options("hardware", "master")
-@click.option("--settle", metavar="TIME", help="Virtual time before the measured window (default 1s).")
-@click.option("--measure", metavar="TIME", help="Virtual length of the measured window (default 1s).")
+@click.option("--settle", metavar="TIME", help="Virtual time before the measured window (default 300ms).")
+@click.option("--measure", metavar="TIME", help="Virtual length of the measured window (default 500ms).")
 @settings_options("results", "resume")
 def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: Any) -> None:
     """Run the cells of a matrix in virtual time on a model of the paper's hardware, then reduce and draw.

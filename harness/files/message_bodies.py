@@ -144,7 +144,7 @@ class Bodies:
         return self if self.sizes else replace(self, sizes=(payload_bytes,))
 
     def warm_up_text(self, *, run: int, initiator: int) -> str:
-        """The text of messages that no client sends, as of a thread 0; dbo.WarmUpDialogsWith counts them."""
+        """The text of messages that no client sends, as of a thread 0; dbo.WarmUpDialogs counts them."""
         numbers = {"run": run, "initiator": initiator, "thread": 0}
         return Template(self.template).substitute(numbers, sequence="${sequence}", filler="")
 

@@ -37,9 +37,8 @@ _UNQUOTED = {ord("["): None, ord("]"): None}
 _SEE_ITS_LOG = "the target's error log says why"
 QUEUE_IS_OFF = "is currently disabled"  # what readers write after it was switched off: a consequence
 _CREATE = "{CALL dbo.CreateDialogs (?, ?)}"
-_WARM_UP = "{CALL dbo.WarmUpDialogs}"
 _WARM_UP_TEXT = 25 * "x"  # 50 bytes
-_WARM_UP_WITH = "{CALL dbo.WarmUpDialogsWith (?, ?, ?, ?)}"
+_WARM_UP = "{CALL dbo.WarmUpDialogs (?, ?, ?, ?)}"
 _GROUP = "{CALL dbo.GroupDialogs (?, ?, ?)}"
 
 
@@ -63,16 +62,13 @@ def build(
             scripts.execute(connection, _CREATE, dialogs, guid)
             if not warm_up:
                 return
-            text = _WARM_UP_TEXT if instance.is_existing or used else ""
+            text = _WARM_UP_TEXT
             if bodies and bodies.template:
                 number = lab.initiators.index(instance) + 1
                 text = bodies.warm_up_text(run=lab.clock.utc_ns() // 10**6, initiator=number)
-            if not text:
-                scripts.execute(connection, _WARM_UP)
-                return
             sent = 0
             for dialog_ratio, threads in warmed:
-                scripts.execute(connection, _WARM_UP_WITH, text, dialog_ratio, threads, sent)
+                scripts.execute(connection, _WARM_UP, text, dialog_ratio, threads, sent)
                 sent += threads
 
         in_parallel(make, taking_part, clients, on_interrupt=lab.close)

@@ -166,7 +166,7 @@ def _needed(lab: Lab, instance: Instance, far_sides: Sequence[Instance]) -> Iter
             yield _inside("TABLE", f"dbo.{table}")
     else:
         yield _inside("TABLE", "dbo.dialogs")
-        for procedure in ("CreateDialogs", "WarmUpDialogs", "WarmUpDialogsWith", "GroupDialogs"):
+        for procedure in ("CreateDialogs", "WarmUpDialogs", "GroupDialogs"):
             yield _inside("PROCEDURE", f"dbo.{procedure}")
         yield _inside("USER", f"{lab.prefix}Client")
     yield _inside("QUEUE", _PROBE_QUEUE)

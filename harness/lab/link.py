@@ -52,7 +52,6 @@ _INITIATOR = (
     "initiator/client_login.sql",
 )
 _OPTIONS = ("common/priority.sql", "common/retention.sql")
-_WARM_UP_WITH = "initiator/warm_up_dialogs_with.sql"
 _GROUPS = "initiator/group_dialogs.sql"  # where a workload's dialogs share conversation groups
 _OWN = ("link/endpoint_certificate.sql", "link/endpoint.sql")
 _REMOTE = (
@@ -246,12 +245,8 @@ def creation(lab: Lab, instance: Instance, variables: Variables) -> Iterator[tup
             yield path, variables | (workload.script_variables if path in of_workload else {})
     if not is_target and "PROCEDURE" in instance.kept:
         yield "initiator/grant_client.sql", variables | {"ClientProcedure": workload.client.procedure}
-    if lab.kind.can.virtual_time:
-        return
-    if is_target and not instance.is_existing:
+    if is_target and not instance.is_existing and not lab.kind.can.virtual_time:
         yield from _tables(lab)
-    if not is_target:
-        yield _WARM_UP_WITH, variables
 
 
 def securing(lab: Lab, instance: Instance, variables: Variables) -> Iterator[tuple[str, Variables]]:

@@ -1,9 +1,10 @@
 """A cell in virtual time: the protocol of `run.attempt`, in a fork of a warmed world.
 
 A warmed world is linked, and has its dialogs and all queue readers. Cells of one server version begin in the same
-world: three initiators, each with warmed dialogs for fifty threads of any dialog ratio (more of both if the matrix has
-cells that need them), and a target with as many queue readers as it may have. The paper's runs lasted minutes, in which
-the queue monitor launches a reader every five seconds; a cell of one second is too short for that.
+world: three initiators, each with dialogs for fifty threads of any dialog ratio (more of both if the matrix has cells
+that need them), and a target with as many queue readers as it may have. The paper's runs lasted minutes, in which the
+queue monitor launches a reader every five seconds; a cell of a second is too short for that. Only dialogs that cells
+can use are warmed up. The others are there for their rows of sys.sysdesend; to warm up all took 80 % of a world's time.
 
 The result of a cell depends on the seed, the cell, the block and the attempt, but on no earlier cell.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.definitions.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit
-from harness.definitions.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
+from harness.definitions.whitepaper import ACTIVATION_PERIOD_S, BASE_DIALOG_RATIO, MAX_QUEUE_READERS, WARM_UP_BYTES
 from harness.lab import dialog_pool, link, queue_readers, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
@@ -62,18 +63,20 @@ _POLL_S = 0.5  # well below the three seconds after which an idle reader ends
 class WorldSize:
     """What a world has for the cells of a matrix: at least what the paper's cells of the highest dialog ratio need."""
 
-    dialog_ratio: int  # the highest
+    used: tuple[tuple[int, int], ...]  # the dialogs that cells can use: dialog ratios, ascending from 1, with threads
     initiators: int
-    dialogs: int  # of an initiator
 
     @classmethod
     def of(cls, cells: Collection[Cell]) -> WorldSize:
-        ratio = max(cell.dialog_ratio for cell in cells)
-        return cls(
-            ratio,
-            max(INITIATORS[-1], *(cell.initiators for cell in cells)),
-            max(USED_DIALOGS * ratio, *(cell.dialogs for cell in cells)),
-        )
+        threads: dict[int, int] = {}
+        for ratio, of_cell in ((BASE_DIALOG_RATIO, 0), *((cell.dialog_ratio, cell.threads) for cell in cells)):
+            threads[ratio] = max(USED_DIALOGS, threads.get(ratio, 0), of_cell)
+        return cls(tuple(sorted(threads.items())), max(INITIATORS[-1], *(cell.initiators for cell in cells)))
+
+    @property
+    def dialogs(self) -> int:
+        """Those of an initiator."""
+        return max(ratio * threads for ratio, threads in self.used)
 
 
 def run(
@@ -127,10 +130,10 @@ class WarmedWorld:
         """Build the world, which takes seconds of real time, or raise LabError."""
         self.server_version = server_version
         self.size = size
-        seed = derived_seed(seed, server_version, size.dialog_ratio)
+        seed = derived_seed(seed, server_version, size.used[-1][0])
         lab = self.lab = simulated_lab.open(parameters, version=server_version, initiators=size.initiators, seed=seed)
         link.link(lab)
-        dialog_pool.build(lab, initiators=len(lab.initiators), dialogs=size.dialogs)
+        dialog_pool.build(lab, initiators=len(lab.initiators), dialogs=size.dialogs, used=size.used)
         self.pages = {instance.name: dialog_pages.located(instance) for instance in lab.initiators}
         self._rehearse()
         launch_readers(lab, MAX_QUEUE_READERS)

@@ -71,8 +71,8 @@ BASE_PEAK_PER_S = PEAK_PER_S / (1 + GAIN_MAX_PERCENT.value / 100)
 # Processor time, as measured on one machine.
 MESSAGE_S = 300e-6
 CELL_S = 0.2
-DIALOG_S = 600e-6
-GROUP_S = 3.0
+DIALOG_S = 40e-6
+GROUP_S = 0.6
 FRUITLESS_MAX = 2  # a worker may be killed before the first cell of a round has ended
 FINEST = 4  # slices a worker
 

@@ -1,9 +1,11 @@
 /*
-Purpose:   dbo.WarmUpDialogs sends one message of 50 bytes on every conversation, so that each has its row in
-           sys.sysdercv of the target before the load begins.
-Called by: the lab, once per pool, after dbo.CreateDialogs.
-Assumes:   the instances are linked. The messages have no payload header, so no run's accounting counts them;
-           reset/messages.sql removes them from the target once the transmission queue is empty.
+Purpose:   dbo.WarmUpDialogs sends a text on @threads dialogs of the pool, those that clients use with @dialog_ratio, so
+           that each has its row in sys.sysdercv of the target before the load begins; without parameters 50 bytes on
+           all dialogs. In the text ${sequence} becomes the number of the message, from @first.
+Called by: the lab, after dbo.CreateDialogs, once per dialog ratio.
+Assumes:   the instances are linked, and dbo.dialogs has ids from 1 without a gap. The messages have no payload header,
+           so no run's accounting counts them; reset/messages.sql removes them from the target once the transmission
+           queue is empty.
 Variables: Database (name of the initiator's database),
            MessageType (name of the message type)
 */
@@ -11,6 +13,10 @@ USE [$(Database)];
 GO
 
 CREATE OR ALTER PROCEDURE dbo.WarmUpDialogs
+    @text nvarchar(max) = N'xxxxxxxxxxxxxxxxxxxxxxxxx',
+    @dialog_ratio int = 1,
+    @threads int = NULL,
+    @first int = 0
 AS
 BEGIN
     SET NOCOUNT ON;
@@ -18,25 +24,17 @@ BEGIN
 
     DECLARE @sent int;
     DECLARE @handle uniqueidentifier;
-    DECLARE @body varchar(50);
 
     SET @sent = 0;
-    SET @body = REPLICATE('x', 50);
-
-    -- STATIC, because SEND changes the rows behind the view. Only conversations that can send: those that began here
-    -- and are started or conversing.
-    DECLARE conversations CURSOR LOCAL STATIC FOR
-        SELECT conversation_handle
-        FROM sys.conversation_endpoints
-        WHERE is_initiator = 1 AND state IN ('SO', 'CO');
-
-    OPEN conversations;
-    FETCH NEXT FROM conversations INTO @handle;
+    SET @threads = ISNULL(@threads, (SELECT COUNT(*) FROM dbo.dialogs));
 
     BEGIN TRANSACTION;
-    WHILE @@FETCH_STATUS = 0
+    WHILE @sent < @threads
     BEGIN
-        SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)] (@body);
+        SET @handle = (SELECT d.handle FROM dbo.dialogs AS d WHERE d.id = (@sent + 1) * @dialog_ratio);
+
+        SEND ON CONVERSATION @handle MESSAGE TYPE [$(MessageType)]
+            (CAST(REPLACE(@text, N'${sequence}', CAST(@first + @sent AS nvarchar(10))) AS varbinary(max)));
 
         SET @sent = @sent + 1;
         IF @sent % 1000 = 0
@@ -44,12 +42,7 @@ BEGIN
             COMMIT TRANSACTION;
             BEGIN TRANSACTION;
         END;
-
-        FETCH NEXT FROM conversations INTO @handle;
     END;
     COMMIT TRANSACTION;
-
-    CLOSE conversations;
-    DEALLOCATE conversations;
 END;
 GO

@@ -79,7 +79,7 @@ def test_executors_of_a_cluster_import_what_travels_and_reduce_what_lies_in_a_sh
     tmp_path: Path, master: str
 ) -> None:
     run = write_raw(tmp_path / "run [1]", CELLS[:1], scale=2)
-    experiment = Experiment(SimulationSettings(), parameters.read("paper"), run, WorldSize(1, 1, 100))
+    experiment = Experiment(SimulationSettings(), parameters.read("paper"), run, WorldSize(((1, 100),), 1))
     entries: list[Entry] = []
     files = raw_files.read(run).files
     folder = gather("cells", files, tmp_path)

@@ -60,7 +60,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
 
 @pytest.fixture(scope="module")
 def group(elsewhere: Elsewhere) -> WarmedWorld:
-    return WarmedWorld(read("paper"), "2008", WorldSize(1, 3, 50), seed=1)
+    return WarmedWorld(read("paper"), "2008", WorldSize(((1, 50),), 3), seed=1)
 
 
 @pytest.fixture(scope="module")

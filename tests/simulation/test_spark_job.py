@@ -55,7 +55,7 @@ def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> MakeTestb
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     settings = SimulationSettings(settle=0.5, measure=1.0)
-    return Experiment(settings, parameters.read("paper"), tmp_path, WorldSize(150, 3, 7500))
+    return Experiment(settings, parameters.read("paper"), tmp_path, WorldSize(((1, 50), (150, 50)), 3))
 
 
 def attempts(*cells: str) -> list[PlannedAttempt]:
