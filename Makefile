@@ -34,6 +34,11 @@ setup: .venv/.ready  ## virtual environment, ODBC, Java: once
 .venv/.ready: pyproject.toml .constraints.txt .ci/setup .ci/packages.py
 	@.ci/setup
 
+.venv/.tests: .venv/.ready tests/constraints.txt
+	@echo 'tests: installing the packages that only tests need into .venv'
+	@.venv/bin/python .ci/packages.py tests/constraints.txt --constraint .constraints.txt --requirement tests/constraints.txt
+	@touch $@
+
 matrix: setup  ## sweep the 528 cells, reduce, draw
 	@$(HARNESS) matrix $(MATRIX_OPTIONS) $(if $(WEB),--web $(WEB))
 
@@ -64,16 +69,16 @@ status: setup  ## say which containers run
 compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
-test: setup  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 13 minutes
+test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 13 minutes
 	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 4 --dist loadfile --no-loadscope-reorder
 
-test-all: setup  ## all tests that need no SQL Server: what CI runs on GitHub
+test-all: .venv/.tests  ## all tests that need no SQL Server: what CI runs on GitHub
 	@.venv/bin/python -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
 
-check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
+check: .venv/.tests  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
 
-clients: setup  ## client libraries for tests/clients: Python's into .venv, Node's into .clients, SqlClient and freebcp by apt-get
+clients: .venv/.tests  ## client libraries for tests/clients: Python's into .venv, Node's into .clients, SqlClient and freebcp by apt-get
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint .constraints.txt --constraint tests/clients/constraints.txt --editable '.[clients]'
 	@if command -v npm >/dev/null; then \
@@ -86,17 +91,17 @@ clients: setup  ## client libraries for tests/clients: Python's into .venv, Node
 		{ apt-get update -qq && apt-get install -qq --no-install-recommends $(CLIENT_PACKAGES) >/dev/null; } || \
 		echo "clients: SqlClient and freebcp are left out. Install $(CLIENT_PACKAGES) as root, then repeat make clients"
 
-parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
+parity: .venv/.tests  ## the embedded broker against SQL Server in a container: results/parity.md
 	@.venv/bin/python -m tests.parity
 
-lint: setup  ## ruff, mypy, layers of imports, rules about source text
+lint: .venv/.tests  ## ruff, mypy, layers of imports, rules about source text
 	@.venv/bin/ruff check harness tests
 	@.venv/bin/ruff format --check harness tests
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-cache
 	@.venv/bin/python -m tests.source_rules
 
-bench: setup  ## print what the parts carry on this machine
+bench: .venv/.tests  ## print what the parts carry on this machine
 	@.venv/bin/python -m tests.benchmarks
 
 clean:  ## remove the virtual environment and caches; results stay

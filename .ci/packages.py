@@ -1,6 +1,7 @@
 """Install Python packages with pip into the environment that runs this, and count what pip fetches and installs.
 
-Called by `setup` with the arguments of `pip install`, when click and rich are there. What pip says goes to the file
+Called by `setup` with a file of pins, all of which pip may install, and the arguments of `pip install`, when click and
+rich are there. What pip says goes to the file
 .venv/pip.log, and is printed if it fails.
 """
 
@@ -16,21 +17,19 @@ sys.path.insert(0, str(CHECKOUT))
 from harness.output import reporting  # noqa: E402
 
 # What follows is a requirement (`rich>=13 (from ...)`), or where it is found (`/wheels/rich-13.0-py3-none-any.whl`).
-FETCHED = re.compile(
-    r"^(?:Collecting|Processing|Requirement already satisfied:) (?:\S*/)?(\w[\w.]*(?:-[a-zA-Z][\w.]*)*)", re.MULTILINE
-)
+FETCHED = re.compile(r"^(?:Collecting|Processing) (?:\S*/)?(\w[\w.]*(?:-[a-zA-Z][\w.]*)*)", re.MULTILINE)
 LOOK_EVERY_S = 0.5
 LINES = 5  # elsewhere than on a terminal
 TAIL = 20  # lines of pip's that are printed if it fails
 
 
 def main() -> int:
-    pins = re.findall(r"^[\w.-]+==", (CHECKOUT / ".constraints.txt").read_text(), re.MULTILINE)
+    pins = re.findall(r"^[\w.-]+==", (CHECKOUT / sys.argv[1]).read_text(), re.MULTILINE)
     installed_before = installed()
     log = Path(sys.prefix) / "pip.log"
     with log.open("w") as output, reporting.on_console(ask=False) as reporter:
-        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
-        pip = subprocess.Popen([*command, *sys.argv[1:]], stdout=output, stderr=subprocess.STDOUT)
+        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+        pip = subprocess.Popen([*command, "--progress-bar", "off", *sys.argv[2:]], stdout=output, stderr=subprocess.STDOUT)
         total, done = 2 * len(pins), []
         reporter.begin(total, 0, unit="step", every=total // LINES)
         running = True

@@ -36,7 +36,7 @@ def _rates(folder: Path) -> dict[str, list[tuple[float, float, str]]]:
 @pytest.mark.usefixtures("warm_spark")
 @pytest.mark.parametrize("cells", one_of_each([FEW, CELLS]), ids=["few", "all"])
 def test_the_kept_run_of_the_model_is_what_the_code_computes(cells: list[str], tmp_path: Path) -> None:
-    options = {"lab": "simulated", "cells": cells, "settle": "2s", "seed": 1, "results": tmp_path}
+    options = {"lab": "simulated", "cells": cells, "seed": 1, "results": tmp_path}
     outcome = matrix_run.sweep(options, Reporter())
     assert outcome is not None and outcome.completed == len(cells)
     kept = _rates(KEPT)
