@@ -26,13 +26,9 @@ _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow"}
 
 def draw_and_show(run: harness.Run, reporter: Reporter) -> None:
     """Draw the figures and the report of a run, if a cell was completed; print its results."""
-    files = run.draw(progress=reporter) if run.outcome.completed else []
+    if run.outcome.completed:
+        run.draw(progress=reporter)
     reporter.end()
-    for path in files:
-        if path.suffix == ".png":
-            say(f"figure: {path}")
-        elif path.suffix == ".html":
-            say(f"report: {path}")
     show(run, f"harness report {shlex.quote(str(run.folder))} --open")
 
 

@@ -20,6 +20,9 @@ CHOICES = frozenset(
     }
 )
 HARDWARE = ("processor", "processors", "memory_mib", "limits")
+# Sizes that say a little less or more after the machine has started again: a hundredth is no other machine.
+SIZES = frozenset({"memory_mib", "physical_memory_kb"})
+SIZE_TOLERANCE = 0.01
 # The entries of the manifest's `versions` that can change a number.
 DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
 # The entries of a target's fingerprint that the harness' own machine does not have.
@@ -121,9 +124,15 @@ def _differ(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list
     changed = [
         f"{key}: {one.get(key, 'absent')} / {other.get(key, 'absent')}"
         for key in sorted({*one, *other})
-        if one.get(key) != other.get(key)
+        if not _is_same(key, one.get(key), other.get(key))
     ]
     return [f"{what} differ ({'; '.join(changed)})"] if changed else []
+
+
+def _is_same(key: str, one: Any, other: Any) -> bool:
+    if key in SIZES and one and other:
+        return abs(one - other) <= SIZE_TOLERANCE * max(one, other)
+    return bool(one == other)
 
 
 def _targets_differ(a: Run, b: Run, entries: Mapping[str, Sequence[str]]) -> list[str]:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from harness.definitions.lab_kinds import LabKind
-from harness.output.safe_text import visible
+from harness.output.safe_text import visible, visible_lines
 
 _REMEMBERED_CELLS = 40
 
@@ -35,6 +35,11 @@ class SafeConsole(Console):
 def styled(text: str, style: str) -> Text:
     """Return the text for `SafeConsole`, in a style."""
     return Text(visible(text), style=style)
+
+
+def in_lines(text: str) -> Text:
+    """Return the text for a cell of a table of `SafeConsole`, with its ends of lines."""
+    return Text(visible_lines(text))
 
 
 class TimeLeft(Protocol):
