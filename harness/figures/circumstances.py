@@ -131,7 +131,7 @@ def _differ(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list
 
 def _is_same(key: str, one: Any, other: Any) -> bool:
     if key in SIZES and one and other:
-        return abs(one - other) <= SIZE_TOLERANCE * max(one, other)
+        return bool(abs(one - other) <= SIZE_TOLERANCE * max(one, other))
     return bool(one == other)
 
 

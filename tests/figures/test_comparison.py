@@ -228,6 +228,23 @@ def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, cons
         assert words in " ".join(printed(console).split())
 
 
+def test_a_little_more_memory_after_a_restart_is_no_other_machine(tmp_path):
+    def run(name: str, mib: int, kb: int) -> Run:
+        fingerprint = {"system": {"cpu_count": 8, "physical_memory_kb": kb}}
+        return read(
+            write_reduced(
+                tmp_path / name,
+                CELLS[:4],
+                machine={"memory_mib": mib},
+                instances=[{"name": "target", "lab_version": "2005", "fingerprint": fingerprint}],
+            )
+        )
+
+    before = run("before", 24_104, 24_683_656)
+    assert forbidding(before, run("restarted", 24_105, 24_684_092)) == []
+    assert forbidding(before, run("other", 32_000, 24_500_000)) == ["The machines differ (memory_mib: 24104 / 32000)"]
+
+
 def test_runs_whose_instances_had_other_processors_or_another_way_are_not_compared(tmp_path):
     def run(name: str, processors: dict[str, str], shared: dict[str, str], proxied: str = "") -> Run:
         placement = {"machine": "", "processors": processors, "shared": shared, "proxied": proxied}
