@@ -14,6 +14,7 @@ import pandas as pd
 from harness import claims
 from harness.claims.judgement import Tables, is_saturated, is_valid, of_the_paper
 from harness.definitions import lab_kinds, units
+from harness.definitions.inference import BLOCKS_MIN
 from harness.definitions.lab_kinds import LabKind
 from harness.definitions.whitepaper import INITIATOR_SCHEDULERS, PERMUTATIONS_A_VERSION
 from harness.files import certificate, manifest_file
@@ -159,6 +160,11 @@ class Run(Tables):
         kinds = {kind for placement in placed for kind in placement.get("shared") or {}}
         words_shown = [words for kind, words in SHARED_WORDS.items() if kind in kinds]
         return f"the instances share {listed(words_shown)}" if words_shown else ""
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether its cells were measured often enough for an interval."""
+        return int(self.cells.block.nunique()) >= BLOCKS_MIN
 
     @property
     def warms_up_used_alone(self) -> bool:

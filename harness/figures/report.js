@@ -1,4 +1,4 @@
-// Sort tables by their heads, filter their rows, and enlarge figures. The page is complete without this script.
+// Sort tables by their heads, filter their rows, unfold what a link names, and enlarge figures. The page is complete without this script.
 "use strict";
 
 const NUMBER = /^[+-]?\d[\d,]*(\.\d+)?/;
@@ -50,6 +50,21 @@ for (const table of document.querySelectorAll("table.sortable")) {
   input.addEventListener("input", () => filterRows(table, input.value));
   table.parentElement.before(label);
 }
+
+function unfold() {
+  // A link to something folded unfolds it.
+  const place = document.getElementById(location.hash.slice(1));
+  const folded = place && place.closest("details");
+  if (!folded) return;
+  folded.open = true;
+  place.scrollIntoView();
+}
+
+addEventListener("hashchange", unfold);
+unfold();
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
+});
 
 const dialog = document.querySelector("dialog");
 for (const button of document.querySelectorAll("figure button")) {

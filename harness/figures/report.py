@@ -34,6 +34,7 @@ from harness.figures.headlines import (
     PERCENTILES,
     USED_ALONE,
     Columns,
+    conclusion,
     gain_columns,
     gain_sentence,
     headlines,
@@ -65,9 +66,10 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         licence=LICENCE if run.kind.can.is_measurement else "",
         warnings=_warnings(run),
         workload="" if run.workload == PAPER else " ".join(filter(None, (f"Workload {run.workload}.", run.about))),
+        has_intervals=run.has_intervals,
         has_trick=TRICK_DIALOG_RATIO in set(run.cells.dialog_ratio),
         paper=f"{TITLE}, {PUBLISHED}" if run.has_papers_cells or judgements else "",
-        answer=trick_answer.answer(run) if trick_answer.is_asked(run) else "",
+        answer=trick_answer.answer(run) if trick_answer.is_asked(run) else conclusion(run),
         evidence=trick_answer.evidence(run) if trick_answer.is_asked(run) else [],
         findings=findings(run),
         headlines=headlines(run),
@@ -80,7 +82,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         cells=cell_rows(run.cells, is_counted=run.is_counted),
         is_counted=run.is_counted,
         clocks=clocks(run.manifest),
-        figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
+        figures=_figures(run, figures),
         footer=footer(run),
         facts=facts(run),
     )
@@ -180,6 +182,16 @@ def _instance_name(instance: dict[str, Any]) -> str:
 
 def _embedded(path: Path) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def _figures(run: Run, paths: Sequence[Path]) -> list[tuple[str, str]]:
+    """Return the names and sources of the figures, that which answers the run's question first."""
+    drawn = {path.stem: path for path in paths if path.suffix == ".svg"}
+    throughputs = [name for name in reversed(drawn) if "throughput" in name]  # that of the most initiators first
+    answers = [name for name in ("soak", "gain-by-ratio", *throughputs) if name in drawn]
+    if "figure-5-gain" in drawn and not run.cannot_gain:
+        answers.insert(0, "figure-5-gain")
+    return [(name, _embedded(drawn[name])) for name in dict.fromkeys([*answers[:1], *drawn])]
 
 
 @dataclass(frozen=True)

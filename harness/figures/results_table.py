@@ -32,15 +32,16 @@ def _cells(run: Run) -> list[list[str]]:
                 sure = f"{estimate.low:,.0f} to {estimate.high:,.0f}"
         latencies = [milliseconds(value) for value in (row.latency_us_p50, row.latency_us_p95)]
         table.append([str(row.cell_id), f"{rate:,.0f}", sure, *latencies, str(row.state)])
-    return table
+    return table if run.has_intervals else [row[:2] + row[3:] for row in table]
 
 
 def _headlines(run: Run) -> list[list[str]]:
     columns = peak_columns(run) | gain_columns(run)
     return [["initiators", *columns]] + [
-        [row.initiators, *(_text(number(row)) for number in columns.values())] for row in headlines(run)
+        [row.initiators, *(_text(number(row), run) for number in columns.values())] for row in headlines(run)
     ]
 
 
-def _text(number: Number) -> str:
-    return "\n".join(part for part in (number.text, number.sure, number.where) if part)
+def _text(number: Number, run: Run) -> str:
+    parts = (number.text, number.sure if run.has_intervals else "", number.where)
+    return "\n".join(part for part in parts if part)

@@ -1,6 +1,7 @@
 """`report.html` in headless Chromium, on a wide and on a narrow screen: one file, tables that sort and filter by the
-keyboard, figures that enlarge."""
+keyboard, figures that enlarge, sections that a link unfolds, light and dark."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.results_fixture import quick_cells, write_reduced
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
 
-WIDTHS_PX = (500, 1280)
+WIDTHS_PX = (400, 900, 1300)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,7 @@ def page(browser: Any, path: Path, request: pytest.FixtureRequest) -> Iterator[A
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: failed.append(str(error)))
     page.goto(path.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(folded => { folded.open = true; })")
     yield page
     page.close()
     assert not failed
@@ -78,8 +80,30 @@ def test_the_headline_numbers_are_on_the_screen_without_scrolling_aside(page: An
     assert len(boxes) > 10 and all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS_PX)
+def test_the_answer_and_a_figure_are_on_the_first_screen_and_the_rest_is_folded(
+    browser: Any, path: Path, width: int, scheme: str
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(path.as_uri())
+    answer, figure = page.locator(".answer").bounding_box(), page.locator("figure img").bounding_box()
+    assert answer["y"] < figure["y"] and figure["y"] + figure["height"] <= 900
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    claims_table = page.locator("table.claims")
+    assert not claims_table.is_visible()
+    page.locator("nav a", has_text="Claims").click()
+    claims_table.wait_for(state="visible")
+    ink, back = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+    assert (_brightness(ink) > _brightness(back)) == (scheme == "dark")
+    page.close()
+
+
+def _brightness(color: str) -> int:
+    return sum(map(int, re.findall(r"\d+", color)[:3]))
+
+
 def test_cells_that_do_not_count_are_sorted_and_filtered(page: Any) -> None:
-    page.locator("#invalid summary").press("Enter")
     page.locator("#invalid th button", has_text="reason").press("Enter")
     reasons = page.locator("#invalid tbody td:last-child")
     assert reasons.all_inner_texts() == ["queue readers went from 1 to 2", "the target processed 33% of what was sent"]
@@ -106,7 +130,6 @@ def test_a_table_is_sorted_by_the_keyboard(page: Any) -> None:
 
 
 def test_numbers_are_sorted_by_their_value(page: Any) -> None:
-    page.locator("#cells summary").press("Enter")
     page.locator("#cells th button", has_text="processed/s").press("Enter")
     rates = [float(text.replace(",", "")) for text in page.locator("#cells tbody td:nth-child(4)").all_inner_texts()]
     assert rates == sorted(rates) and len(rates) == len(quick_cells())

@@ -66,7 +66,7 @@ def test_the_report_and_the_table_beside_it_have_the_same_verdicts(drawn_run):
     run, (*_, path), _ = drawn_run
     html = path.read_text(encoding="utf-8")
     table = pd.read_parquet(run / "reduced" / "claims.parquet")
-    section = html[html.index('<section id="claims">') : html.index('<section id="figures">')]
+    section = html[html.index('<details id="claims">') : html.index('<details id="figures">')]
     for row in table.itertuples():
         entry = section[section.index(f'id="claim-{row.claim}"') :]
         assert f'data-name="verdict">{row.verdict}</td>' in entry[: entry.index("</tr>")]
