@@ -226,6 +226,17 @@ def support_bundle(results: str) -> None:
 @click.argument("b")
 @click.option("--output", type=PATH, metavar="DIR", help="Folder for figures and tables.")
 @click.option(
+    "--json",
+    "as_json",
+    type=PATH,
+    metavar="FILE",
+    help="Write verdicts and ratios as JSON (schema in results/README.md).",
+)
+@click.option(
+    "--junit", type=PATH, metavar="FILE", help="Write a test for the gate, each group and each cell for a CI."
+)
+@click.option("--markdown", type=PATH, metavar="FILE", help="Write a summary for a job's page.")
+@click.option(
     "--fail-over",
     type=Percent(),
     metavar="PERCENT",
@@ -243,7 +254,15 @@ def support_bundle(results: str) -> None:
     help="Compare runs whose lab, hardware or settings differ; all figures say so.",
 )
 def compare(  # noqa: PLR0917
-    a: str, b: str, output: Path | None, fail_over: float | None, fail_if_unknown: bool, despite_differences: bool
+    a: str,
+    b: str,
+    output: Path | None,
+    as_json: Path | None,
+    junit: Path | None,
+    markdown: Path | None,
+    fail_over: float | None,
+    fail_if_unknown: bool,
+    despite_differences: bool,
 ) -> None:
     """Compare two runs: ratios of b to a with intervals, for all cells and for each, and figures side by side.
 
@@ -255,6 +274,7 @@ def compare(  # noqa: PLR0917
     Examples:
       harness compare results/20260101-120000-embedded results/20260102-120000-embedded
       harness compare results/before results/after --fail-over 5%
+      harness compare results/before results/after --fail-over 5% --junit compare.xml --markdown summary.md
       harness compare results/20260101-120000-embedded results/20260102-120000-simulated --despite-differences
     """
     from harness.output import reporting
@@ -269,7 +289,8 @@ def compare(  # noqa: PLR0917
                 console=console(),
                 progress=reporter,
             )
-        for path in comparison.files:
+        written = comparison.document().write(json=as_json, junit=junit, markdown=markdown)
+        for path in (*comparison.files, *written):
             say(f"written: {path}")
     if fail_over is None:
         say(comparison.conclusion)

@@ -18,6 +18,7 @@ from harness.definitions.units import counted
 from harness.figures import gate, side_by_side
 from harness.figures.build import Drawing, write
 from harness.figures.circumstances import forbidding, is_pair, remarkable
+from harness.figures.comparison_document import ComparisonDocument
 from harness.figures.gain import of_one_ratio
 from harness.figures.gate import Gate
 from harness.figures.parts import percent, short
@@ -45,6 +46,11 @@ class Comparison:
     gate: Gate
     cells: pd.DataFrame
     verdicts: pd.DataFrame
+    threshold: float
+
+    def document(self) -> ComparisonDocument:
+        """What other programs read of it: `as_json`, `as_junit`, `as_markdown`."""
+        return ComparisonDocument.of(self)
 
     @property
     def conclusion(self) -> str:
@@ -123,7 +129,7 @@ def compare(
     )
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress or Reporter())
     judged = gate.judge(*sides, threshold, _failed(runs[1]), design)
-    return Comparison([folder / "ratios.csv", *drawn], judged, cells, _as_table(all_groups))
+    return Comparison([folder / "ratios.csv", *drawn], judged, cells, _as_table(all_groups), threshold)
 
 
 def _design_note(run: Run, design: Design, twins: Certificate | None) -> list[str]:

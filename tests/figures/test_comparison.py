@@ -1,18 +1,22 @@
 import io
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from lxml import etree
 
 from harness.cli import main
 from harness.definitions.matrix import all_cells
 from harness.figures import comparison, gate
 from harness.figures.circumstances import forbidding, remarkable
 from harness.figures.comparison import compare
+from harness.figures.comparison_document import ComparisonDocument
 from harness.figures.ratios import QUANTITIES, by_cell, groups, pair
 from harness.figures.reduced_run import Run, read
-from harness.files.records import ResultsError
+from harness.files.records import NotWritable, ResultsError
+from harness.machine.places import CHECKOUT
 from harness.output.reporting import SafeConsole
 from tests.results_fixture import manifest, quick_cells, write_reduced
 
@@ -179,6 +183,44 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
     assert [line for line in printed(console).splitlines() if line.startswith("!")] == [
         "! What differs between runs as wholes is unknown, and in no interval: harness aa measures it"
     ]
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("judged", "said", "failures"),
+    [
+        (gate.Gate(["i1-t1: 0.8"]), "slower", "1"),
+        (gate.Gate([], ["too few"]), "cannot tell", "0"),
+        (gate.Gate(), "passed", "0"),
+    ],
+)
+def test_other_programs_read_a_comparison(tmp_path, console, judged, said, failures):
+    a, b = (write_reduced(tmp_path / name, CELLS[:4], factor=factor) for name, factor in (("a", 1.0), ("b", 0.8)))
+    document = replace(compare(a, b, tmp_path / "out", console=console), gate=judged).document()
+    assert ComparisonDocument.model_validate_json(document.as_json()) == document
+    assert (document.gate, document.cells[0].ratio, document.cells[0].ratio_low) == (
+        said,
+        pytest.approx(0.8, 1e-3),
+        None,
+    )
+    suite = etree.fromstring(document.as_junit())
+    assert (
+        (suite.get("failures"), len(suite))
+        == (failures, int(suite.get("tests")))
+        == (failures, 1 + 4 + len(document.groups))
+    )
+    markdown = document.as_markdown()
+    assert document.conclusion in markdown and "| all | 0.800 | no interval | cannot tell |" in markdown
+    assert all(phrase in markdown for phrase in (*judged.slowdowns, *judged.unknown))
+    with pytest.raises(NotWritable, match="cannot be written"):
+        document.write(json=tmp_path / "missing" / "file.json", junit=None, markdown=None)
+
+
+def test_the_document_names_every_field_of_a_comparisons_json():
+    text = (CHECKOUT / "results" / "README.md").read_text(encoding="utf-8")
+    schema = ComparisonDocument.model_json_schema()
+    for part in (schema, *schema["$defs"].values()):
+        assert all(f"`{name}`" in text for name in part["properties"])
 
 
 @pytest.mark.usefixtures("undrawn")

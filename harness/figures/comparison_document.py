@@ -1,0 +1,148 @@
+"""A comparison for other programs: JSON with a schema of its own, JUnit's XML for a CI, Markdown for a job's summary.
+
+`ComparisonDocument.model_json_schema()` is the schema. A field that is new leaves `schema_version` as it is; one that
+changes its meaning or goes raises it.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+from lxml import etree
+from pydantic import BaseModel, Field
+
+from harness.definitions.inference import Difference
+from harness.figures.parts import short
+from harness.files.records import NotWritable, written_whole
+from harness.output.safe_text import visible
+
+if TYPE_CHECKING:
+    from harness.figures.comparison import Comparison
+
+SUITE = "harness compare"
+
+
+class ComparedRun(BaseModel):
+    lab: str = Field(description="whose numbers these are: sqlserver, embedded, simulated")
+    run_id: str
+    load_model: str
+
+
+class Ratio(BaseModel):
+    name: str = Field(description="all cells, some of them, or the id of a cell")
+    cells: int = Field(description="cells that count in both runs")
+    blocks: int = Field(description="blocks of the run that has fewer")
+    ratio: float | None = Field(description="messages processed per second, b divided by a; null where unknown")
+    ratio_low: float | None = Field(description="lower end of the 95 % interval; null below three blocks")
+    ratio_high: float | None = Field(description="its upper end")
+    verdict: str = Field(description="faster, slower, same within 5 %, cannot tell")
+
+
+class ComparisonDocument(BaseModel):
+    schema_version: Literal[1] = 1
+    a: ComparedRun
+    b: ComparedRun
+    threshold: float = Field(description="a change that matters, as a part: --fail-over, or 0.05")
+    conclusion: str
+    gate: Literal["passed", "slower", "cannot tell"]
+    slowdowns: list[str] = Field(description="what is slower in b by more than the threshold")
+    unknown: list[str] = Field(description="what may be, because nobody can tell")
+    groups: list[Ratio]
+    cells: list[Ratio]
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> ComparisonDocument:
+        first, gate = comparison.cells.iloc[0], comparison.gate
+        a, b = (
+            ComparedRun(**{name: first[f"{name}_{side}"] for name in ComparedRun.model_fields}) for side in ("a", "b")
+        )
+        return cls(
+            a=a,
+            b=b,
+            threshold=comparison.threshold,
+            conclusion=comparison.conclusion,
+            gate="slower" if gate.slowdowns else "cannot tell" if gate.unknown else "passed",
+            slowdowns=gate.slowdowns,
+            unknown=gate.unknown,
+            groups=[
+                _ratio(row.group, row.cells, row.blocks, row.ratio, row.ratio_low, row.ratio_high, row.verdict)
+                for row in comparison.verdicts.itertuples()
+            ],
+            cells=[
+                _ratio(
+                    row.cell_id,
+                    int(row.counts),
+                    min(row.blocks_a, row.blocks_b),
+                    row.processed_per_s_ratio,
+                    row.processed_per_s_ratio_low,
+                    row.processed_per_s_ratio_high,
+                    row.verdict,
+                )
+                for row in comparison.cells.itertuples()
+            ],
+        )
+
+    def write(self, *, json: Path | None, junit: Path | None, markdown: Path | None) -> list[Path]:
+        """Write the files that are named, and return them; raises NotWritable."""
+        texts = [(json, self.as_json), (junit, self.as_junit), (markdown, self.as_markdown)]
+        wanted = [(path, text()) for path, text in texts if path is not None]
+        for path, text in wanted:
+            try:
+                with written_whole(path) as file:
+                    file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise NotWritable(f"{path} cannot be written: {error.strerror}") from None
+        return [path for path, _ in wanted]
+
+    def as_json(self) -> str:
+        return self.model_dump_json(indent=2) + "\n"
+
+    def as_junit(self) -> str:
+        """Return a test for the gate, and one for each group and cell: a failure is slower, a skipped one unknown."""
+        tests: list[tuple[str, str, str]] = [("gate", self.gate, "\n".join(self.slowdowns or self.unknown))]
+        tests += [(entry.name, entry.verdict, _words(entry)) for entry in (*self.groups, *self.cells)]
+        suite = etree.Element("testsuite", name=SUITE, tests=str(len(tests)))
+        for name, verdict, text in tests:
+            test = etree.SubElement(suite, "testcase", classname=f"{SUITE} {self.a.run_id} {self.b.run_id}", name=name)
+            if verdict in (Difference.SLOWER.value, Difference.UNKNOWN.value):
+                kind = "failure" if verdict == Difference.SLOWER.value else "skipped"
+                etree.SubElement(test, kind, message=visible(verdict)).text = "; ".join(map(visible, text.splitlines()))
+        for kind, count in (("failures", "failure"), ("skipped", "skipped")):
+            suite.set(kind, str(len(suite.findall(f"*/{count}"))))
+        return str(etree.tostring(suite, encoding="unicode", pretty_print=True))
+
+    def as_markdown(self) -> str:
+        lines = [
+            f"**{visible(self.conclusion)}**",
+            "",
+            "| cells | b/a | 95 % interval | verdict |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {visible(entry.name)} | {_words(entry).replace(', ', ' | ', 1)} | {entry.verdict} |"
+            for entry in self.groups
+        ]
+        for heading, phrases in (("Slower", self.slowdowns), ("Cannot tell", self.unknown)):
+            if phrases:
+                lines += ["", f"{heading}:", "", *(f"- {visible(phrase)}" for phrase in phrases)]
+        origins = (f"{side}: {run.run_id}, {run.lab} lab" for side, run in (("a", self.a), ("b", self.b)))
+        return "\n".join(
+            [*lines, "", f"{'; '.join(origins)}; a change below {short(100 * self.threshold)} % does not matter.", ""]
+        )
+
+
+def _ratio(name: str, cells: int, blocks: int, ratio: Any, low: Any, high: Any, verdict: str) -> Ratio:  # noqa: PLR0917
+    numbers = (None if pd.isna(value) or math.isinf(value) else float(value) for value in (ratio, low, high))
+    ratio, low, high = numbers
+    return Ratio(name=name, cells=cells, blocks=blocks, ratio=ratio, ratio_low=low, ratio_high=high, verdict=verdict)
+
+
+def _words(entry: Ratio) -> str:
+    """`0.950, 0.93 to 0.97`"""
+    ratio = "unknown" if entry.ratio is None else f"{entry.ratio:.3f}"
+    if entry.ratio_low is None or entry.ratio_high is None:
+        return f"{ratio}, no interval"
+    return f"{ratio}, {entry.ratio_low:.2f} to {entry.ratio_high:.2f}"
