@@ -50,7 +50,9 @@ class Comparison:
 
     def document(self) -> ComparisonDocument:
         """What other programs read of it: `as_json`, `as_junit`, `as_markdown`."""
-        return ComparisonDocument.of(self)
+        return ComparisonDocument.of(
+            self.cells, self.verdicts, self.gate, conclusion=self.conclusion, threshold=self.threshold
+        )
 
     @property
     def conclusion(self) -> str:

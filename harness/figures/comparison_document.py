@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 from lxml import etree
 from pydantic import BaseModel, Field
 
 from harness.definitions.inference import Difference
+from harness.figures.gate import Gate
 from harness.figures.parts import short
 from harness.files.records import NotWritable, written_whole
 from harness.output.safe_text import visible
-
-if TYPE_CHECKING:
-    from harness.figures.comparison import Comparison
 
 SUITE = "harness compare"
 
@@ -54,22 +52,25 @@ class ComparisonDocument(BaseModel):
     cells: list[Ratio]
 
     @classmethod
-    def of(cls, comparison: Comparison) -> ComparisonDocument:
-        first, gate = comparison.cells.iloc[0], comparison.gate
+    def of(
+        cls, cells: pd.DataFrame, groups: pd.DataFrame, judged: Gate, *, conclusion: str, threshold: float
+    ) -> ComparisonDocument:
+        """Make it of the tables of a `figures.comparison.Comparison` and what it decided."""
+        first = cells.iloc[0]
         a, b = (
             ComparedRun(**{name: first[f"{name}_{side}"] for name in ComparedRun.model_fields}) for side in ("a", "b")
         )
         return cls(
             a=a,
             b=b,
-            threshold=comparison.threshold,
-            conclusion=comparison.conclusion,
-            gate="slower" if gate.slowdowns else "cannot tell" if gate.unknown else "passed",
-            slowdowns=gate.slowdowns,
-            unknown=gate.unknown,
+            threshold=threshold,
+            conclusion=conclusion,
+            gate="slower" if judged.slowdowns else "cannot tell" if judged.unknown else "passed",
+            slowdowns=judged.slowdowns,
+            unknown=judged.unknown,
             groups=[
                 _ratio(row.group, row.cells, row.blocks, row.ratio, row.ratio_low, row.ratio_high, row.verdict)
-                for row in comparison.verdicts.itertuples()
+                for row in groups.itertuples()
             ],
             cells=[
                 _ratio(
@@ -81,7 +82,7 @@ class ComparisonDocument(BaseModel):
                     row.processed_per_s_ratio_high,
                     row.verdict,
                 )
-                for row in comparison.cells.itertuples()
+                for row in cells.itertuples()
             ],
         )
 
