@@ -1,8 +1,7 @@
 """Install Python packages with pip into the environment that runs this, and count what pip fetches and installs.
 
-Called by `setup` with a file of pins, all of which pip may install, and the arguments of `pip install`, when click and
-rich are there. What pip says goes to the file
-.venv/pip.log, and is printed if it fails.
+Called by `setup` and for `make test` with a file of pins, all of which pip may install, and the arguments of
+`pip install`, when click and rich are there. What pip says goes to the file .venv/pip.log, and is printed if it fails.
 """
 
 import re

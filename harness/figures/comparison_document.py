@@ -104,7 +104,10 @@ class ComparisonDocument(BaseModel):
     def as_junit(self) -> str:
         """Return a test for the gate, and one for each group and cell: a failure is slower, a skipped one unknown."""
         tests: list[tuple[str, str, str]] = [("gate", self.gate, "\n".join(self.slowdowns or self.unknown))]
-        tests += [(entry.name, entry.verdict, _words(entry)) for entry in (*self.groups, *self.cells)]
+        tests += [
+            (entry.name, entry.verdict, f"{_number(entry)}, {_interval(entry)}")
+            for entry in (*self.groups, *self.cells)
+        ]
         suite = etree.Element("testsuite", name=SUITE, tests=str(len(tests)))
         for name, verdict, text in tests:
             test = etree.SubElement(suite, "testcase", classname=f"{SUITE} {self.a.run_id} {self.b.run_id}", name=name)
@@ -123,7 +126,7 @@ class ComparisonDocument(BaseModel):
             "|---|---|---|---|",
         ]
         lines += [
-            f"| {visible(entry.name)} | {_words(entry).replace(', ', ' | ', 1)} | {entry.verdict} |"
+            f"| {visible(entry.name)} | {_number(entry)} | {_interval(entry)} | {entry.verdict} |"
             for entry in self.groups
         ]
         for heading, phrases in (("Slower", self.slowdowns), ("Cannot tell", self.unknown)):
@@ -141,9 +144,11 @@ def _ratio(name: str, cells: int, blocks: int, ratio: Any, low: Any, high: Any, 
     return Ratio(name=name, cells=cells, blocks=blocks, ratio=ratio, ratio_low=low, ratio_high=high, verdict=verdict)
 
 
-def _words(entry: Ratio) -> str:
-    """`0.950, 0.93 to 0.97`"""
-    ratio = "unknown" if entry.ratio is None else f"{entry.ratio:.3f}"
+def _number(entry: Ratio) -> str:
+    return "unknown" if entry.ratio is None else f"{entry.ratio:.3f}"
+
+
+def _interval(entry: Ratio) -> str:
     if entry.ratio_low is None or entry.ratio_high is None:
-        return f"{ratio}, no interval"
-    return f"{ratio}, {entry.ratio_low:.2f} to {entry.ratio_high:.2f}"
+        return "no interval"
+    return f"{entry.ratio_low:.2f} to {entry.ratio_high:.2f}"

@@ -168,8 +168,9 @@ class Run(Tables):
 
     @property
     def warms_up_used_alone(self) -> bool:
-        """Whether only dialogs that a cell uses were warmed up. Before there was a choice, all were."""
-        return not self.kind.warms_up_all((self.manifest.get("settings") or {}).get("warm_up", "all"))
+        """Whether only dialogs that a cell uses were warmed up. On servers all were before there was a choice."""
+        before_the_choice = None if self.is_model else "all"
+        return not self.kind.warms_up_all((self.manifest.get("settings") or {}).get("warm_up", before_the_choice))
 
     @property
     def few_schedulers(self) -> str:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.definitions import lab_kinds
 from harness.definitions.matrix import Visit
 from harness.experiments import matrix_run
 from harness.experiments.selected_cells import cells_of
@@ -61,7 +62,7 @@ def main(size: Size = FULL) -> bool:
 
 
 def _measure_message(options: Mapping[str, Any]) -> bool:
-    of_run = settings.create_simulation({**options, "settle": 0.3, "measure": 0.5})
+    of_run = settings.create_simulation({**options, **lab_kinds.SIMULATED.times["matrix"]})
     cells = [cell for cell in cells_of(of_run) if cell.server_version == VERSION]
     world = WarmedWorld(parameters.read(of_run.hardware), VERSION, WorldSize.of(cells), seed=of_run.seed)
     loop_s, cells_s, sent, turns = math.inf, dict.fromkeys(cells, math.inf), dict.fromkeys(cells, 0), math.inf

@@ -12,7 +12,7 @@ from harness import claims
 from harness.definitions.matrix import Cell, all_cells
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import report
-from harness.figures.headlines import ONE_POOL, gain_columns, headlines, highest_rate, peak_columns
+from harness.figures.headlines import ONE_POOL, USED_ALONE, gain_columns, headlines, highest_rate, peak_columns
 from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings
@@ -256,6 +256,12 @@ def test_a_run_that_was_asked_for_a_precision_says_which_gains_never_got_there(t
     sentence = said(run, "The 150 trick").sentences[1]
     [shown] = re.match(r"0 of 8 gains are known within 1 %\. Not there: (.*)\.", sentence).groups()
     assert len(re.findall(r"i3-t\d+-r150-p\d+-v2008 \(4 valid blocks, [\d.]+ % wide\)", shown)) == 8
+
+
+def test_a_model_says_that_only_used_dialogs_were_warmed_up(tmp_path):
+    run = write_reduced(tmp_path, quick_cells(), shape="paper", lab="simulated")
+    sentences = said(run, "The 150 trick").sentences
+    assert USED_ALONE in sentences and ONE_POOL not in sentences
 
 
 def test_page_spread_and_latch_shares_are_described_in_sentences(quick_run):
