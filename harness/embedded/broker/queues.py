@@ -393,7 +393,7 @@ class Queue:
         while heap:
             entry = heap[0]
             group = entry[3]
-            if group.heap_entry is entry:
+            if group.heap_entry is entry:  # serial numbers of two queues may be the same
                 if group.ready and group.owner is None:
                     return group
                 group.heap_entry = None

@@ -15,7 +15,7 @@ import msgspec
 
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.disk import Disk
-from harness.embedded.store.group_commit import ASIDE, Flush, Key, Store, StoreFull, Value, Write
+from harness.embedded.store.group_commit import ASIDE, Flush, Key, Store, StoreFull, Value, Write, Written
 from harness.embedded.store.row_file import DATA, DamagedStore, Mark, PackedRow, RowFile, checked
 
 GROWN_BYTES = 64 * 1024 * 1024  # of commits: with more, and more than there are rows, the rows are written anew
@@ -154,7 +154,7 @@ class FileStore(Store):
 
     # On the loop
 
-    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
+    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Written]:
         """Keys and rows are packed here, and not in the flush, which carries the writes of others too."""
         if len(writes) > _FEW_WRITES:  # several of one row, as when many messages of a dialog arrive at once
             writes = [(*place, row) for place, row in super()._rows_of(writes).items()]

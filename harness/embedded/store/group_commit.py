@@ -26,7 +26,8 @@ ASIDE = "aside."  # before the name of an object: its rows that could not be rea
 Scalar = int | str | bytes
 Key = Scalar | tuple[Scalar, ...]
 Value = tuple[Any, ...]  # plain values that MessagePack has
-Write = tuple[str, Key, Value | None]  # object, key, row; None deletes
+Written = Value | bytes | None  # bytes: packed, as FileStore writes it; None deletes
+Write = tuple[str, Key, Written]  # object, key, row
 
 
 class StoreFull(Exception):
@@ -62,7 +63,7 @@ class Flush:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._waiting: list[Task] = []
-        self.rows: dict[tuple[str, Key], Value | None] = {}
+        self.rows: dict[tuple[str, Key], Written] = {}
         self.lazy: list[Write] = []  # writes of `rows` to keep for the next flush if this one fails
         self.bytes_by_owner: defaultdict[int, int] = defaultdict(int)  # known once the flush is written
         self.commits = 0  # how many commits wait for this flush
@@ -149,7 +150,7 @@ class Store(ABC):
         flush.lazy += [(*place, row) for place, row in rows.items()]
         self._begin_soon()
 
-    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
+    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Written]:
         """The last write of each row, as `Flush.rows` holds it."""
         return {(table, key): row for table, key, row in writes}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.group_commit import ASIDE, Flush, Key, Store, StoreFull, Value
@@ -81,7 +82,7 @@ class MemoryStore(Store):
                 del rows[place]
 
 
-def _size_bytes(row: Value) -> int:
+def _size_bytes(row: Iterable[Any]) -> int:
     """Return the length of a row's values."""
     size_bytes = 0
     for value in row:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.embedded.errors import SqlServerError, let_go
@@ -129,7 +128,7 @@ def sequence(steps: Sequence[Step], text: str) -> Step:
                 continue
             try:
                 signal: Any = step(frame)
-                if signal is not None and type(signal) is GeneratorType:
+                if signal is not None and type(signal) is not Signal:
                     signal = yield from signal
                 session.error_number = 0
                 if signal is not None:
