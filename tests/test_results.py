@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import harness
+from harness.claims.document import ClaimsDocument, of_table
 from harness.definitions.matrix import Cell
+from harness.doctor import Finding
+from harness.doctor.document import DoctorDocument, of_findings
+from harness.figures.comparison_document import ComparisonDocument
+from harness.files.document import Document
 from harness.files.journal import Entry, Journal
 from harness.files.records import ResultsError
+from harness.results.document import RunDocument
 from tests.noting import CountingReporter
 from tests.results_fixture import quick_cells, write_journal, write_manifest, write_raw, write_reduced
 
+CHECKOUT = Path(__file__).parent.parent
 CELL = Cell.parse("i1-t2-r150-p100-v2008")
 SLOW = 0.5
 
@@ -122,3 +130,42 @@ def test_claims_are_a_row_each_with_a_verdict(runs: tuple[harness.Run, harness.R
     assert (progress.of, progress.counted) == (f"{len(claims)} claims", list(range(1, len(claims) + 1)))
     assert set(claims.verdict) <= {"holds", "fails", "inconclusive", "not measured"}
     assert "not SQL Server" in runs[0].origin()[0]
+
+
+def test_a_run_for_other_programs(raw_run: harness.Run, runs: tuple[harness.Run, harness.Run]) -> None:
+    """Of a run that was not reduced it has what the journal says; of a reduced one what the tables say as well."""
+    Journal(raw_run.folder / "journal.jsonl").append(Entry(CELL.id, 1, "failed", "lost a message", "", 1, block=2))
+    document = raw_run.document()
+    assert [(cell.block, cell.state, cell.state_reason) for cell in document.cells][1:] == [
+        (2, "failed", "lost a message")
+    ]
+    assert document.cells[0].latency_us_p50 is document.cells[1].processed_per_s is None
+    assert (document.completed, document.failed, document.conclusion) == (1, 1, "")
+
+    table = runs[0].cells()
+    for block, rows in table.groupby("block"):
+        write_journal(runs[0].folder, [(cell_id, 1, "completed") for cell_id in rows.cell_id], int(str(block)))
+    document = runs[0].document()
+    assert RunDocument.model_validate_json(document.as_json()) == document
+    assert [cell.latency_us_p99 for cell in document.cells] == table.sort_values("block", kind="stable").latency_us_p99.tolist()
+    assert (document.conclusion, len(document.cells)) == (runs[0].summary().conclusion, 72)
+
+
+def test_claims_and_findings_for_other_programs(runs: tuple[harness.Run, harness.Run]) -> None:
+    table = runs[0].claims()
+    document = of_table(table)
+    assert ClaimsDocument.model_validate_json(document.as_json()) == document
+    assert [claim.claim for claim in document.claims] == table.claim.tolist()
+    assert any(claim.measured is None for claim in document.claims)
+
+    finding = Finding("error", "target", "broker", "is off", "turn it on")
+    assert not of_findings([finding]).can_run and of_findings([replace(finding, severity="warning")]).can_run
+    assert DoctorDocument.model_validate_json(of_findings([finding]).as_json()).findings == [finding]
+
+
+@pytest.mark.parametrize("kind", [RunDocument, ComparisonDocument, ClaimsDocument, DoctorDocument])
+def test_the_readme_names_every_field_of_a_document(kind: type[Document]) -> None:
+    text = (CHECKOUT / "results" / "README.md").read_text(encoding="utf-8")
+    schema = kind.model_json_schema()
+    for part in (schema, *schema["$defs"].values()):
+        assert all(f"`{name}`" in text for name in part["properties"])

@@ -252,7 +252,7 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "measured_high": measured.high if measured else None,
         "blocks": measured.blocks if measured else 0,  # over which the number is a mean; 0: none, or a count
         "number": judged.number,  # as printed: with unit and interval
-        "provenance": judged.provenance.value,
+        "provenance": judged.origin.value,
         "verdict": judged.verdict.value,
         "explanation": judged.explanation,
     }

@@ -239,6 +239,12 @@ class Judgement:
     measured: Measurement | None = None
 
     @property
+    def origin(self) -> Provenance:
+        """Where the number comes from, or would come from in a model."""
+        is_missing = self.measured is None and self.provenance is Provenance.MEASURED
+        return Provenance.NOWHERE if is_missing else self.provenance
+
+    @property
     def number(self) -> str:
         """The run's number with its interval, such as `4,810 messages/s (4,790 to 4,830)`; else a dash."""
         if self.measured is None:
@@ -249,7 +255,7 @@ class Judgement:
 
 
 # What a model was fitted to, or was built to do, is no success of the model.
-COUNTED = (Provenance.MEASURED, Provenance.PREDICTED)
+COUNTED = (Provenance.MEASURED, Provenance.NOWHERE, Provenance.PREDICTED)
 
 
 def counted(judgements: Sequence[Judgement]) -> str:

@@ -16,6 +16,7 @@ from harness.definitions.lab_kinds import named
 
 class Provenance(StrEnum):
     MEASURED = "measured"
+    NOWHERE = "–"  # a lab that is no model has no number
     FITTED = "fitted"
     BY_CONSTRUCTION = "by construction"
     PREDICTED = "predicted"

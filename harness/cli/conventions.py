@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -235,6 +237,25 @@ def print_rows(rows: Sequence[Sequence[str]]) -> None:
     safe_console.print(table)
     if left_out := [name for number, name in enumerate(rows[0]) if number not in kept]:
         safe_console.print(f"not shown in so narrow a terminal: {'; '.join(left_out)}")
+
+
+class NewFile(click.Path):
+    """A file to write at the end: a run of hours must not end at a folder that is not there."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not os.access(path.parent, os.W_OK):
+            self.fail(f"{path.parent} is no folder that can be written", param, ctx)
+        return path
+
+
+def json_option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option `--json FILE` of a command."""
+    words = f"Write {what} as JSON (fields in results/README.md)."
+    return click.option("--json", "json_file", type=NewFile(), metavar="FILE", help=words)
 
 
 def require_all_completed(run: harness.Run, units: str = "cells") -> None:

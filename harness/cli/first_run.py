@@ -86,17 +86,19 @@ def _driver(kind: Kind | Literal["auto"]) -> None:
     say(f"the driver is {driver.name} ({driver.origin})")
 
 
-def examine(*, ask: bool, **options: Any) -> None:
+def examine(*, ask: bool, json_file: Path | None = None, **options: Any) -> None:
     """Print what the doctor finds; raises UnfitLab if a finding is an error.
 
     With `ask` the user is asked before anything is created on own servers; a no raises Declined."""
-    from harness.doctor import raise_errors
+    from harness.doctor import document, raise_errors
     from harness.output import reporting
 
     with reporting.on_console(ask=ask) as reporter:
         findings = harness.examine_lab(progress=reporter, **options)
     for finding in findings:
         say(str(finding))
+    if json_file:
+        document.of_findings(findings).write_json(json_file)
     raise_errors(findings)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import harness
-from harness.cli.conventions import LAB_OPTIONS, settings_options
+from harness.cli.conventions import LAB_OPTIONS, json_option, settings_options
 from harness.cli.outcomes import EXIT_CODES, PATH, USAGE, Failure, one_line_errors
 from harness.definitions.lab_kinds import CONTAINERS
 from harness.definitions.matrix import INITIATORS_MAX
@@ -188,12 +188,14 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
     type=PATH,
     help="Ask no server: write what would be executed on your own servers, and what removes it, as files into DIR.",
 )
+@json_option("the findings")
 def doctor(  # noqa: PLR0917
     initiators: str,
     server_version: str | None,
     first_run: bool,
     yes: bool,
     script: Path | None,
+    json_file: Path | None,
     settings_file: Path | None,
     **options: Any,
 ) -> None:
@@ -207,18 +209,21 @@ def doctor(  # noqa: PLR0917
       harness doctor
       harness doctor --lab-file lab.toml --initiators 3
       harness doctor --lab-file lab.toml --first-run
+      harness doctor --lab-file lab.toml --json findings.json
       harness doctor --lab-file lab.toml --script for-change-control
     """
     from harness.cli import first_run as checklist
 
     lab: dict[str, Any] = {"initiators": initiators, "server_version": server_version, "settings_file": settings_file}
     with one_line_errors():
+        if json_file and (script or first_run):
+            raise Failure(f"--json: not with --{'script' if script else 'first-run'}, leave it out", USAGE)
         if script is not None:
             return _write_scripts(script, initiators, options, settings_file)
         try:
             if first_run:
                 return checklist.walk(**lab, ask=not yes, options=options)
-            checklist.examine(**lab, ask=not yes, **options)
+            checklist.examine(**lab, ask=not yes, json_file=json_file, **options)
         except harness.Declined as declined:
             return say(str(declined))
         say("No finding is an error: cells can run on this lab.")

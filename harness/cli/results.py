@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.conventions import Percent, console, print_rows
+from harness.cli.conventions import NewFile, Percent, console, json_option, print_rows
 from harness.cli.outcomes import CANNOT_TELL, CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors
 from harness.output.terminal import say, to_standard_error
 
@@ -149,7 +149,8 @@ def queue_course(results: str, cell: str, block: int) -> None:
 @click.command(epilog=EXIT_CODES, short_help="Check the paper's claims against a run.")
 @click.argument("results")
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
-def claims(results: str, markdown: bool) -> None:
+@json_option("the claims")
+def claims(results: str, markdown: bool, json_file: Path | None) -> None:
     """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
     interval over blocks, where it comes from (measured, or how a model obtained it), and whether the claim holds, fails
     or is inconclusive, with the reason.
@@ -163,11 +164,14 @@ def claims(results: str, markdown: bool) -> None:
     """
     with one_line_errors():
         from harness import claims as judging
+        from harness.claims import document
         from harness.output import reporting
 
         run = harness.Run(results)
         with reporting.on_console(stderr=True) as reporter:
             table = run.claims(progress=reporter)
+        if json_file:
+            document.of_table(table).write_json(json_file)
         if markdown:
             for line in judging.markdown(table):
                 say(line)
@@ -225,17 +229,11 @@ def support_bundle(results: str) -> None:
 @click.argument("a")
 @click.argument("b")
 @click.option("--output", type=PATH, metavar="DIR", help="Folder for figures and tables.")
+@json_option("verdicts and ratios")
 @click.option(
-    "--json",
-    "as_json",
-    type=PATH,
-    metavar="FILE",
-    help="Write verdicts and ratios as JSON (schema in results/README.md).",
+    "--junit", type=NewFile(), metavar="FILE", help="Write a test for the gate, each group and each cell for a CI."
 )
-@click.option(
-    "--junit", type=PATH, metavar="FILE", help="Write a test for the gate, each group and each cell for a CI."
-)
-@click.option("--markdown", type=PATH, metavar="FILE", help="Write a summary for a job's page.")
+@click.option("--markdown", type=NewFile(), metavar="FILE", help="Write a summary for a job's page.")
 @click.option(
     "--fail-over",
     type=Percent(),
@@ -257,7 +255,7 @@ def compare(  # noqa: PLR0917
     a: str,
     b: str,
     output: Path | None,
-    as_json: Path | None,
+    json_file: Path | None,
     junit: Path | None,
     markdown: Path | None,
     fail_over: float | None,
@@ -289,7 +287,7 @@ def compare(  # noqa: PLR0917
                 console=console(),
                 progress=reporter,
             )
-        written = comparison.document().write(json=as_json, junit=junit, markdown=markdown)
+        written = comparison.document().write(json=json_file, junit=junit, markdown=markdown)
         for path in (*comparison.files, *written):
             say(f"written: {path}")
     if fail_over is None:

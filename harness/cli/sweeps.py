@@ -24,6 +24,7 @@ from harness.cli.conventions import (
     LAB_OPTIONS,
     MATRIX_OPTIONS,
     console,
+    json_option,
     print_rows,
     require_all_completed,
     settings_options,
@@ -61,12 +62,14 @@ FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command b
     metavar="A,B",
     help="Measure two workloads, or two settings files (TOML), block by block in turns, and compare them.",
 )
+@json_option("the cells, or the comparison of a pair,")
 def matrix(  # noqa: PLR0917
     resume: Path | None,
     only_sweep: bool,
     yes: bool,
     web: int | None,
     pair: str | None,
+    json_file: Path | None,
     settings_file: Path | None,
     **options: Any,
 ) -> None:
@@ -98,7 +101,7 @@ def matrix(  # noqa: PLR0917
     if pair or (resume and (resume / "a").is_dir()):
         if only_sweep or web:
             raise Failure(f"--{'web' if web else 'only-sweep'}: not with a pair of runs, leave it out", USAGE)
-        return _pair(pair, resume, settings_file, options, ask=not yes)
+        return _pair(pair, resume, settings_file, options, json_file, ask=not yes)
     with one_line_errors():
         try:
             with reporting.on_console(ask=not yes) as shown, _on_page(shown, web) as reporter:
@@ -111,11 +114,19 @@ def matrix(  # noqa: PLR0917
                     draw_and_show(measured, reporter)
         except harness.Declined:
             sys.exit(OK)
+        if json_file:
+            measured.document().write_json(json_file)
     require_all_completed(measured)
 
 
 def _pair(
-    names: str | None, resume: Path | None, settings_file: Path | None, options: Mapping[str, Any], *, ask: bool
+    names: str | None,
+    resume: Path | None,
+    settings_file: Path | None,
+    options: Mapping[str, Any],
+    json_file: Path | None,
+    *,
+    ask: bool,
 ) -> None:
     """Run both sides of a pair and compare them."""
     from harness.output import reporting
@@ -134,6 +145,8 @@ def _pair(
                 comparison = runs[0].compare(runs[1], folder, console=console(), progress=reporter)
         except harness.Declined:
             sys.exit(OK)
+        if json_file:
+            comparison.document().write_json(json_file)
     for run in runs:
         say(f"results: {run.folder}")
     say(f"{comparison.conclusion} Next: look at {folder}")
@@ -170,7 +183,8 @@ def _on_page(shown: Reporter, port: int | None) -> Iterator[Reporter]:
 @click.option("--dialog-ratio", metavar="N", help="1, or any other such as 150: use every 150th dialog (default 150).")
 @click.option("--payload", "payload_bytes", metavar="BYTES", help="Bytes a message, such as 4000 or 8KB (default 100).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the newest of a sweep).")
-def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
+@json_option("its numbers")
+def run(cell: str | None, json_file: Path | None, settings_file: Path | None, **options: Any) -> None:
     """Run one cell and print its numbers.
 
     \b
@@ -188,6 +202,8 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
             cell, settings_file=settings_file, reduce=False, progress=reporting.Notes(), **options
         )
         show(measured, f"harness queue-course {shlex.quote(str(measured.folder))} 'i*'")
+        if json_file:
+            measured.document().write_json(json_file)
     if measured.outcome.failed:
         raise Failure(measured.outcome.reason, CELLS_FAILED)
 

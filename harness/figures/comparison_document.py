@@ -1,12 +1,7 @@
-"""A comparison for other programs: JSON with a schema of its own, JUnit's XML for a CI, Markdown for a job's summary.
-
-`ComparisonDocument.model_json_schema()` is the schema. A field that is new leaves `schema_version` as it is; one that
-changes its meaning or goes raises it.
-"""
+"""A comparison for other programs: JSON, JUnit's XML for a CI, Markdown for a job's summary."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +12,7 @@ from pydantic import BaseModel, Field
 from harness.definitions.inference import Difference
 from harness.figures.gate import Gate
 from harness.figures.parts import short
-from harness.files.records import NotWritable, written_whole
+from harness.files.document import Document, number, write
 from harness.output.safe_text import visible
 
 SUITE = "harness compare"
@@ -39,8 +34,7 @@ class Ratio(BaseModel):
     verdict: str = Field(description="faster, slower, same within 5 %, cannot tell")
 
 
-class ComparisonDocument(BaseModel):
-    schema_version: Literal[1] = 1
+class ComparisonDocument(Document):
     a: ComparedRun
     b: ComparedRun
     threshold: float = Field(description="a change that matters, as a part: --fail-over, or 0.05")
@@ -89,17 +83,9 @@ class ComparisonDocument(BaseModel):
     def write(self, *, json: Path | None, junit: Path | None, markdown: Path | None) -> list[Path]:
         """Write the files that are named, and return them; raises NotWritable."""
         texts = [(json, self.as_json), (junit, self.as_junit), (markdown, self.as_markdown)]
-        wanted = [(path, text()) for path, text in texts if path is not None]
-        for path, text in wanted:
-            try:
-                with written_whole(path) as file:
-                    file.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise NotWritable(f"{path} cannot be written: {error.strerror}") from None
-        return [path for path, _ in wanted]
-
-    def as_json(self) -> str:
-        return self.model_dump_json(indent=2) + "\n"
+        wanted = {path: text() for path, text in texts if path is not None}
+        write(wanted)
+        return list(wanted)
 
     def as_junit(self) -> str:
         """Return a test for the gate, and one for each group and cell: a failure is slower, a skipped one unknown."""
@@ -139,8 +125,7 @@ class ComparisonDocument(BaseModel):
 
 
 def _ratio(name: str, cells: int, blocks: int, ratio: Any, low: Any, high: Any, verdict: str) -> Ratio:  # noqa: PLR0917
-    numbers = (None if pd.isna(value) or math.isinf(value) else float(value) for value in (ratio, low, high))
-    ratio, low, high = numbers
+    ratio, low, high = map(number, (ratio, low, high))
     return Ratio(name=name, cells=cells, blocks=blocks, ratio=ratio, ratio_low=low, ratio_high=high, verdict=verdict)
 
 

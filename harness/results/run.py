@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from harness.figures.comparison import Comparison
     from harness.output.reporting import Reporter, SafeConsole
+    from harness.results.document import RunDocument
     from harness.results.summary import Summary
     from harness.run.under_way import Outcome
 
@@ -170,6 +171,12 @@ class Run:
         from harness.results import reduced_summary  # it needs Matplotlib, which a cell need not wait for
 
         return reduced_summary.read(self.folder)
+
+    def document(self) -> RunDocument:
+        """What `--json` writes: the cells with state, rates and latencies, what does not count, and the conclusion."""
+        from harness.results import document
+
+        return document.of_run(self)
 
     # -- what is made of them -----------------------------------------------------------------------------------------
 

@@ -266,7 +266,8 @@ def test_the_table_has_every_claim_and_is_read_back_unchanged(tmp_path, flat_run
     assert list(pd.read_parquet(parquet).claim) == [claim.key for claim in CLAIMS]
     again = pd.read_csv(csv)
     assert set(again.verdict) <= {verdict.value for verdict in claims.Verdict}
-    assert set(again.provenance) == {"measured"}
+    assert set(again.provenance) == {"measured", "–"}
+    assert set(again[again.provenance == "–"].verdict) == {"not measured"}
     assert again.measured.isna().tolist() == [judged.measured is None for judged in judgements]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["claims.csv", "claims.parquet"]
 
