@@ -147,7 +147,9 @@ def test_a_run_for_other_programs(raw_run: harness.Run, runs: tuple[harness.Run,
         write_journal(runs[0].folder, [(cell_id, 1, "completed") for cell_id in rows.cell_id], int(str(block)))
     document = runs[0].document()
     assert RunDocument.model_validate_json(document.as_json()) == document
-    assert [cell.latency_us_p99 for cell in document.cells] == table.sort_values("block", kind="stable").latency_us_p99.tolist()
+    assert [cell.latency_us_p99 for cell in document.cells] == table.sort_values(
+        "block", kind="stable"
+    ).latency_us_p99.tolist()
     assert (document.conclusion, len(document.cells)) == (runs[0].summary().conclusion, 72)
 
 
