@@ -17,6 +17,10 @@ class MachineFailure(Exception):
     """Something that this machine or a server lacks or refuses: exit code 3."""
 
 
+class StatementRefused(MachineFailure):
+    """A server refuses a statement of a script, for lack of a right or because the statement is wrong."""
+
+
 class Declined(Exception):
     """A question before a run was answered with no: nothing was started."""
 

@@ -13,6 +13,7 @@ import click
 import harness
 from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors
 from harness.definitions.lab_kinds import EMBEDDED
+from harness.failures import StatementRefused
 from harness.files import workload_file
 from harness.output.terminal import say
 
@@ -82,17 +83,20 @@ def check(name: str) -> None:
             for path in paths:
                 say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")
         with tempfile.TemporaryDirectory(prefix="harness-workload-") as results:
-            outcome = harness.run_cell(
-                threads=2,
-                dialog_ratio=1,
-                lab=EMBEDDED.name,
-                workload=name,
-                measure="200ms",
-                settle="500ms",
-                results=results,
-                reduce=False,
-                progress=reporting.Notes(),
-            ).outcome
+            try:
+                outcome = harness.run_cell(
+                    threads=2,
+                    dialog_ratio=1,
+                    lab=EMBEDDED.name,
+                    workload=name,
+                    measure="200ms",
+                    settle="500ms",
+                    results=results,
+                    reduce=False,
+                    progress=reporting.Notes(),
+                ).outcome
+            except StatementRefused as error:  # the embedded lab lacks no rights
+                raise harness.UsageFailure(str(error)) from None
     if outcome.measured is None:
         raise Failure(outcome.reason, CELLS_FAILED)
     say(outcome.measured.accounted)

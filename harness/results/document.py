@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from harness.definitions.measures import QUANTILES
-from harness.files import journal
 from harness.files.document import Document, number
-
-if TYPE_CHECKING:
-    from harness.results.run import Run
+from harness.files.journal import Entry
+from harness.results.summary import Summary
 
 LATENCIES = tuple(f"latency_us_{name}" for name in QUANTILES)
 FAILED = "failed"
@@ -42,37 +41,37 @@ class RunDocument(Document):
     cells: list[CellNumbers]
 
 
-def of_run(run: Run) -> RunDocument:
-    """Describe a run that has just been measured, or a reduced one."""
-    outcome, manifest = run.outcome, run.manifest
-    columns: dict[tuple[str, int], Any] = {}
-    if is_reduced := (run.folder / "reduced").is_dir():
-        columns = {(row["cell_id"], row["block"]): row for row in run.cells().to_dict("records")}
-    last = {(entry.cell, entry.block): entry for entry in journal.read(run.folder / journal.NAME)}
-    if outcome.measured and not is_reduced and len(last) == 1:
-        columns = dict.fromkeys(last, outcome.measured.columns)
-    summary = run.summary() if outcome.completed and columns else None
-    cells = []
-    for (cell, block), entry in last.items():
-        is_failed, numbers = entry.outcome == FAILED, columns.get((cell, block), {})
-        cells.append(
-            CellNumbers(
-                cell_id=cell,
-                block=block,
-                state=FAILED if is_failed else entry.state,
-                state_reason=entry.reason if is_failed else entry.state_reason,
-                sent_per_s=None if is_failed else entry.sent_per_s,
-                processed_per_s=None if is_failed else entry.processed_per_s,
-                **{name: number(numbers.get(name)) for name in LATENCIES},
-            )
-        )
+def of_run(
+    place: str,
+    manifest: Mapping[str, Any],
+    entries: Iterable[Entry],
+    numbers: Mapping[tuple[str, int], Mapping[str, Any]],
+    summary: Summary | None,
+) -> RunDocument:
+    """Describe a run by its journal and, of each cell by id and block, its row of the table `cells`."""
+    last = {(entry.cell, entry.block): entry for entry in entries}
+    cells = [_cell(entry, numbers.get(key, {})) for key, entry in last.items()]
+    failed = [cell for cell in cells if cell.state == FAILED]
     return RunDocument(
         run_id=manifest["run_id"],
         lab=manifest["lab"],
-        folder=run.place,
-        completed=outcome.completed,
-        failed=outcome.failed,
+        folder=place,
+        completed=len(cells) - len(failed),
+        failed=len(failed),
         conclusion=summary.conclusion if summary else "",
         findings=summary.findings if summary else [],
         cells=cells,
+    )
+
+
+def _cell(entry: Entry, computed: Mapping[str, Any]) -> CellNumbers:
+    has_failed = entry.outcome == FAILED
+    return CellNumbers(
+        cell_id=entry.cell,
+        block=entry.block,
+        state=FAILED if has_failed else entry.state,
+        state_reason=entry.reason if has_failed else entry.state_reason,
+        sent_per_s=None if has_failed else entry.sent_per_s,
+        processed_per_s=None if has_failed else entry.processed_per_s,
+        **{name: number(computed.get(name)) for name in LATENCIES},
     )

@@ -174,9 +174,17 @@ class Run:
 
     def document(self) -> RunDocument:
         """What `--json` writes: the cells with state, rates and latencies, what does not count, and the conclusion."""
+        from harness.files import journal
         from harness.results import document
 
-        return document.of_run(self)
+        entries = list(journal.read(self.folder / journal.NAME))
+        if has_tables := (self.folder / "reduced").is_dir():
+            numbers = {(row["cell_id"], row["block"]): row for row in self.cells().to_dict("records")}
+        else:
+            only = self.outcome.measured if self.outcome.total == 1 else None
+            numbers = {(entry.cell, entry.block): only.columns for entry in entries if only}
+        summary = self.summary() if has_tables or numbers else None
+        return document.of_run(self.place, self.manifest, entries, numbers, summary)
 
     # -- what is made of them -----------------------------------------------------------------------------------------
 

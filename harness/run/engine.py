@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from harness.definitions.matrix import label
 from harness.definitions.units import counted
-from harness.failures import MachineFailure
+from harness.failures import MachineFailure, StatementRefused
 from harness.files.journal import Entry, Journal
 from harness.files.records import State
 from harness.output.reporting import Reporter, TimeLeft
@@ -188,7 +188,7 @@ class Sweep(Generic[Swept]):
             self._executor.run(attempts, on_end)
 
     def _require_another(self, failed: Attempted) -> None:
-        """Raise OSError or SweepStopped where every further attempt would fail too."""
+        """Raise OSError, StatementRefused or SweepStopped where every further attempt would fail too."""
         if self._free_bytes(self._results) < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(self._results))
         tally, most = self._tally, NOT_READY_MAX if self._tally.completed else NOT_READY_FIRST_MAX
@@ -198,7 +198,7 @@ class Sweep(Generic[Swept]):
         tally.not_ready += NOT_READY_FIRST_MAX if failed.is_final else 1
         if tally.not_ready >= most:
             reason = failed.entry.reason
-            raise SweepStopped(reason if failed.is_final else f"the lab is not available: {reason}")
+            raise StatementRefused(reason) if failed.is_final else SweepStopped(f"the lab is not available: {reason}")
 
     def _count(self, attempted: Attempted) -> None:
         entry, tally = attempted.entry, self._tally

@@ -256,7 +256,7 @@ MISTAKES = [
         "SET @messages = @@ROWCOUNT;",
         "SET @message = @@ROWCOUNT;",
         "handle_orders.sql, line ",
-        3,
+        2,
     ),
     (
         "submit_order.sql",
@@ -270,7 +270,7 @@ MISTAKES = [
         "INSERT INTO dbo.messageDrop",
         "INSERT INTO dbo.orders",
         "Invalid object name 'dbo.orders'",
-        3,
+        2,
     ),
 ]
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.definitions.matrix import Cell, Visit
+from harness.failures import StatementRefused
 from harness.files.journal import Journal
 from harness.files.records import State
 from harness.output.reporting import Reporter
@@ -224,7 +225,7 @@ def test_a_lab_that_never_comes_up_ends_the_sweep_with_its_reason(tmp_path: Path
 
 def test_a_script_that_the_server_refuses_ends_the_sweep_at_once(tmp_path: Path) -> None:
     wrong = failing((CELLS[0].id, 1), error=NotReady("order.sql, line 7: Incorrect syntax", is_final=True))
-    with pytest.raises(SweepStopped, match=r"^order\.sql, line 7: Incorrect syntax$"):
+    with pytest.raises(StatementRefused, match=r"^order\.sql, line 7: Incorrect syntax$"):
         sweep(FakeTestbed(wrong), tmp_path).run(CELLS)
     assert len(Journal(tmp_path / "journal.jsonl").entries) == 1
 
