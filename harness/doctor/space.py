@@ -94,7 +94,10 @@ def check_space(side: Facts, need: Need, *, has_data_files: bool) -> Iterator[Fi
         if room is None or (free is None and has_data_files):
             continue
         total = room + (free or 0) if has_data_files else room
-        remedy = f"enlarge the {part} file of {side.instance.database} or its disk, or sweep smaller cells (--cells)"
+        more = (
+            f"enlarge the {part} file of {side.instance.database} or its disk" if has_data_files else "free some disk"
+        )
+        remedy = f"{more}, or sweep smaller cells (--cells)"
         if total < wants[kind]:
             needed = f"{size_text(wants[kind])} of {part} at the paper's rate"
             text = f"{need.cell.id} needs {needed}, {size_text(total)} is free"

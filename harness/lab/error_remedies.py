@@ -71,6 +71,7 @@ OF_STATEMENT = ("22", "23", "42")
 _PASSING = re.compile("deadlock|is full|Could not allocate space|insufficient system memory|LOCK resource|time out")
 _HANGS_UP = "whatever listens there closes the connection: check that it is SQL Server and that it is healthy"
 _REMEDIES_BY_WORDS = (
+    ("SSPI", "get a Kerberos ticket with kinit, or use a SQL login: --user of harness monitors, user in lab.toml"),
     ("Communication link failure", _BROKE),
     ("Query timeout expired", "something blocks the statement: see sys.dm_exec_requests"),
     ("subject name does not match host name", f"write the host as its certificate does, or {_TRUST_IT}"),

@@ -102,6 +102,12 @@ def test_missing_space_is_found(given, expected, words):
     assert words in findings[0].text
 
 
+def test_where_the_lab_has_no_files_of_its_own_the_remedy_is_the_disk():
+    for has_files, words in ((True, "enlarge the data file of"), (False, "free some disk, or sweep smaller")):
+        findings = space.check_space(side(data_free=0, log_free=0, disk=GB), need(), has_data_files=has_files)
+        assert next(iter(findings)).remedy.startswith(words)
+
+
 def test_files_that_would_grow_are_enlarged_by_a_run_but_not_those_of_an_application():
     facts = side(data_free=GB, log_free=50 * GB, disk=100 * GB)
     assert ills(space.check_space(facts, need(), has_data_files=True)) == []

@@ -22,6 +22,12 @@ EXPLAINED = [
     ),
     (f"[08S01] {MICROSOFT}TCP Provider: Error code 0x68 (104) (SQLExecDirectW)", "the server closed the connection"),
     (
+        f"[HY000] {MICROSOFT}SSPI Provider: No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0) "
+        "(458752) (SQLDriverConnect)",
+        "SSPI Provider: No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0) (error 458752): get a "
+        "Kerberos ticket with kinit, or use a SQL login: --user of harness monitors, user in lab.toml",
+    ),
+    (
         f"[HYT00] {MICROSOFT}Login timeout expired (0) (SQLDriverConnect)",
         "Login timeout expired: no SQL Server answers there: check that it listens there and that it is healthy",
     ),
