@@ -107,3 +107,11 @@ def test_the_bar_shows_cell_phase_rate_and_keeps_failures_on_the_screen() -> Non
     shown = output.getvalue()
     for text in ("3/528", "i1-t5-r150-p100-v2008: measure", "1,234 messages/s", "failed: [gone]"):
         assert text in shown
+
+
+def test_in_a_notebook_a_line_is_printed_and_no_output_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    SafeConsole().print("cell 1 of 2")
+    assert capsys.readouterr().out == "cell 1 of 2\n"

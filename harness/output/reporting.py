@@ -23,10 +23,13 @@ _REMEMBERED_CELLS = 40
 
 
 class SafeConsole(Console):
-    """Prints text as it is: no markup, and nothing that a terminal would obey. Styles are for `styled`."""
+    """Prints text as it is: no markup, and nothing that a terminal would obey. Styles are for `styled`.
+
+    In a notebook the lines of a cell are one output, as those of `print` are, and not an output each.
+    """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(markup=False, emoji=False, highlight=False, **options)
+        super().__init__(markup=False, emoji=False, highlight=False, force_jupyter=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
