@@ -103,5 +103,7 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
         page.wait_for_function("document.querySelector('#figures img').naturalWidth > 0")
         ending.join()
         show_instances(page, reporter)
+        page.set_viewport_size({"width": 400, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
         assert wrong == []
         browser.close()

@@ -261,6 +261,16 @@ def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp
         start_stop_and_start_again(page, tmp_path)
 
 
+def start_stays_in_sight(page: Any) -> None:
+    """Also below what is said of a field that is not valid; and Locust advertises nothing."""
+    size = page.viewport_size
+    page.set_viewport_size({"width": 900, "height": 900})
+    button, line = (page.locator(name).last.bounding_box() for name in ("form button[type=submit]", "#scenario-status"))
+    assert button["y"] + button["height"] < line["y"]
+    assert not page.get_by_text("Azure Load Testing").is_visible()
+    page.set_viewport_size(size)
+
+
 def start_stop_and_start_again(page: Any, tmp_path: Path) -> None:
     page.locator("form [name=dialogRatio]").wait_for()
     assert not page.locator("form [name=userCount]").is_visible()
@@ -274,12 +284,18 @@ def start_stop_and_start_again(page: Any, tmp_path: Path) -> None:
     fill(page, initiators=4, threads=3)
     start(page)
     page.get_by_text("initiators '4' is not valid: 1 to 2").wait_for()
+    start_stays_in_sight(page)
 
     fill(page, initiators=1, threads=3, dialogRatio=1, payloadBytes=100)
     start(page)
     page.get_by_role("button", name="Stop").wait_for(timeout=START_TIMEOUT_MS)
     wait_for_rising_requests(page)
     page.get_by_text("1 initiator × 3 threads, every dialog, 100 bytes").wait_for()
+    page.get_by_text("sent by 1 worker").wait_for()
+    assert (
+        "_service-broker_embedded-lab_"
+        in page.request.get(f"{page.url}stats/requests/csv").headers["content-disposition"]
+    )
 
     page.get_by_role("tab", name="Charts").click()
     page.locator("canvas").first.wait_for()

@@ -122,7 +122,7 @@ def test_calls_flow_stop_and_flow_again_with_other_fields(page):
     call = running["stats"][0]
     assert (call["method"], call["name"], call["avg_content_length"]) == ("CALL", "dbo.SendMessage", 1024)
     assert 0 < call["median_response_time"] < 1000
-    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1,024 bytes, closed loop"
+    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1,024 bytes, closed loop, sent by 3 workers"
     assert page.start()["message"] == "a scenario is running: stop it first"
     page.stop()
     assert page.status() == "stopped"
@@ -137,7 +137,7 @@ def test_a_rate_holds_the_clients_back(page):
     assert page.start(threads=2, rate="20/s")["success"]
     # For a moment the page still has the count of the scenario before.
     page.wait_for(lambda stats: 20 <= requests(stats) <= 20 * (time.monotonic() - began) + 21, "calls at a rate")
-    assert page.status() == "1 initiator × 2 threads, every 150th dialog, 100 bytes, open loop, 20/s"
+    assert page.status() == "1 initiator × 2 threads, every 150th dialog, 100 bytes, open loop, 20/s, sent by 1 worker"
     page.stop()
 
 

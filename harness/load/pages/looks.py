@@ -54,6 +54,10 @@ COMPUTED = (
     "A workload whose target stores no messages has none. Time in queues is computed: messages that wait / messages "
     "sent or processed per second, whichever is more."
 )
+MONITOR_STATES = (
+    "INACTIVE: nothing can be received. NOTIFIED: a reader was started, and none has received since. "
+    "RECEIVES_OCCURRING: readers receive; after five seconds in which no RECEIVE was empty another is started."
+)
 TABS = (
     _Tab(
         "queues",
@@ -78,7 +82,8 @@ TABS = (
             _Chart("readers", "Queue readers of the target", "readers"),
             _Chart("activations", "Activations of the target", "readers started/s"),
         ),
-        note_of_sweep="Sampled each second while a cell runs, by the run itself.",
+        MONITOR_STATES,
+        note_of_sweep=f"{MONITOR_STATES} Sampled each second while a cell runs, by the run itself.",
         has_monitors=True,
     ),
     _Tab(

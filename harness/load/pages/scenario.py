@@ -26,6 +26,7 @@ from locust.runners import STATE_RUNNING, STATE_STOPPING
 from harness.definitions import lab_kinds
 from harness.definitions.load_model import CLOSED_LOOP, OPEN_LOOP
 from harness.definitions.matrix import DIALOG_RATIOS, THREADS, bounds
+from harness.definitions.units import counted
 from harness.load import messages
 from harness.load.locust_process import Handlers, Pipe
 from harness.load.pages import guard
@@ -65,7 +66,7 @@ class WebInterface:
         self._page = page
         self._master = master
         self._pipe = pipe
-        self._status = messages.READY
+        self._status, self._status_at_s = messages.READY, time.monotonic()
         self._failure = ""  # why the last scenario ended by itself
         self._is_making_ready = False
         self._cell: gevent.Greenlet | None = None
@@ -76,7 +77,7 @@ class WebInterface:
         }
         locust.events.init_command_line_parser.add_listener(partial(add_fields, page))  # type: ignore[no-untyped-call]
         environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args()
-        environment.host = page.lab
+        environment.host, environment.locustfile = page.lab, "service-broker"  # both are in the names of downloads
         environment.shape_class = ScenarioShape()  # type: ignore[no-untyped-call]
         environment.shape_class.master = master
         environment.shape_class.runner = environment.runner
@@ -101,7 +102,7 @@ class WebInterface:
         self._say(status.text)
 
     def _say(self, text: str) -> None:
-        self._status = text
+        self._status, self._status_at_s = text, time.monotonic()
         logger.info("%s", text)
 
     def _on_looked(self, looked: messages.Looked) -> None:
@@ -112,7 +113,8 @@ class WebInterface:
         self._fail(lost.reason)
 
     def _show_status(self) -> Response:
-        return jsonify({"status": self._status})
+        since_s = time.monotonic() - self._status_at_s
+        return jsonify({"status": self._status, "is_making_ready": self._is_making_ready, "since_s": since_s})
 
     def _before_request(self) -> Response | None:
         """Run before Locust's own start, and replace it where the scenario cannot start."""
@@ -142,7 +144,8 @@ class WebInterface:
             self._is_making_ready = False
         self._master.assign(ready.users)
         self._failure = ""
-        self._say(scenario.words(payload_is_mean=self._page.payload_is_mean))
+        workers = len(ready.users)
+        self._say(f"{scenario.words(payload_is_mean=self._page.payload_is_mean)}, sent by {counted(workers, 'worker')}")
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
         if user_count:
@@ -203,6 +206,8 @@ def add_own_page_parts(html: str, response: Response) -> Response:
     stopping, or it would never learn that it has stopped, and would offer no other start.
     """
     add_to_page(html, response)
+    if name := response.headers.get("Content-Disposition"):
+        response.headers["Content-Disposition"] = name.replace(" ", "-")
     if request.path == "/stats/requests" and response.is_json:
         statistics = response.get_json()
         if statistics.get("state") == STATE_STOPPING:
