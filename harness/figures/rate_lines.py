@@ -66,7 +66,8 @@ def draw(table: pd.DataFrame) -> parts.Sheet:
     ax = fig.subplots()
     for place, (column, words) in enumerate(LINES.items()):
         entry = parts.cycle_entry(place)
-        ax.plot(steps.sent_per_s, steps[column] / 1000, label=words, **{**entry, "marker": ""})
+        made = steps[column].where(steps.was_made) / 1000  # no line goes through a rate that was not made
+        ax.plot(steps.sent_per_s, made, label=words, **{**entry, "marker": ""})
         with_interval = means[means[f"{column}_low"].notna()]
         lower_bars, upper_bars = (
             with_interval[column] - with_interval[f"{column}_low"],

@@ -29,6 +29,8 @@ def test_readme_says_how_many_predictions_fail():
     predicted = REFERENCE[REFERENCE.provenance == "predicted"]
     holds, fails = ((predicted.verdict == verdict).sum() for verdict in (Verdict.HOLDS, Verdict.FAILS))
     assert f"{len(predicted)} claims are predicted: {holds} hold, {fails} fail" in " ".join(README.split())
+    front = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"of the {len(predicted)} claims that it predicts, {holds} hold and {fails} fail" in front
 
 
 @pytest.mark.parametrize(
