@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.outcomes import CELLS_FAILED, PATH, Failure
+from harness.cli.outcomes import CELLS_FAILED, PATH, PREFLIGHT, USAGE, Failure
 from harness.definitions import lab_kinds
 from harness.files import settings as settings_module
 from harness.files import workload_file
@@ -239,6 +241,9 @@ def print_rows(rows: Sequence[Sequence[str]]) -> None:
         safe_console.print(f"not shown in so narrow a terminal: {'; '.join(left_out)}")
 
 
+FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command before
+
+
 class NewFile(click.Path):
     """A file to write at the end: a run of hours must not end at a folder that is not there."""
 
@@ -256,6 +261,44 @@ def json_option(what: str) -> Callable[[Callable[..., None]], Callable[..., None
     """The option `--json FILE` of a command."""
     words = f"Write {what} as JSON (fields in results/README.md)."
     return click.option("--json", "json_file", type=NewFile(), metavar="FILE", help=words)
+
+
+class MetricsPort(click.ParamType[int]):
+    """`127.0.0.1:9464` or `9464`, as a port of this machine that is free."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        host, _, port = str(value).rpartition(":")
+        if host not in {"", "127.0.0.1", "localhost"} or not port.isdecimal():
+            reach = "a Prometheus elsewhere reaches it with ssh -L or a proxy"
+            self.fail(f"{value!r}: write 127.0.0.1:9464; it listens on this machine alone, and {reach}", param, ctx)
+        require_free_port(int(port), "--metrics")
+        return int(port)
+
+
+def metrics_option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option `--metrics ADDRESS` of a command."""
+    words = f"Serve {what} for Prometheus there, such as 127.0.0.1:9464 (harness/README.md)."
+    return click.option("--metrics", type=MetricsPort(), metavar="ADDRESS", help=words)
+
+
+def require_free_port(port: int, option: str) -> None:
+    import socket
+
+    if not 1 <= port <= 65535:  # 0 would be any free port, which the address does not name
+        raise Failure(f"invalid {option} {port}: choose 1 to 65535", USAGE)
+    deadline = time.monotonic() + FREED_WITHIN_S
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                return probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                    text = f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with {option}"
+                    raise Failure(text, PREFLIGHT) from None
+        time.sleep(0.1)
 
 
 def require_all_completed(run: harness.Run, units: str = "cells") -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.conventions import console, settings_options
+from harness.cli.conventions import console, metrics_option, settings_options
 from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors
 from harness.output.terminal import say
 
@@ -46,6 +46,7 @@ _SHORTEST_S = 0.1
 )
 @click.option("--once", is_flag=True, help="Print one state and end, as it does where the output is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="The same as one line of JSON.")
+@metrics_option("queues, monitors and conversations")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the questions as T-SQL, for SSMS, and ask no server.")
 @click.option("--watch", default="1s", show_default=True, metavar="TIME", help="From one look to the next.")
 def monitors(
@@ -59,6 +60,7 @@ def monitors(
     once: bool,
     as_json: bool,
     as_sql: bool,
+    metrics: int | None,
     watch: str,
 ) -> None:
     """Show the queues of any SQL Server, what their monitors do, and why messages do not move.
@@ -79,6 +81,7 @@ def monitors(
       harness monitors --server sql1.example --database Shop --server sql2.example --database Stock
       harness monitors --lab-file lab.toml --database Orders --once
       harness monitors --server sql1.example --json | jq .servers[0].explanations
+      harness monitors --server sql1.example --metrics 127.0.0.1:9464   goes on, also where there is no terminal
       harness monitors --sql --database Orders > questions.sql          for a machine without the harness
     """
     from harness.definitions.units import counted, parse_duration
@@ -115,6 +118,13 @@ def monitors(
             stack.callback(reader.close)
         stack.enter_context(interruption.noted())
         terminal = console()
+        if metrics:
+            from harness.load.pages import openmetrics
+            from harness.monitors.metrics import ServerMetrics
+
+            servers_now = ServerMetrics()
+            stack.enter_context(openmetrics.serving(metrics, servers_now))
+            watching.watch(readers, terminal, every_s=every_s, on_looks=servers_now.show)
         if not (once or as_json) and terminal.is_terminal:
             watching.watch(readers, terminal, every_s=every_s)
         servers = watching.look_twice(readers, apart_s=every_s)

@@ -5,11 +5,9 @@ and the plan of a sweep."""
 
 from __future__ import annotations
 
-import errno
 import re
 import shlex
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,11 +23,13 @@ from harness.cli.conventions import (
     MATRIX_OPTIONS,
     console,
     json_option,
+    metrics_option,
     print_rows,
     require_all_completed,
+    require_free_port,
     settings_options,
 )
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, USAGE, Failure, one_line_errors
 from harness.cli.results import draw_and_show, show
 from harness.output.terminal import say
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from harness.output.reporting import Reporter
 
 WEB_PORT = 8089  # Locust's own
-FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command before
 
 
 @click.command(epilog=EXIT_CODES)
@@ -63,6 +62,7 @@ FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command b
     help="Measure two workloads, or two settings files (TOML), block by block in turns, and compare them.",
 )
 @json_option("the cells, or the comparison of a pair,")
+@metrics_option("rates, latencies, queues and waits")
 def matrix(  # noqa: PLR0917
     resume: Path | None,
     only_sweep: bool,
@@ -70,6 +70,7 @@ def matrix(  # noqa: PLR0917
     web: int | None,
     pair: str | None,
     json_file: Path | None,
+    metrics: int | None,
     settings_file: Path | None,
     **options: Any,
 ) -> None:
@@ -99,12 +100,16 @@ def matrix(  # noqa: PLR0917
     from harness.output import reporting
 
     if pair or (resume and (resume / "a").is_dir()):
-        if only_sweep or web:
-            raise Failure(f"--{'web' if web else 'only-sweep'}: not with a pair of runs, leave it out", USAGE)
+        if given := [name for name, value in (("only-sweep", only_sweep), ("web", web), ("metrics", metrics)) if value]:
+            raise Failure(f"--{given[0]}: not with a pair of runs, leave it out", USAGE)
         return _pair(pair, resume, settings_file, options, json_file, ask=not yes)
     with one_line_errors():
         try:
-            with reporting.on_console(ask=not yes) as shown, _on_page(shown, web) as reporter:
+            with (
+                reporting.on_console(ask=not yes) as shown,
+                _on_page(shown, web) as on_page,
+                _with_metrics(on_page, metrics) as reporter,
+            ):
                 measured = harness.run_matrix(
                     resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
                 )
@@ -162,7 +167,7 @@ def _on_page(shown: Reporter, port: int | None) -> Iterator[Reporter]:
         return
     from harness.load.pages import sweep
 
-    _require_free_port(port, "--web")
+    require_free_port(port, "--web")
     with sweep.serving(shown, port) as page:
         try:
             yield page
@@ -170,6 +175,19 @@ def _on_page(shown: Reporter, port: int | None) -> Iterator[Reporter]:
             page.finish("interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped: {error}")
             raise
         page.finish("done")
+
+
+@contextmanager
+def _with_metrics(shown: Reporter, port: int | None) -> Iterator[Reporter]:
+    """Yield a reporter that serves the numbers for Prometheus too, if there is a port for them."""
+    if port is None:
+        yield shown
+        return
+    from harness.load.pages import openmetrics
+
+    reporter = openmetrics.SweepMetrics(shown)
+    with openmetrics.serving(port, reporter):
+        yield reporter
 
 
 @click.command(epilog=EXIT_CODES)
@@ -256,8 +274,14 @@ def soak(cell: str, duration: str, restart_target: bool, yes: bool, settings_fil
 @click.option("--port", default=WEB_PORT, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--initiators", metavar="N", help="How many initiators the lab has (default those of the lab, or 3).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the newest of a sweep).")
+@metrics_option("queues, monitors and waits")
 def ui(
-    port: int, initiators: str | None, server_version: str | None, settings_file: Path | None, **options: Any
+    port: int,
+    initiators: str | None,
+    server_version: str | None,
+    metrics: int | None,
+    settings_file: Path | None,
+    **options: Any,
 ) -> None:
     """Start Locust's web UI with a lab behind it: load by hand, charts that move.
 
@@ -281,12 +305,13 @@ def ui(
         initiators_wanted = initiators or chosen.topology.initiators_usual
         axes = selected_cells.axes({"initiators": initiators_wanted, "server_version": server_version}, chosen.topology)
         say(chosen.first_line)
-        _require_free_port(port, "--port")
+        require_free_port(port, "--port")
         from harness.load import ui as load_ui
 
         load_ui.main(
             chosen,
             port=port,
+            metrics=metrics,
             version=axes.server_version,
             initiators=axes.initiators,
             payload_bytes=axes.payload_bytes,
@@ -469,21 +494,3 @@ def techniques(scenario_file: Path | None, add_to: Path | None, resume: Path | N
             )
         _show_steps(measured)
     require_all_completed(measured, "runs")
-
-
-def _require_free_port(port: int, option: str) -> None:
-    import socket
-
-    if not 1 <= port <= 65535:  # 0 would be any free port, which the address does not name
-        raise Failure(f"invalid {option} {port}: choose 1 to 65535", USAGE)
-    deadline = time.monotonic() + FREED_WITHIN_S
-    while True:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                return probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
-                    text = f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with {option}"
-                    raise Failure(text, PREFLIGHT) from None
-        time.sleep(0.1)

@@ -31,6 +31,7 @@ from harness.load.plan import CellPlan
 from harness.load.recorder import METHOD, CallFailed, NewCalls, Recorder
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
 from harness.load.ui import Feed, LabStage, looks_at
+from harness.observe.looks import Look
 from harness.output.safe_text import visible
 
 logger = logging.getLogger(__name__)
@@ -142,8 +143,8 @@ class Alone:
         page.show_lab(topology.kind, topology.kind.whose_numbers)
         loop = gevent.get_hub().loop
 
-        def send(looked: Looked) -> None:
-            loop.run_callback_threadsafe(page.add, looked)
+        def send(look: Look) -> None:
+            loop.run_callback_threadsafe(page.add, Looked.of(look))
 
         self._exits.enter_context(Feed(looks_at(lab), send))
 

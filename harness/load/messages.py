@@ -11,7 +11,7 @@ import functools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +21,9 @@ from harness.definitions.units import counted
 from harness.files.message_bodies import Bodies
 from harness.files.workload_file import Client
 from harness.load.plan import GeneratorHealth, Share
+
+if TYPE_CHECKING:
+    from harness.observe.looks import Look
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -286,6 +289,10 @@ class Looked(Message, frozen=True):
     charts: Mapping[str, Mapping[str, float]]
     monitors: Mapping[str, str]
     failures: Sequence[str]
+
+    @classmethod
+    def of(cls, look: Look) -> Looked:
+        return cls(look.at_s, look.charts, look.monitors, look.failures)
 
 
 PIECE_BYTES = 1 << 19

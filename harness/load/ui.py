@@ -27,8 +27,10 @@ from harness.lab.instances import Lab, LabError, connections
 from harness.lab.opening import Selection
 from harness.load import messages
 from harness.load.locust_clients import Elsewhere, LocustClients
+from harness.load.pages import openmetrics
+from harness.load.pages.openmetrics import LabMetrics
 from harness.load.plan import CellPlan, LoadError, Sending
-from harness.observe.looks import Looks
+from harness.observe.looks import Look, Looks
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
@@ -173,7 +175,7 @@ def looks_at(lab: Lab) -> Looks:
 class Feed:
     """Sends a look at the instances to the page each second, until the block ends or the lab does."""
 
-    def __init__(self, looks: Looks, send: Callable[[messages.Looked], None]) -> None:
+    def __init__(self, looks: Looks, send: Callable[[Look], None]) -> None:
         self._looks = looks
         self._send = send
         self._ended = threading.Event()
@@ -194,8 +196,7 @@ class Feed:
         with contextlib.suppress(LoadError):
             while not self._ended.wait(max(0.0, due_s - time.monotonic())):
                 due_s = max(due_s + LOOK_EVERY_S, time.monotonic())
-                look = self._looks.take()
-                self._send(messages.Looked(look.at_s, look.charts, look.monitors, look.failures))
+                self._send(self._looks.take())
 
 
 def suggested_payloads(workload: Workload, usual: int) -> list[int]:
@@ -209,7 +210,14 @@ def suggested_payloads(workload: Workload, usual: int) -> list[int]:
 
 
 def main(
-    selection: Selection, *, port: int, version: str, initiators: int, payload_bytes: int, say: Tell = print
+    selection: Selection,
+    *,
+    port: int,
+    metrics: int | None,
+    version: str,
+    initiators: int,
+    payload_bytes: int,
+    say: Tell = print,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
     topology, settings = selection.topology, selection.settings
@@ -262,6 +270,14 @@ def main(
         )
         clients.launch(1)
         clients.tell_master(messages.Status(messages.READY))
-        stack.enter_context(Feed(looks_at(opened), clients.tell_master))
+        of_lab = LabMetrics()
+        if metrics:
+            stack.enter_context(openmetrics.serving(metrics, of_lab))
+
+        def show(look: Look) -> None:
+            of_lab.show(look)
+            clients.tell_master(messages.Looked.of(look))
+
+        stack.enter_context(Feed(looks_at(opened), show))
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind.name} lab behind it; Ctrl-C ends both")
         Player(LabStage(opened, settings), clients).serve()

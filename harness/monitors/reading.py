@@ -53,10 +53,11 @@ class Reader:
     it has refused. Not for several threads."""
 
     def __init__(self, instance: Instance, *, database: str | None = None, alone: bool = True) -> None:
-        self.place = f"{instance.name} ({instance.host}:{instance.port})"
+        self.address = f"{instance.host}:{instance.port}"
+        self.place = f"{instance.name} ({self.address})"
         self._asker = Asker(instance)
         self._only, self._is_alone = database, alone
-        self._server = Server(instance.name, f"{instance.host}:{instance.port}")
+        self._server = Server(instance.name, self.address)
         self._tables: dict[tuple[int, int], Queue] = {}  # database and internal table → queue
         self._totals: dict[tuple[int, int], tuple[float, int, int]] = {}  # the same → moment, inserted, deleted
         self._states: dict[tuple[int, int], tuple[str, float]] = {}  # database and queue → monitor's state, since when

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
@@ -41,6 +41,8 @@ class Watched:
         self.under_way: Future[Server | MachineFailure] | None = None
         self._asked_at = 0.0
         self.shown: RenderableType = ""  # of the last look
+        self.address = reader.address
+        self.server: Server | None = None  # of the last look; None: it has not answered
 
     @property
     def silent_s(self) -> float:
@@ -69,9 +71,17 @@ class Watched:
 
 
 def watch(
-    readers: Sequence[Reader], console: SafeConsole, *, every_s: float, is_over: Callable[[], bool] = lambda: False
+    readers: Sequence[Reader],
+    console: SafeConsole,
+    *,
+    every_s: float,
+    is_over: Callable[[], bool] = lambda: False,
+    on_looks: Callable[[Mapping[str, Server | None]], None] = lambda _: None,
 ) -> None:
-    """Show servers until Ctrl-C, or until `is_over`. Raises MachineFailure or UsageFailure if the first look fails."""
+    """Show servers until Ctrl-C, or until `is_over`. Raises MachineFailure or UsageFailure if the first look fails.
+
+    `on_looks` gets each look at the servers, by their addresses; None for one that has not answered.
+    """
     for reader in readers:
         reader.look()
     watched = [Watched(reader) for reader in readers]
@@ -82,6 +92,7 @@ def watch(
                 begun = time.monotonic()
                 view, cost_s = frame(watched, console)
                 live.update(view, refresh=True)
+                on_looks({one.address: one.server for one in watched})
                 costs_s.append(cost_s)
                 period_s = max(every_s, statistics.median(costs_s) / LOOKS_SHARE)
                 _pause(begun + period_s - time.monotonic())
@@ -94,6 +105,8 @@ def frame(watched: Sequence[Watched], console: SafeConsole) -> tuple[RenderableT
     """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
     _await(watched)
     looks = [one.found() for one in watched]
+    for one, look in zip(watched, looks, strict=True):
+        one.server = look if isinstance(look, Server) else None
     servers = [look for look in looks if isinstance(look, Server)]
     height = console.height // len(watched) - 1
     parts: list[RenderableType] = []

@@ -132,7 +132,7 @@ class Reporter:
     def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
         """Get what an instance's observer has sampled: metrics, labels and values. Called in the observer's thread."""
 
-    def recorded(self, records: Mapping[str, Mapping[str, Sequence[Any]]], window_ns: range) -> None:
+    def recorded(self, records: Mapping[str, Mapping[str, Any]], window_ns: range) -> None:
         """Get the records of a cell by kind and column, and its measured window."""
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
@@ -140,6 +140,45 @@ class Reporter:
 
     def end(self) -> None:
         """Stop to count cells."""
+
+
+class Forwarding(Reporter):
+    """Passes everything on to another reporter: for one that does something with it besides."""
+
+    def __init__(self, to: Reporter) -> None:
+        self._to = to
+
+    def note(self, text: str) -> None:
+        self._to.note(text)
+
+    def confirm(self, question: str) -> bool:
+        return self._to.confirm(question)
+
+    def sweep(self, results: Path, cells: Sequence[str], kind: LabKind) -> None:
+        self._to.sweep(results, cells, kind)
+
+    def begin(
+        self, total: int, completed: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1
+    ) -> None:
+        self._to.begin(total, completed, left, unit=unit, every=every)
+
+    def phase(self, text: str) -> None:
+        self._to.phase(text)
+
+    def rate(self, messages_per_s: float) -> None:
+        self._to.rate(messages_per_s)
+
+    def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
+        self._to.sampled(instance, at_ns, samples)
+
+    def recorded(self, records: Mapping[str, Mapping[str, Any]], window_ns: range) -> None:
+        self._to.recorded(records, window_ns)
+
+    def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
+        self._to.cell_done(number, cell, outcome, text)
+
+    def end(self) -> None:
+        self._to.end()
 
 
 class Notes(Reporter):

@@ -286,7 +286,8 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         if left_behind:
             records_of_cell["leaks"] = records.columns("leaks", left_behind)
         _write(attempt, records_of_cell, report, reached.window)
-        phases.reporter.recorded(records_of_cell, moments.window)
+        latencies_ns = np.concatenate([call.returned - call.intended for call in calls.values()])
+        phases.reporter.recorded({**records_of_cell, "calls": {"latency_ns": latencies_ns}}, moments.window)
         measured = _measured(attempt, equipment.lab, reached, calls, processed)
         _write_cell(attempt, reached, "completed", state=measured.state, state_reason=measured.state_reason)
     complaints = worker_clocks.complaints(clock_rows)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -19,7 +20,8 @@ import pyodbc
 import pytest
 
 from harness.lab import drivers
-from harness.load.pages import sweep
+from harness.load.pages import openmetrics, sweep
+from harness.load.pages.openmetrics import LabMetrics
 from harness.output.reporting import Reporter
 from harness.reductions.spark_session import context
 from tests.processes import Child, children_of
@@ -109,6 +111,7 @@ def test_the_table_has_the_addresses_that_are_checked_here():
         ),
         ("`harness ui`", here),
         ("`harness matrix --web`", here),
+        ("`harness monitors`, `matrix`, `ui` with `--metrics`", here),
         ("`locust -f .../locustfile.py`", f"{here}, or `--web-host` (then only with TLS and a token)"),
         ("reductions, `harness simulate`", f"{here}, or the address that reaches `--master`"),
         ("any command with the containers", here),
@@ -152,10 +155,13 @@ def test_locust_and_its_web_page_listen_on_this_machine_alone():
         assert ("127.0.0.1", free) in found
 
 
-def test_the_page_of_a_sweep_listens_on_this_machine_alone():
+@pytest.mark.parametrize(
+    "serving", [partial(sweep.serving, Reporter()), partial(openmetrics.serving, collector=LabMetrics())]
+)
+def test_the_page_of_a_sweep_and_the_numbers_listen_on_this_machine_alone(serving):
     with socket.create_server(("127.0.0.1", 0)) as listening_once:
         free = listening_once.getsockname()[1]
-    with sweep.serving(Reporter(), free):
+    with serving(port=free):
         assert {place for place in listening(os.getpid()) if place[1] == free} == {("127.0.0.1", free)}
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
 import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +20,9 @@ import pytest
 from harness.lab.instances import Instance
 from tests.commands import CommandResult, harness
 from tests.monitors.conftest import send
+from tests.processes import Child
 from tests.unsafe import NAME, unsafe_in
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 PASSWORD = "xY1-for-who-may-little"
@@ -130,3 +139,23 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandR
             done = ask(*words, user=user)
             assert (done.code, done.out) == (code, ""), (words, done)
             assert said in done.line, done
+
+
+def test_prometheus_reads_what_a_look_has_shown_also_where_there_is_no_terminal(instance: Instance, place: str) -> None:
+    assert instance.login is not None
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["monitors", "--server", place, "--user", "sa", "-C", "--watch", "100ms", "--metrics", f"127.0.0.1:{port}"]
+    environment = os.environ | {"HARNESS_PASSWORD": instance.login.password}
+    with Child([sys.executable, "-m", "harness", *words], env=environment, stdout=subprocess.PIPE) as process:
+
+        def shown() -> str:
+            with contextlib.suppress(urllib.error.URLError):
+                return str(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
+            assert process.poll() is None
+            return ""
+
+        wait_until(lambda: "service_broker_explanations{" in shown())
+        assert f'queue="[dbo].[Orders]",server="{place.replace(",", ":")}"' in shown()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130

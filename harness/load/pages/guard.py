@@ -17,15 +17,19 @@ its headers are taken out.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 import socket
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from hmac import compare_digest
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask
 from werkzeug import Request, Response
+from werkzeug.serving import make_server
 
 from harness.failures import UsageFailure
 from harness.files.settings import TOKEN, load_token
@@ -53,6 +57,21 @@ def protect(app: Flask, host: str = LOOPBACK, *, is_encrypted: bool = False) -> 
         token = load_token()
         names += [re.escape(socket.gethostname()), ADDRESSES]
     app.wsgi_app = _Guard(app.wsgi_app, "|".join(names), token)  # type: ignore[method-assign]
+
+
+@contextmanager
+def listening(app: Flask, port: int) -> Iterator[None]:
+    """Serve an app on this machine during the block. The port must be free: else the server ends the process."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else each answer is a line
+    server = make_server(LOOPBACK, port, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 class _Guard:

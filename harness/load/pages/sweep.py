@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, jsonify, send_from_directory
-from werkzeug.serving import make_server
 
 from harness.definitions.lab_kinds import LabKind
 from harness.definitions.matrix import Cell, label
@@ -32,7 +31,7 @@ from harness.load.pages import guard
 from harness.load.pages.looks import TABS, LooksPage
 from harness.observe.cell_looks import CellLooks
 from harness.observe.looks import Look
-from harness.output.reporting import Reporter, TimeLeft, TimeLeftByCells
+from harness.output.reporting import Forwarding, Reporter, TimeLeft, TimeLeftByCells
 
 NEXT_SHOWN = 5
 NOTES_KEPT = 50
@@ -41,11 +40,11 @@ PATIENCE_S = 2.0  # an open page asks every second
 _ASKS_AFTER_END = 2
 
 
-class SweepPage(Reporter):
+class SweepPage(Forwarding):
     """Reports to another reporter too, and keeps what the page shows."""
 
     def __init__(self, console: Reporter, address: str) -> None:
-        self._console = console
+        super().__init__(console)
         self._address = address
         self._lock = threading.Lock()
         self.app = Flask("harness.load.pages", static_folder=None)
@@ -67,15 +66,12 @@ class SweepPage(Reporter):
 
     def note(self, text: str) -> None:
         self._notes.append(text)
-        self._console.note(text)
-
-    def confirm(self, question: str) -> bool:
-        return self._console.confirm(question)
+        super().note(text)
 
     def sweep(self, results: Path, cells: Sequence[str], kind: LabKind) -> None:
         self._results, self._cells = results, cells
         self._looks_page.show_lab(kind, kind.whose_numbers)
-        self._console.sweep(results, cells, kind)
+        super().sweep(results, cells, kind)
         self.note(f"page: {self._address}")
 
     def begin(
@@ -91,36 +87,33 @@ class SweepPage(Reporter):
             "phase": "",
             "messages_per_s": None,
         }
-        self._console.begin(total, completed, left, unit=unit, every=every)
+        super().begin(total, completed, left, unit=unit, every=every)
 
     def phase(self, text: str) -> None:
         self._stage["phase"] = text
         cell, _, phase = text.partition(": ")
         if phase == "settle":  # its load begins
             self._looks_page.run_begins(time.time(), cell)
-        self._console.phase(text)
+        super().phase(text)
 
     def rate(self, messages_per_s: float) -> None:
         self._stage["messages_per_s"] = messages_per_s
-        self._console.rate(messages_per_s)
+        super().rate(messages_per_s)
 
     def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
         with self._looks_lock:
             self._show(self._looks.sampled(instance, at_ns, samples))
-        self._console.sampled(instance, at_ns, samples)
+        super().sampled(instance, at_ns, samples)
 
-    def recorded(self, records: Mapping[str, Mapping[str, Sequence[Any]]], window_ns: range) -> None:
+    def recorded(self, records: Mapping[str, Mapping[str, Any]], window_ns: range) -> None:
         with self._looks_lock:
             self._show(self._looks.recorded(records, window_ns))
-        self._console.recorded(records, window_ns)
+        super().recorded(records, window_ns)
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
         self._left.cell_done(time.monotonic(), cell)
         self._stage |= {"done": number, "left_s": self._left.left_s(self._stage["total"] - number)}
-        self._console.cell_done(number, cell, outcome, text)
-
-    def end(self) -> None:
-        self._console.end()
+        super().cell_done(number, cell, outcome, text)
 
     def finish(self, text: str) -> None:
         """Say how the command ended, and wait until a page that is open has shown it."""
@@ -177,7 +170,7 @@ class SweepPage(Reporter):
 
     def _show(self, look: Look | None) -> None:
         if look is not None:
-            self._looks_page.add(Looked(look.at_s, look.charts, look.monitors, look.failures))
+            self._looks_page.add(Looked.of(look))
 
     def _show_state(self) -> Response:
         answer = jsonify(self.state())
@@ -208,15 +201,7 @@ class SweepPage(Reporter):
 @contextmanager
 def serving(console: Reporter, port: int) -> Iterator[SweepPage]:
     """Serve the page of what is reported in the block. The port must be free: else the server ends the process."""
-    for name in ("werkzeug", "harness.load.pages.looks"):  # else each answer, and what a look lacks, is a line
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("harness.load.pages.looks").setLevel(logging.ERROR)  # else what a look lacks is a line
     page = SweepPage(console, f"http://{guard.LOOPBACK}:{port}")
-    server = make_server(guard.LOOPBACK, port, page.app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with guard.listening(page.app, port):
         yield page
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
