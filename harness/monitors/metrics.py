@@ -97,7 +97,7 @@ def _explanations(looks: Mapping[str, Server]) -> Metric:
         labels=["server", "database", "what"],
     )
     for address, server in looks.items():
-        found = Counter((one.database, one.what) for one in explain(server, list(looks.values())))
-        for labels, number in found.items():
+        numbers = Counter((why.database, why.what) for why in explain(server, list(looks.values())))
+        for labels, number in numbers.items():
             family.add_metric([address, *labels], number)
     return family

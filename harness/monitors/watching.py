@@ -61,10 +61,12 @@ class Watched:
     def found(self) -> Server | str:
         """Return what the look found, or why there is nothing."""
         assert self.under_way is not None
+        self.server = None
         if not self.under_way.done():
             return f"no answer for {self.silent_s:.0f} s, shown as it was: {self._reader.place}"
         look, self.under_way = self.under_way.result(), None
         if isinstance(look, Server):
+            self.server = look
             return look
         self.shown = ""
         return f"no answer, trying again: {look}"
@@ -92,7 +94,7 @@ def watch(
                 begun = time.monotonic()
                 view, cost_s = frame(watched, console)
                 live.update(view, refresh=True)
-                on_looks({one.address: one.server for one in watched})
+                on_looks({look.address: look.server for look in watched})
                 costs_s.append(cost_s)
                 period_s = max(every_s, statistics.median(costs_s) / LOOKS_SHARE)
                 _pause(begun + period_s - time.monotonic())
@@ -105,18 +107,16 @@ def frame(watched: Sequence[Watched], console: SafeConsole) -> tuple[RenderableT
     """Return one look at servers as the terminal shows it, and what it has cost the dearest of them in seconds."""
     _await(watched)
     looks = [one.found() for one in watched]
-    for one, look in zip(watched, looks, strict=True):
-        one.server = look if isinstance(look, Server) else None
     servers = [look for look in looks if isinstance(look, Server)]
     height = console.height // len(watched) - 1
     parts: list[RenderableType] = []
-    for one, look in zip(watched, looks, strict=True):
+    for server, look in zip(watched, looks, strict=True):
         if isinstance(look, Server):
             head = Rule(f"{look.name} {look.address}  {time.strftime('%H:%M:%S')}")
-            one.shown = Group(head, showing.view(look, console, servers, height=height))
+            server.shown = Group(head, showing.view(look, console, servers, height=height))
         else:
             parts.append(styled(look, "red"))
-        parts.append(one.shown)
+        parts.append(server.shown)
     return Group(*parts), max((server.cost_s for server in servers), default=0.0)
 
 
@@ -130,7 +130,7 @@ def _look(reader: Reader) -> Server | MachineFailure:
 def _await(watched: Sequence[Watched]) -> None:
     """Look at all, and wait for those that may still answer."""
     looks = {server: server.look() for server in watched}
-    while wait([look for one, look in looks.items() if one.silent_s < _PATIENCE_S], timeout=_SLICE_S).not_done:
+    while wait([look for server, look in looks.items() if server.silent_s < _PATIENCE_S], timeout=_SLICE_S).not_done:
         interruption.check()
 
 

@@ -266,8 +266,8 @@ class SimulatedObservers:
         for observer in self._observers.values():
             latch_watch.resolve(observer.connection, observer.watched, observer.objects, within_s=inf)
         return observed(
-            {name: one.recording for name, one in self._observers.items()},
-            {name: one.watched for name, one in self._observers.items()},
+            {name: observer.recording for name, observer in self._observers.items()},
+            {name: observer.watched for name, observer in self._observers.items()},
         )
 
     def close(self) -> None:

@@ -67,8 +67,8 @@ def monitor_states(prefix: str, labels: Sequence[str], monitors: Iterable[tuple[
     words = "1 for the state of the queue's monitor, 0 for the others"
     family = GaugeMetricFamily(f"{prefix}queue_monitor_state", words, labels=[*labels, "state"])
     for of_queue, state in monitors:
-        for each in dict.fromkeys((*STATES, state)):
-            family.add_metric([*of_queue, each], float(each == state))
+        for possible in dict.fromkeys((*STATES, state)):
+            family.add_metric([*of_queue, possible], float(possible == state))
     return family
 
 

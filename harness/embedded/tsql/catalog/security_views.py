@@ -197,9 +197,9 @@ PERMISSION_COLUMNS = """
         state_desc            nvarchar(60)
         """
 PERMISSION_VALUES: dict[str, Any] = {
-    "class": lambda one: CLASSES[one.securable.securable_class][0],
-    "class_desc": lambda one: CLASSES[one.securable.securable_class][1],
-    "state": lambda one: one.state_desc[0],
+    "class": lambda grant: CLASSES[grant.securable.securable_class][0],
+    "class_desc": lambda grant: CLASSES[grant.securable.securable_class][1],
+    "state": lambda grant: grant.state_desc[0],
 }
 VIEWS = [
     View(
@@ -214,8 +214,8 @@ VIEWS = [
         sid                    varbinary(85)
         """,
         server_principals,
-        type_desc=lambda one: KINDS[one.type][0],
-        default_database_name=lambda one: "master" if one.type == "S" else None,
+        type_desc=lambda principal: KINDS[principal.type][0],
+        default_database_name=lambda principal: "master" if principal.type == "S" else None,
         visible=logins_seen,
     ),
     View(
@@ -229,8 +229,8 @@ VIEWS = [
         sid                  varbinary(85)
         """,
         database_principals,
-        type_desc=lambda one: KINDS[one.type][1],
-        default_schema_name=lambda one: "dbo" if one.type == "S" else None,
+        type_desc=lambda principal: KINDS[principal.type][1],
+        default_schema_name=lambda principal: "dbo" if principal.type == "S" else None,
         visible=users_seen,
     ),
     View(

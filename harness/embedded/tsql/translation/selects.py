@@ -448,9 +448,9 @@ def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
 
 
 def _make_nullable(sources: list[Source]) -> None:
-    for each in sources:
-        each.columns = [Column(column.name, column.type) for column in each.columns]
-        each.hidden = [Column(column.name, column.type) for column in each.hidden]
+    for source in sources:
+        source.columns = [Column(column.name, column.type) for column in source.columns]
+        source.hidden = [Column(column.name, column.type) for column in source.hidden]
 
 
 def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:
