@@ -116,7 +116,8 @@ def _packages_of_load() -> set[str]:
     from importlib import metadata  # noqa: PLC0415
 
     required = metadata.requires("service-broker-harness") or ()
-    return {re.split(r"\W", text)[0] for text in required if re.search("extra == .load.", text)}
+    of_load = (text for text in required if re.search("extra == .load.", text))
+    return {re.split(r"[^\w-]", text)[0].replace("-", "_") for text in of_load}
 
 
 def _interrupt(*_: object) -> None:

@@ -282,12 +282,15 @@ def _start(master: str, own: Mapping[str, str], address: str | None) -> SparkCon
 
 
 def reason(error: Exception, log: Path | None = None) -> str:
-    """Return the JVM's own exception, or the last line of its log, or else the error's."""
+    """Return the JVM's own exception, or the innermost one of its log, or the log's last line, or else the error's."""
     thrown = re.search(r"^: (?:[\w.]+: )?(.+)$", str(error), re.MULTILINE)
     if thrown:
         return thrown[1].strip()
-    lines = log.read_text(errors="replace").split("\n") if log else []
-    return next((line for line in reversed(lines) if line.strip()), str(error)).strip()
+    text = log.read_text(errors="replace") if log else ""
+    if causes := re.findall(r"^Caused by: ([\w.]+: .+)$", text, re.MULTILINE):
+        is_name = "UnknownHostException" in causes[-1]
+        return f"{causes[-1]}{': name this machine in /etc/hosts' if is_name else ''}"
+    return next((line for line in reversed(text.split("\n")) if line.strip()), str(error)).strip()
 
 
 def _stop(running: SparkContext) -> None:

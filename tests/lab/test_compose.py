@@ -77,7 +77,7 @@ def definitions() -> dict[str, Any]:
 
 
 def instances() -> dict[str, Any]:
-    return {name: one for name, one in definitions()["services"].items() if name != "volumes"}
+    return {name: one for name, one in definitions()["services"].items() if name not in {"harness", "volumes"}}
 
 
 def test_the_image_decides_on_the_edition_unless_one_is_given():

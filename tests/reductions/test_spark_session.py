@@ -49,6 +49,9 @@ def test_the_reason_why_spark_does_not_start_is_quoted(tmp_path):
     thrown = "An error occurred.\n: org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat org.apache"
     assert spark_session.reason(Exception(thrown), log) == "Could not parse Master URL: 'x'"
     assert spark_session.reason(Exception("no gateway"), log).endswith("that is not running")
+    cause = "java.net.UnknownHostException: box: Name or service not known"
+    log.write_text(f"Exception in thread main\n\tat org.apache\nCaused by: {cause}\n\tat java.base\n\t... 17 more\n")
+    assert spark_session.reason(Exception("no gateway"), log) == f"{cause}: name this machine in /etc/hosts"
 
 
 @pytest.mark.spark
