@@ -346,7 +346,8 @@ def _compose(
     watch: Callable[[], None] = lambda: None,
 ) -> str:
     """Run a command of Compose and return its output; `values` are those of docker-compose.yml."""
-    project = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", "*")
+    all_instances = str(INITIATORS_MAX)  # the profile *, all services, would have the harness itself too
+    project = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", all_instances)
     answer = _docker("compose", *project, verb, *arguments, values=values, timeout_s=timeout_s, watch=watch)
     _expect(answer, f"docker compose {verb} failed")
     return answer.stdout
