@@ -30,6 +30,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 # What is the command line's alone: what it asks and prints, the checklist, the files of doctor --script, and harness simulate --faults.
 OF_THE_TERMINAL = {"quick", "yes", "web", "pair", "only_sweep", "list_cells", "first_run", "script", "faults", "seeds"}
+OF_THE_TERMINAL |= {"json_file", "metrics"}  # from Python: Run.document, and a reporter
 
 
 @pytest.fixture(autouse=True)

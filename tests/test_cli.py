@@ -13,11 +13,12 @@ import subprocess
 import sys
 import webbrowser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness import cli
-from harness.cli import conventions, first_run
+from harness.cli import conventions, first_run, results
 from harness.cli.outcomes import Failure, one_line_errors
 from harness.files import workload_file
 from harness.lab import user_servers
@@ -461,6 +462,23 @@ def test_the_first_run_ends_with_the_cells_that_do_not_count() -> None:
     assert first_run.closing({"a": "valid", "b": "valid"}) == "No step differs: measure with harness matrix."
     said = first_run.closing({"a": "disturbed", "b": "valid", "c": "starved"})
     assert said == "No step differs, but a is disturbed, c is starved: such a cell does not count. Step 3 says why."
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_in_a_narrow_terminal_each_claim_has_its_numbers_and_its_verdict(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(results, "console", lambda: SafeConsole(width=width))
+    names = ("statement", "wording", "number", "provenance", "verdict", "explanation")
+    row = SimpleNamespace(
+        **dict(
+            zip(names, ("It is fast", "12,000", "12,600 messages/s", "predicted", "inconclusive", "why"), strict=True)
+        )
+    )
+    results._print_claims([row])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= width
+    assert all(word in printed for word in ("fast", "12,000", "12,600", "predicted", "inconclusive", "why"))
 
 
 @pytest.mark.parametrize("width", [60, 80, 88, 100, 140])

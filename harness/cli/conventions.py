@@ -28,8 +28,6 @@ LAB_OPTIONS = ("lab", *_SERVER_OPTIONS)
 ANY_LAB_OPTIONS = ("any_lab", *_SERVER_OPTIONS)  # of commands that also run on a model
 # Of the test clients.
 CLIENT_OPTIONS = ("workers_per_initiator", "master_bind_host", "master_bind_port")
-WORD_MAX = 24  # characters of a word of a table that are not broken
-FRAME = 3  # of a column of a table
 MATRIX_OPTIONS = ("matrix", "initiators", "threads", "ratios", "payloads", "cells", "quick")
 
 
@@ -210,35 +208,10 @@ def console() -> SafeConsole:
 
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows, the first of which has the column names. A cell may have several lines.
+    """Print a table, the first row of which has the column names and the last column the states."""
+    from harness.output.tables import print_table
 
-    No word is broken, unless it is very long. Where a terminal is too narrow for that, columns are left out, from the
-    last but one on: the first names a row, and the last has its state.
-    """
-    from rich.table import Column, Table
-
-    from harness.output.reporting import in_lines
-
-    safe_console = console()
-    columns = list(zip(*rows, strict=True))
-    widths = [max(len(word) for text in column for word in (text.split() or [""])) for column in columns]
-    widths[1:] = [min(width, WORD_MAX) for width in widths[1:]]
-    kept = list(range(len(columns)))
-    while (spare := safe_console.width - 1 - sum(FRAME + widths[number] for number in kept)) < 0 and len(kept) > 2:
-        del kept[-2]
-    lines = {
-        number: max(len(line) for text in columns[number] for line in (text.splitlines() or [""])) for number in kept
-    }
-    while spare > 0 and (narrow := [number for number in kept if widths[number] < lines[number]][:spare]):
-        for number in narrow:
-            widths[number] += 1
-        spare -= len(narrow)
-    table = Table(*(Column(rows[0][number], width=widths[number], overflow="fold") for number in kept))
-    for row in rows[1:]:
-        table.add_row(*(in_lines(row[number]) for number in kept))
-    safe_console.print(table)
-    if left_out := [name for number, name in enumerate(rows[0]) if number not in kept]:
-        safe_console.print(f"not shown in so narrow a terminal: {'; '.join(left_out)}")
+    print_table(console(), rows)
 
 
 FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command before

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 PHRASES_SHOWN = 5
+CLAIMS_WIDE = 130  # columns of a terminal in which the claims' numbers have columns of their own
 _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow"}  # others are dim
 
 
@@ -190,18 +191,22 @@ def _print_claims(rows: Sequence[Any]) -> None:
 
     from harness.output.reporting import styled
 
+    screen = console()
+    is_narrow = screen.width < CLAIMS_WIDE
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("claim, and what the run says", ratio=1, min_width=24)
-    table.add_column("the paper", max_width=30)
-    table.add_column("this run (95 % interval)", max_width=34)
-    table.add_column("provenance", max_width=12)
-    table.add_column("verdict", min_width=12)
+    if not is_narrow:
+        table.add_column("the paper", max_width=30)
+        table.add_column("this run (95 % interval)", max_width=34)
+        table.add_column("provenance", max_width=12)
+    table.add_column("verdict", width=12)
     for row in rows:
-        claim = Group(row.statement, Padding(styled(row.explanation, "dim"), (0, 0, 0, 2)))
-        table.add_row(
-            claim, row.wording, row.number, row.provenance, styled(row.verdict, _STYLES.get(row.verdict, "dim"))
-        )
-    console().print(table)
+        numbers = [row.wording, row.number, row.provenance]
+        in_words = [f"the paper: {row.wording}; this run: {row.number}, {row.provenance}"] if is_narrow else []
+        claim = Group(row.statement, *in_words, Padding(styled(row.explanation, "dim"), (0, 0, 0, 2)))
+        verdict = styled(row.verdict, _STYLES.get(row.verdict, "dim"))
+        table.add_row(claim, *([] if is_narrow else numbers), verdict)
+    screen.print(table)
 
 
 @click.command(name="support-bundle", epilog=EXIT_CODES, short_help="Pack what to attach to a question about a run.")

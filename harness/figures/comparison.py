@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich import box
-from rich.table import Table
 
 from harness.claims.judgement import over_blocks
 from harness.definitions.inference import no_interval
@@ -28,6 +26,7 @@ from harness.files import certificate, journal
 from harness.files.certificate import Certificate
 from harness.files.records import NotWritable, ResultsError, State
 from harness.output.reporting import Reporter, SafeConsole
+from harness.output.tables import print_table
 
 ROWS_PRINTED = 24
 THRESHOLD = 0.05
@@ -255,85 +254,81 @@ def _print(
     for note in notes:
         console.print(f"! {note}")
     if all_groups:
-        console.print("", _verdicts(all_groups), sep="\n")
-        console.print("", _quantities(all_groups), sep="\n")
-    console.print("", _cells(table), sep="\n")
+        console.print()
+        print_table(console, _verdicts(all_groups), title="Messages processed per second, b divided by a")
+        console.print()
+        print_table(console, _quantities(all_groups), title="Rates and latencies, b divided by a")
+        console.print("drained/s: all messages divided by the time until the last was processed")
+    console.print()
+    _print_cells(console, table)
 
 
-def _verdicts(all_groups: Sequence[Group]) -> Table:
-    """Make a table of processed rates: of all cells that count, and by number of initiators and dialog ratio."""
-    headings = ("cells", "n", "blocks", "b/a", "95 % interval", "verdict", "single cells")
-    table = _table("Messages processed per second, b divided by a", headings)
+def _verdicts(all_groups: Sequence[Group]) -> list[list[str]]:
+    """List the processed rates: of all cells that count, and by number of initiators and dialog ratio."""
+    rows = [["cells", "b/a", "95 % interval", "n", "blocks", "single cells", "verdict"]]
     for group in all_groups:
         rate = group.ratios[RATE]
-        table.add_row(
-            group.name,
-            str(group.cells),
-            str(rate.blocks),
-            _ratio(rate.ratio),
-            _interval(rate.low, rate.high, rate.blocks),
-            str(group.verdict),
-            f"{group.lowest:.2f} to {group.highest:.2f}",
+        rows.append(
+            [
+                group.name,
+                _ratio(rate.ratio),
+                _interval(rate.low, rate.high, rate.blocks),
+                str(group.cells),
+                str(rate.blocks),
+                f"{group.lowest:.2f} to {group.highest:.2f}",
+                str(group.verdict),
+            ]
         )
-    return table
+    return rows
 
 
-def _quantities(all_groups: Sequence[Group]) -> Table:
-    """Make a table of the other quantities' ratios."""
+def _quantities(all_groups: Sequence[Group]) -> list[list[str]]:
+    """List the other quantities' ratios."""
     columns = {
         "sent_per_s": "sent/s",
         "until_drained_per_s": "drained/s",
         "latency_us_p50": "call p50",
-        "latency_us_p95": "p95",
+        "latency_us_p95": "call p95",
         "end_to_end_us_p50": "end to end p50",
-        "end_to_end_us_p95": "p95",
-        "end_to_end_us_p99": "p99",
+        "end_to_end_us_p95": "end to end p95",
+        "end_to_end_us_p99": "end to end p99",
     }
     columns = {name: heading for name, heading in columns.items() if any(name in group.ratios for group in all_groups)}
-    table = _table("Rates and latencies, b divided by a", ("cells", *columns.values()))
-    table.caption = "drained/s: all messages divided by the time until the last was processed"
-    table.caption_justify = "left"
+    rows = [["cells", *columns.values()]]
     for group in all_groups:
         ratios = (group.ratios.get(name) for name in columns)
-        table.add_row(group.name, *("-" if estimate is None else _ratio(estimate.ratio) for estimate in ratios))
-    return table
+        rows.append([group.name, *("-" if estimate is None else _ratio(estimate.ratio) for estimate in ratios)])
+    return rows
 
 
-def _cells(table: pd.DataFrame) -> Table:
-    """Make a table of every cell, or of the lowest and highest ratios if there are many cells."""
+def _print_cells(console: SafeConsole, table: pd.DataFrame) -> None:
+    """Print every cell, or the lowest and highest ratios if there are many cells."""
     ranked = table.sort_values(f"{RATE}_ratio")
     if len(ranked) <= ROWS_PRINTED:
-        title, rows = "Messages processed per second, by cell", ranked
+        title, shown = "Messages processed per second, by cell", ranked
     else:
         half = ROWS_PRINTED // 2
         title = f"The {half} lowest and {half} highest ratios of {len(ranked)} cells; all are in ratios.csv"
-        rows = pd.concat([ranked.head(half), ranked.tail(half)])
-    listing = _table(title, ("cell", "a", "b", "b/a", "95 % interval", "verdict"))
-    captions = [
-        "an interval is that of its cell alone; verdicts are corrected for the number of cells (Benjamini and Hochberg)"
-    ]
-    if not rows.counts.all():
-        captions.append("* the cell of a or b does not count")
-    listing.caption, listing.caption_justify = "; ".join(captions), "left"
-    for row in rows.itertuples():
-        listing.add_row(
-            str(row.cell_id),
-            _count(row.processed_per_s_a),
-            _count(row.processed_per_s_b),
-            _ratio(row.processed_per_s_ratio) + ("" if row.counts else "*"),
-            _interval(row.processed_per_s_ratio_low, row.processed_per_s_ratio_high, min(row.blocks_a, row.blocks_b)),
-            row.verdict,
+        shown = pd.concat([ranked.head(half), ranked.tail(half)])
+    rows = [["cell", "b/a", "95 % interval", "a", "b", "verdict"]]
+    for row in shown.itertuples():
+        low, high = row.processed_per_s_ratio_low, row.processed_per_s_ratio_high
+        rows.append(
+            [
+                str(row.cell_id),
+                _ratio(row.processed_per_s_ratio) + ("" if row.counts else "*"),
+                _interval(low, high, min(row.blocks_a, row.blocks_b)),
+                _count(row.processed_per_s_a),
+                _count(row.processed_per_s_b),
+                str(row.verdict),
+            ]
         )
-    return listing
-
-
-def _table(title: str, headings: Sequence[str]) -> Table:
-    """Return a table in which words and numbers stay whole in 80 columns: headings and verdicts take more lines."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(headings[0], no_wrap=True)
-    for heading in headings[1:]:
-        table.add_column(heading, justify="right")
-    return table
+    print_table(console, rows, title=title)
+    uncounted = "" if shown.counts.all() else "; * the cell of a or b does not count"
+    console.print(
+        "an interval is that of its cell alone; verdicts are corrected for the number of cells (Benjamini and Hochberg)"
+        f"{uncounted}"
+    )
 
 
 def _count(value: Any) -> str:

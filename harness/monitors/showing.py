@@ -28,6 +28,7 @@ _COLUMNS = (
     "flags",
 )
 _WIDE_COLUMNS = ("late", "retained", "activated", "empty")
+_LEAST_COLUMNS = ("readers", "in/s", "out/s", "oldest")  # left out one by one in a terminal that is too narrow for all
 _TEXT_COLUMNS = ("queue", "monitor", "flags")
 
 
@@ -117,6 +118,12 @@ def _table(rows: Sequence[tuple[Database, Queue]], width: int, knows_monitors: b
         ]
         for database, queue in rows
     ]
+    for name in _LEAST_COLUMNS:
+        if _least_width(columns, lines) <= width:
+            break
+        place = columns.index(name)
+        for cells in (columns, *lines):
+            del cells[place]
     widths = [max(map(len, cells)) for cells in zip(columns, *lines, strict=True)]
     excess = sum(widths) + 2 * (len(columns) - 1) - width
     if widths[0] - excess < min(widths[0], _NAME_READABLE):
@@ -137,6 +144,12 @@ def _table(rows: Sequence[tuple[Database, Queue]], width: int, knows_monitors: b
     for name, *cells in lines:
         table.add_row(_shortened(name, widths[0]), *cells)
     return table
+
+
+def _least_width(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
+    widths = [max(map(len, cells)) for cells in zip(columns, *lines, strict=True)]
+    widths[0], widths[-1] = min(widths[0], _NAME_MIN), min(widths[-1], _FLAG_MIN)
+    return sum(widths) + 2 * (len(columns) - 1)
 
 
 def _shortened(name: str, width: int) -> str:
