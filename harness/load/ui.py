@@ -57,21 +57,22 @@ class LabStage:
     def __init__(self, lab: Lab, settings: RunSettings) -> None:
         self._lab = lab
         self._settings = settings
-        self._pool: tuple[int, int] | None = None  # initiators, dialogs of each
+        self._pool: messages.WebScenario | None = None  # whose dialogs there are
         self._used = False
 
     def make_ready(self, scenario: messages.WebScenario, run: int, tell: Tell) -> CellPlan:
         self._lab.workload.require_payload(scenario.payload_bytes)
-        needed = scenario.dialogs // scenario.initiators
-        if self._pool is None or self._pool[0] != scenario.initiators or self._pool[1] < needed:
+        if not self._serves(scenario):
             tell(f"beginning {counted(scenario.dialogs, 'dialog')} and warming up ...")
             self._pool = None
             if self._used:
                 link.remove_conversations(self._lab)
             self._used = True
-            dialog_pool.build(self._lab, initiators=scenario.initiators, dialogs=needed)
+            dialogs = scenario.dialogs // scenario.initiators
+            used = () if self._lab.kind.warms_up_all(None) else ((scenario.dialog_ratio, scenario.threads),)
+            dialog_pool.build(self._lab, initiators=scenario.initiators, dialogs=dialogs, used=used)
             # Retained messages of a scenario would be in the next one's way.
-            self._pool = None if self._lab.workload.queue.retention else (scenario.initiators, needed)
+            self._pool = None if self._lab.workload.queue.retention else scenario
         else:
             tell("waiting until the last scenario's messages have been processed ...")
             self._drain(scenario.initiators)
@@ -86,6 +87,15 @@ class LabStage:
 
     def check(self) -> None:
         self._lab.check()
+
+    def _serves(self, scenario: messages.WebScenario) -> bool:
+        """Whether the dialogs that there are do for a scenario: some labs warm up only those that are used."""
+        pool = self._pool
+        if pool is None or pool.initiators != scenario.initiators or pool.dialogs < scenario.dialogs:
+            return False
+        return self._lab.kind.warms_up_all(None) or (
+            pool.dialog_ratio == scenario.dialog_ratio and pool.threads >= scenario.threads
+        )
 
     def _drain(self, initiators: int) -> None:
         taking_part = self._lab.initiators[:initiators]
