@@ -5,5 +5,6 @@
   has the matrices of the package, `message_bodies` is the table `[body]` of a workload; `toml_file` reads them all
 - `journal`, `manifest_file`: what became of each cell; the circumstances of a run; `json_file` checks both
 - `records`: every field of the raw records in Parquet
+- `document`: what a command found, for other programs
 - `script_text`: files for sqlcmd: batches, and variables whose values end nothing that they stand in
 """

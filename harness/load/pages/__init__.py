@@ -4,4 +4,5 @@
 - `looks`: the tabs Queues, Monitors, Waits and Latches, on every page
 - `scenario`: the page of `harness ui`: Locust's own, whose form asks for a scenario
 - `sweep`: the page of `harness matrix --web`: cells, time left, figures
+- `openmetrics`: numbers for Prometheus, also of `harness monitors`; `grafana.json` is a dashboard of them
 """
