@@ -143,7 +143,8 @@ def table(page: Any) -> dict[str, str]:
 
 
 def points(page: Any) -> dict[str, int]:
-    """How many points each line of a tab's charts has."""
+    """How many points each line of a tab's charts has; the page asks for its first looks after it has drawn itself."""
+    page.locator("#looks path.series").first.wait_for(state="attached")
     found = page.locator("#looks path.series").evaluate_all(
         "lines => lines.map(line => [line.dataset.name, line.getAttribute('d').split('L').length])"
     )
