@@ -29,6 +29,7 @@ ANY_LAB_OPTIONS = ("any_lab", *_SERVER_OPTIONS)  # of commands that also run on 
 # Of the test clients.
 CLIENT_OPTIONS = ("workers_per_initiator", "master_bind_host", "master_bind_port")
 MATRIX_OPTIONS = ("matrix", "initiators", "threads", "ratios", "payloads", "cells", "quick")
+FREED_WITHIN_S = 3.0  # a port, by a process that is about to end, such as the command before
 
 
 def _option(name: str, metavar: str, help_text: str, **more: Any) -> Callable[[Function], Function]:
@@ -214,9 +215,6 @@ def print_rows(rows: Sequence[Sequence[str]]) -> None:
     print_table(console(), rows)
 
 
-FREED_WITHIN_S = 3.0  # by a process that is about to end, such as the command before
-
-
 class NewFile(click.Path):
     """A file to write at the end: a run of hours must not end at a folder that is not there."""
 
@@ -230,7 +228,7 @@ class NewFile(click.Path):
         return path
 
 
-def json_option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def json_option(what: str) -> Callable[[Function], Function]:
     """The option `--json FILE` of a command."""
     words = f"Write {what} as JSON (fields in results/README.md)."
     return click.option("--json", "json_file", type=NewFile(), metavar="FILE", help=words)
@@ -250,13 +248,14 @@ class MetricsPort(click.ParamType[int]):
         return int(port)
 
 
-def metrics_option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def metrics_option(what: str) -> Callable[[Function], Function]:
     """The option `--metrics ADDRESS` of a command."""
     words = f"Serve {what} for Prometheus there, such as 127.0.0.1:9464 (harness/README.md)."
     return click.option("--metrics", type=MetricsPort(), metavar="ADDRESS", help=words)
 
 
 def require_free_port(port: int, option: str) -> None:
+    """Raise Failure where a port of this machine cannot be used."""
     import socket
 
     if not 1 <= port <= 65535:  # 0 would be any free port, which the address does not name
