@@ -96,6 +96,8 @@ def monitors(
         for line in questions.lines(databases[0] if databases else None):
             say(line)
         return
+    if metrics and (once or as_json):
+        raise Failure(f"--metrics goes on: leave out --{'once' if once else 'json'}", USAGE)
     with one_line_errors(), contextlib.ExitStack() as stack:
         try:
             every_s = parse_duration(watch)

@@ -7,6 +7,7 @@ last look of a cell.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,8 +16,9 @@ import numpy as np
 
 from harness.observe.looks import NO_OBJECT, TARGET, Chart, Look, Read, charts, longest, monitors
 from harness.observe.observers import FAILURE, LATCH_SAMPLES, spread
+from harness.output.reporting import Forwarding, Reporter
 
-Records = Mapping[str, Mapping[str, Sequence[Any]]]  # kind of record -> column -> values
+Records = Mapping[str, Mapping[str, Any]]  # kind of record -> column -> values
 AGE_MAX_NS = 3_000_000_000  # what is older belongs to another cell
 APART_MIN_NS = 500_000_000  # rates over less tell how late a sample was: the last one of a cell may follow at once
 
@@ -57,6 +59,28 @@ class CellLooks:
         chart_values = {**charts(self._before, now), **of_window}
         failures, self._failures = list(self._failures.values()), {}
         return Look(at_ns / 1e9, chart_values, monitors(now), failures)
+
+
+class CellReporter(Forwarding):
+    """Passes everything on to another reporter, and shows each look that samples and records of a cell make."""
+
+    def __init__(self, to: Reporter) -> None:
+        super().__init__(to)
+        self._looks, self._looks_lock = CellLooks(), threading.Lock()  # each instance's observer is a thread
+
+    def show(self, look: Look) -> None:
+        raise NotImplementedError
+
+    def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
+        with self._looks_lock:
+            if (look := self._looks.sampled(instance, at_ns, samples)) is not None:
+                self.show(look)
+        super().sampled(instance, at_ns, samples)
+
+    def recorded(self, records: Records, window_ns: range) -> None:
+        with self._looks_lock:
+            self.show(self._looks.recorded(records, window_ns))
+        super().recorded(records, window_ns)
 
 
 def window_charts(records: Records, window_ns: range) -> dict[str, Chart]:

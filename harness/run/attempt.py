@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from harness.definitions.load_model import OpenLoop
@@ -286,8 +287,7 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         if left_behind:
             records_of_cell["leaks"] = records.columns("leaks", left_behind)
         _write(attempt, records_of_cell, report, reached.window)
-        latencies_ns = np.concatenate([call.returned - call.intended for call in calls.values()])
-        phases.reporter.recorded({**records_of_cell, "calls": {"latency_ns": latencies_ns}}, moments.window)
+        phases.reporter.recorded({**records_of_cell, "calls": _of_all(calls)}, moments.window)
         measured = _measured(attempt, equipment.lab, reached, calls, processed)
         _write_cell(attempt, reached, "completed", state=measured.state, state_reason=measured.state_reason)
     complaints = worker_clocks.complaints(clock_rows)
@@ -562,6 +562,15 @@ def _calls(attempt: Attempt, shares: Iterable[Share]) -> dict[Share, Calls]:
         intended, started, latency = (np.asarray(column, dtype=np.int64) for column in columns)
         by_share[share] = Calls(intended, started, intended + latency)
     return by_share
+
+
+def _of_all(calls: Mapping[Share, Calls]) -> dict[str, npt.NDArray[np.int64]]:
+    """The latencies of all workers' calls, with their intended starts."""
+    intended = np.concatenate([of_worker.intended for of_worker in calls.values()])
+    return {
+        "intended_at_ns": intended,
+        "latency_ns": np.concatenate([of_worker.returned for of_worker in calls.values()]) - intended,
+    }
 
 
 def _health_columns(workers: Sequence[GeneratorHealth]) -> dict[str, list[Any]]:

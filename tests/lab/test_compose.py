@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from harness.definitions.matrix import INITIATORS_MAX
+from harness.files import lab_file
 from harness.lab import compose, containers, passwords
 from tests.stand_ins import docker_engine
 
@@ -78,6 +79,13 @@ def definitions() -> dict[str, Any]:
 
 def instances() -> dict[str, Any]:
     return {name: one for name, one in definitions()["services"].items() if name not in {"harness", "volumes"}}
+
+
+def test_the_lab_file_of_the_image_names_instances_of_the_file_and_their_brokers_port():
+    lab = lab_file.read(FILE.parent / ".ci" / "containers.toml")
+    assert [server.host for server in lab.servers] == ["target", "initiator1"]
+    for server in lab.servers:
+        assert instances()[server.host]["expose"] == [str(server.broker_port)]
 
 
 def test_the_image_decides_on_the_edition_unless_one_is_given():

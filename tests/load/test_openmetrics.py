@@ -43,8 +43,8 @@ def sweep() -> SweepMetrics:
     """A sweep of two cells of which one is done."""
     metrics = SweepMetrics(NotingReporter())
     metrics.sweep(Path("20260101-120000-embedded"), ["a", "b"], EMBEDDED)
-    calls = {"latency_ns": [500_000, 500_001, 20_000_000_000]}
-    deliveries = {"sent_at_ns": [0, 10], "processed_at_ns": [2_000_000, 3_000_010]}
+    calls = {"intended_at_ns": [0, 1, 2, 10**9], "latency_ns": [500_000, 500_001, 20_000_000_000, 7]}
+    deliveries = {"sent_at_ns": [0, 10, 20], "processed_at_ns": [2_000_000, 3_000_010, 10**9]}
     metrics.recorded({"calls": calls, "deliveries": deliveries}, range(0, 10**9))
     metrics.cell_done(1, "a", "completed", "")
     return metrics

@@ -128,6 +128,7 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandR
             (("--server", "sql1:1433"), "sa", 2, "'sql1:1433' is no address: write sql1,1433"),
             ((), "sa", 2, "no server named: harness monitors --server HOST,PORT"),
             (("--lab-file", "lab.toml", "--server", place), "sa", 2, "leave out one of the two"),
+            (("--server", place, "--once", "--metrics", "9464"), "sa", 2, "--metrics goes on: leave out --once"),
             (
                 ("--server", place, *2 * ("--database", "x")),
                 "sa",

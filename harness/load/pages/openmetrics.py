@@ -6,12 +6,10 @@ on this machine alone: a Prometheus elsewhere comes through `ssh -L` or a proxy 
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +21,9 @@ from prometheus_client.registry import Collector
 
 from harness.definitions.lab_kinds import LabKind
 from harness.load.pages import guard
-from harness.observe.cell_looks import CellLooks
+from harness.observe.cell_looks import CellReporter, Records
 from harness.observe.looks import Look
-from harness.output.reporting import Forwarding, Reporter
+from harness.output.reporting import Reporter
 
 LAB = "service_broker_lab_"
 # Charts of a look: metric, its label, how many of the chart's units are one of the metric's, and what it is.
@@ -78,8 +76,8 @@ class LabMetrics(Collector):
     def __init__(self) -> None:
         self._look = Look(0.0)
 
-    def show(self, look: Look | None) -> None:
-        self._look = look or self._look
+    def show(self, look: Look) -> None:
+        self._look = look
 
     def collect(self) -> Iterator[Metric]:
         look = self._look
@@ -91,36 +89,33 @@ class LabMetrics(Collector):
         yield monitor_states(LAB, ["queue"], (([queue], state) for queue, state in look.monitors.items()))
 
 
-class SweepMetrics(Forwarding, LabMetrics):
-    """A reporter of a sweep that keeps its numbers too: cells, their rates, and the latencies of their messages."""
+class SweepMetrics(CellReporter, Collector):
+    """A reporter of a sweep that keeps its numbers too: cells, and what their instances and messages did.
+
+    Cells of a model run in processes of their own: of them only the numbers of cells are known.
+    """
 
     def __init__(self, to: Reporter) -> None:
-        Forwarding.__init__(self, to)
-        LabMetrics.__init__(self)
-        self._looks, self._lock = CellLooks(), threading.Lock()  # each instance's observer is a thread
+        super().__init__(to)
+        self._lab = LabMetrics()
         self._run, self._kind, self._cells = "", "", 0
         self._outcomes: Counter[str] = Counter()
-        self._latencies = {
-            "call": _Latencies(f"{LAB}call_seconds", "Calls of the send procedure, from their intended start"),
-            "end_to_end": _Latencies(f"{LAB}end_to_end_seconds", "Messages, from the send to the target's INSERT"),
-        }
+        self._calls = _Latencies(f"{LAB}call_seconds", "Calls of measured windows, from their intended start")
+        self._messages = _Latencies(f"{LAB}end_to_end_seconds", "Messages of them, from the send to the INSERT")
+
+    def show(self, look: Look) -> None:
+        self._lab.show(look)
 
     def sweep(self, results: Path, cells: Sequence[str], kind: LabKind) -> None:
         self._run, self._kind, self._cells = results.name, kind.name, len(cells)
         super().sweep(results, cells, kind)
 
-    def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
-        with self._lock:
-            self.show(self._looks.sampled(instance, at_ns, samples))
-        super().sampled(instance, at_ns, samples)
-
-    def recorded(self, records: Mapping[str, Mapping[str, Any]], window_ns: range) -> None:
-        with self._lock:
-            self.show(self._looks.recorded(records, window_ns))
-            self._latencies["call"].add(np.asarray(records["calls"]["latency_ns"]))
-            if (deliveries := records.get("deliveries")) is not None:
-                sent, processed = (np.asarray(deliveries[name]) for name in ("sent_at_ns", "processed_at_ns"))
-                self._latencies["end_to_end"].add(processed - sent)
+    def recorded(self, records: Records, window_ns: range) -> None:
+        calls = records["calls"]
+        self._calls.add(calls["latency_ns"], calls["intended_at_ns"], window_ns)
+        if (deliveries := records.get("deliveries")) is not None:
+            sent, processed = (np.asarray(deliveries[name], np.int64) for name in ("sent_at_ns", "processed_at_ns"))
+            self._messages.add(processed - sent, processed, window_ns)
         super().recorded(records, window_ns)
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
@@ -133,8 +128,8 @@ class SweepMetrics(Forwarding, LabMetrics):
         done = CounterMetricFamily(f"{LAB}cells", "Cells that are done", labels=["outcome"])
         for outcome, number in self._outcomes.items():
             done.add_metric([outcome], number)
-        yield from (about, done, *(latencies.family() for latencies in self._latencies.values()))
-        yield from super().collect()
+        yield from (about, done, self._calls.family(), self._messages.family())
+        yield from self._lab.collect()
 
 
 class _Latencies:
@@ -144,7 +139,11 @@ class _Latencies:
         self._name, self._words = name, words
         self._counts, self._sum_s = np.zeros(len(_BUCKETS_S), np.int64), 0.0
 
-    def add(self, latencies_ns: npt.NDArray[np.int64]) -> None:
+    def add(self, latencies_ns: npt.ArrayLike, at_ns: npt.ArrayLike, window_ns: range) -> None:
+        """Add those of a measured window."""
+        moments_ns = np.asarray(at_ns, np.int64)
+        is_inside = (moments_ns >= window_ns.start) & (moments_ns < window_ns.stop)
+        latencies_ns = np.asarray(latencies_ns, np.int64)[is_inside]
         at = np.searchsorted(_BUCKETS_S, latencies_ns / 1e9)  # an end belongs to its bucket
         self._counts += np.bincount(at, minlength=len(_BUCKETS_S))
         self._sum_s += float(latencies_ns.sum()) / 1e9

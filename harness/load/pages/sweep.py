@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.resources import files
@@ -29,9 +29,9 @@ from harness.files import journal
 from harness.load.messages import Looked
 from harness.load.pages import guard
 from harness.load.pages.looks import TABS, LooksPage
-from harness.observe.cell_looks import CellLooks
+from harness.observe.cell_looks import CellReporter
 from harness.observe.looks import Look
-from harness.output.reporting import Forwarding, Reporter, TimeLeft, TimeLeftByCells
+from harness.output.reporting import Reporter, TimeLeft, TimeLeftByCells
 
 NEXT_SHOWN = 5
 NOTES_KEPT = 50
@@ -40,7 +40,7 @@ PATIENCE_S = 2.0  # an open page asks every second
 _ASKS_AFTER_END = 2
 
 
-class SweepPage(Forwarding):
+class SweepPage(CellReporter):
     """Reports to another reporter too, and keeps what the page shows."""
 
     def __init__(self, console: Reporter, address: str) -> None:
@@ -51,8 +51,6 @@ class SweepPage(Forwarding):
         guard.protect(self.app)
         self._looks_page = LooksPage(self.app, of_sweep=True)
         self._add_routes()
-        self._looks = CellLooks()
-        self._looks_lock = threading.Lock()  # each instance's observer is a thread
         self._results: Path | None = None
         self._cells: Sequence[str] = ()
         self._entries: list[journal.Entry] = []
@@ -100,15 +98,8 @@ class SweepPage(Forwarding):
         self._stage["messages_per_s"] = messages_per_s
         super().rate(messages_per_s)
 
-    def sampled(self, instance: str, at_ns: int, samples: Sequence[tuple[str, str, float]]) -> None:
-        with self._looks_lock:
-            self._show(self._looks.sampled(instance, at_ns, samples))
-        super().sampled(instance, at_ns, samples)
-
-    def recorded(self, records: Mapping[str, Mapping[str, Any]], window_ns: range) -> None:
-        with self._looks_lock:
-            self._show(self._looks.recorded(records, window_ns))
-        super().recorded(records, window_ns)
+    def show(self, look: Look) -> None:
+        self._looks_page.add(Looked.of(look))
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
         self._left.cell_done(time.monotonic(), cell)
@@ -167,10 +158,6 @@ class SweepPage(Forwarding):
         self.app.add_url_rule("/", "page", lambda: Response(html, mimetype="text/html"))
         self.app.add_url_rule("/state", "state", self._show_state)
         self.app.add_url_rule("/figures/<name>", "figure", self._show_figure)
-
-    def _show(self, look: Look | None) -> None:
-        if look is not None:
-            self._looks_page.add(Looked.of(look))
 
     def _show_state(self) -> Response:
         answer = jsonify(self.state())
