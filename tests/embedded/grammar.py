@@ -72,7 +72,8 @@ STATEMENTS = {
         "(127.0.0.1)|, LISTENER_IP = ({string})|») FOR SERVICE_BROKER ({endpoint})"
     ),
     "CREATE EVENT NOTIFICATION": (
-        "{name} ON QUEUE {object}« WITH FAN_IN|» FOR «QUEUE_ACTIVATION|BROKER_QUEUE_DISABLED» TO SERVICE {string}, "
+        "{name} ON «QUEUE {object}|DATABASE|SERVER»« WITH FAN_IN|» FOR «QUEUE_ACTIVATION|BROKER_QUEUE_DISABLED|"
+        "CREATE_TABLE, DROP_TABLE|AUDIT_LOGIN|DDL_EVENTS» TO SERVICE {string}, "
         "«{string}|'current database'»"
     ),
     "CREATE LOGIN": "{principal} WITH PASSWORD = {string}«, DEFAULT_DATABASE = {database}|»",
@@ -129,7 +130,7 @@ STATEMENTS = {
     "DROP CONTRACT": "{name}",
     "DROP DATABASE": "«IF EXISTS |»{database}",
     "DROP ENDPOINT": "{name}",
-    "DROP EVENT NOTIFICATION": "{name} ON QUEUE {object}",
+    "DROP EVENT NOTIFICATION": "{name} ON «QUEUE {object}|DATABASE|SERVER»",
     "DROP INDEX": "«IF EXISTS |»{name} ON {object}",
     "DROP VIEW": "«IF EXISTS |»{object}",
     "DROP LOGIN": "{principal}",

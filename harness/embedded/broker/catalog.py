@@ -109,6 +109,8 @@ class Catalog:
         self.principals = definitions.Principals()
         self.schemas = {name.lower(): definitions.Schema(name, number, name) for name, number in SCHEMAS.items()}
         self.xml_schema_collections: dict[str, definitions.XmlSchemaCollection] = {}  # by 'schema.name', lower case
+        self.watched = definitions.WatchedWhole(0)
+        self.watched_server = definitions.WatchedWhole(-1)  # used in one database: `event_notifications.OF_SERVER`
         self.keys = environment.keys
         self._add_system_objects()
 

@@ -178,7 +178,7 @@ def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> lis
         tx.write(queue.table, row.queuing_order, None)
     tx.on_commit(queue.wake_everybody)
     tx.on_commit(queue.unwatch)
-    return [_drop_notification(tx, catalog, queue, name) for name in list(queue.notifications)]
+    return [drop_event_notification(tx, catalog, queue, name) for name in list(queue.notifications)]
 
 
 def _set_options(tx: Transaction, catalog: Catalog, queue: Queue, options: definitions.QueueOptions) -> None:
@@ -227,16 +227,15 @@ def create_event_notification(
     catalog: Catalog,
     name: str,
     *,
-    queue: str,
+    watched: definitions.Watched,
     events: Sequence[str],
     service: str,
     broker_instance: str | None = None,
     creator: str | None = None,
 ) -> definitions.EventNotification:
     """Add an event notification; `broker_instance` None means 'current database', `creator` is given WITH FAN_IN."""
-    watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     ddl.refuse_existing(watched.notifications, name, key=name.lower())
-    if "QUEUE_ACTIVATION" in events and watched.is_activation_enabled:
+    if "QUEUE_ACTIVATION" in events and isinstance(watched, Queue) and watched.is_activation_enabled:
         raise SqlServerError(9718, watched.name)
     instance = catalog.service_broker_guid if broker_instance is None else broker_instance.upper()
     created = definitions.EventNotification(
@@ -249,25 +248,20 @@ def create_event_notification(
 
 
 def drop_event_notification(
-    tx: Transaction, catalog: Catalog, name: str, *, queue: str
+    tx: Transaction, catalog: Catalog, watched: definitions.Watched, name: str
 ) -> definitions.EventNotification:
     """Return the notification; `Notifier.end` ends its conversation."""
-    watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
+    notification = ddl.find(watched.notifications, "drop", "event notification", name, name.lower())
+    ddl.remove(tx, catalog, "event_notification", watched.notifications, name.lower(), notification.object_id)
     ddl.changed(tx, catalog)
-    return _drop_notification(tx, catalog, watched, name)
-
-
-def _drop_notification(tx: Transaction, catalog: Catalog, queue: Queue, name: str) -> definitions.EventNotification:
-    notification = ddl.find(queue.notifications, "drop", "event notification", name, name.lower())
-    ddl.remove(tx, catalog, "event_notification", queue.notifications, name.lower(), notification.object_id)
     return notification
 
 
 def store_notification(
-    tx: Transaction, catalog: Catalog, queue: Queue, notification: definitions.EventNotification
+    tx: Transaction, catalog: Catalog, watched: definitions.Watched, notification: definitions.EventNotification
 ) -> None:
     name, identifier, *rest = astuple(notification)
-    ddl.write(tx, catalog, "event_notification", identifier, (name, queue.object_id, *rest))
+    ddl.write(tx, catalog, "event_notification", identifier, (name, watched.object_id, *rest))
 
 
 def create_service(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Protocol
 
 
 class Validation(StrEnum):
@@ -83,16 +83,33 @@ class Priority:
 
 @dataclass(slots=True, eq=False)
 class EventNotification:
-    """CREATE EVENT NOTIFICATION ... ON QUEUE."""
+    """CREATE EVENT NOTIFICATION."""
 
     name: str
     object_id: int
-    events: tuple[str, ...]  # QUEUE_ACTIVATION, BROKER_QUEUE_DISABLED
+    events: tuple[str, ...]  # QUEUE_ACTIVATION, CREATE_TABLE, AUDIT_LOGIN ...
     service: str
     broker_instance: str
     creator: str | None  # the login that has made it WITH FAN_IN
     create_time_ns: int
     conversation_handle: str | None = None
+
+
+class Watched(Protocol):
+    """What has event notifications: a queue, a database, the server."""
+
+    @property
+    def object_id(self) -> int: ...
+    @property
+    def notifications(self) -> dict[str, EventNotification]: ...  # by name, lower case
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedWhole:
+    """A database or the server: `object_id` is a number that no queue has."""
+
+    object_id: int
+    notifications: dict[str, EventNotification] = field(default_factory=dict)
 
 
 Encryption = Literal["DISABLED", "SUPPORTED", "REQUIRED"]

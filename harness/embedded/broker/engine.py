@@ -18,9 +18,10 @@ from harness.embedded.broker.dialog_security import DialogSecurity
 from harness.embedded.broker.dialogs import Dialogs
 from harness.embedded.broker.dynamic_routing import ConfigurationRequests
 from harness.embedded.broker.environment import Counters, Environment, ErrorLog, ReplaceableEntropy
+from harness.embedded.broker.event_notifications import Notifier
 from harness.embedded.broker.frames import Frame
 from harness.embedded.broker.keys import Keys, NoKeys
-from harness.embedded.broker.monitors import Monitors, Notifier, PoisonDetection
+from harness.embedded.broker.monitors import Monitors, PoisonDetection
 from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.receiving import Receiving
 from harness.embedded.broker.recovery import recover
@@ -107,7 +108,7 @@ class Engine:
         requests = ConfigurationRequests(transactions, self.dialogs)
         self._transmitter = transmitter = Transmitter(environment, router, departure, dispatchers, requests)
         self.severance = Severance(delivery, transmitter)
-        notifier = Notifier(transactions, self.dialogs)
+        self.notifier = notifier = Notifier(databases, transactions, self.dialogs)
         self.monitors = Monitors(environment, notifier, partial(activate, self))
         poison_detection = PoisonDetection(environment, databases, transactions, notifier)
         acceptance = Acceptance(environment, router, security, delivery, transmitter, inboxes)

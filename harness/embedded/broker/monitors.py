@@ -1,4 +1,4 @@
-"""Queue monitors decide when to launch a queue reader; event notifications and poison message detection of queues.
+"""Queue monitors decide when to launch a queue reader; poison message detection.
 
 A monitor watches every queue whose activation is ON (or that has a QUEUE_ACTIVATION notification), that is enabled,
 in a database whose broker is enabled. `monitor_states` has its states. It launches a reader on two occasions, in the
@@ -16,16 +16,14 @@ A reader's task calls the procedure again as long as its RECEIVE returned rows.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from harness.embedded.broker import ddl_services, system_objects
+from harness.embedded.broker import ddl_services
 from harness.embedded.broker.database import Database, Databases
-from harness.embedded.broker.definitions import EventNotification, QueueOptions
-from harness.embedded.broker.dialogs import Dialogs
-from harness.embedded.broker.endpoint_states import EndpointEvent, successor
-from harness.embedded.broker.environment import Environment, datetime_text
+from harness.embedded.broker.definitions import QueueOptions
+from harness.embedded.broker.environment import Environment
+from harness.embedded.broker.event_notifications import Notifier
 from harness.embedded.broker.monitor_states import INACTIVE, NOTIFIED, TRANSITIONS, MonitorEvent
 from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.transactions import Transaction, Transactions
@@ -61,83 +59,6 @@ class QueueReader:
         self.spid = 0  # entered by the session that runs the procedure
         self.received_rows = False  # by the latest RECEIVE of this run
         self.task: Task | None = None
-
-
-class Notifier:
-    """Event notifications of queues: QUEUE_ACTIVATION (external activation) and BROKER_QUEUE_DISABLED.
-
-    They travel on conversations that stay open: "ending one stops the messages and it does not reopen"."""
-
-    def __init__(self, transactions: Transactions, dialogs: Dialogs) -> None:
-        self._transactions = transactions
-        self._dialogs = dialogs
-
-    def notify(self, database: Database, queue: Queue, event: str) -> bool:
-        """Send an event of a queue to all its notifications of that event; False if there are none.
-
-        WITH FAN_IN means "to send only one message per event to any specified service for all event notifications
-        that are created on the same event, are created by the same principal, specify the same service"."""
-        interested = {
-            (subscription.creator and (subscription.creator, subscription.service, subscription.broker_instance))
-            or subscription.object_id: subscription
-            for subscription in queue.notifications.values()
-            if event in subscription.events
-        }
-        for notification in interested.values():
-            self._transactions.spawn(
-                f"notification {notification.name}",
-                partial(self._send, database=database, queue=queue, notification=notification, event=event),
-                f"Event notification '{notification.name}' could not be sent: ",
-            )
-        return bool(interested)
-
-    def _send(
-        self, tx: Transaction, database: Database, queue: Queue, notification: EventNotification, event: str
-    ) -> Waiting[None]:
-        if queue.notifications.get(notification.name.lower()) is not notification:
-            return  # dropped meanwhile
-        handle = notification.conversation_handle
-        if handle is None:
-            handle = yield from self._dialogs.begin(
-                tx,
-                database,
-                from_service=system_objects.EVENT_NOTIFICATION_SERVICE,
-                to_service=notification.service,
-                to_broker_instance=notification.broker_instance,
-                contract=system_objects.POST_EVENT_NOTIFICATION,
-                encryption=False,
-                is_system=True,
-            )
-            tx.set(notification, "conversation_handle", handle)
-            ddl_services.store_notification(tx, database.catalog, queue, notification)
-        elif handle not in database.endpoints:
-            return
-        body = self._body(database, queue, event)
-        yield from self._dialogs.send(tx, database, [handle], system_objects.EVENT_NOTIFICATION, body)
-
-    def end(self, tx: Transaction, database: Database, dropped: Iterable[EventNotification]) -> Waiting[None]:
-        """End the conversations of dropped notifications: they "stay open until the notification is dropped"."""
-        for notification in dropped:
-            endpoint = database.endpoints.get(notification.conversation_handle or "")
-            if endpoint is not None and successor(endpoint.state, EndpointEvent.END_LOCAL) is not None:
-                yield from self._dialogs.end(tx, database, endpoint.terms.conversation_handle)
-
-    def _body(self, database: Database, queue: Queue, event: str) -> bytes:
-        now_ns = self._transactions.scheduler.clock.utc_ns()
-        elements = (
-            ("EventType", event),
-            ("PostTime", datetime_text(now_ns // MILLISECOND * MILLISECOND)),
-            ("SPID", "0"),
-            ("ServerName", self._transactions.instance),
-            ("LoginName", "sa"),
-            ("UserName", "dbo"),
-            ("DatabaseName", database.name),
-            ("SchemaName", queue.schema),
-            ("ObjectName", queue.name),
-            ("ObjectType", "QUEUE"),
-        )
-        inner = "".join(f"<{name}>{html.escape(value, quote=False)}</{name}>" for name, value in elements)
-        return f"\ufeff<EVENT_INSTANCE>{inner}</EVENT_INSTANCE>".encode("utf-16-le")
 
 
 class Monitors:
@@ -278,7 +199,7 @@ class QueueMonitor:
         monitors = self._monitors
         self._quiet_since_ns = monitors.scheduler.clock.now_ns
         if not self._launches_procedures:
-            if monitors.notifier.notify(self._database, self.queue, "QUEUE_ACTIVATION"):
+            if monitors.notifier.notify_of_queue(self._database, self.queue, "QUEUE_ACTIVATION"):
                 self._launched()
                 if self.state is NOTIFIED:
                     due_ns = monitors.scheduler.clock.now_ns + NOTIFICATION_TIMEOUT_NS
@@ -388,5 +309,5 @@ class PoisonDetection:
         if database is None:  # dropped meanwhile
             return
         ddl_services.alter_queue(tx, database.catalog, queue.schema, queue.name, QueueOptions(status=False))
-        tx.on_commit(partial(self._notifier.notify, database, queue, "BROKER_QUEUE_DISABLED"))
+        tx.on_commit(partial(self._notifier.notify_of_queue, database, queue, "BROKER_QUEUE_DISABLED"))
         yield from ()  # never waits, but is a task like the others

@@ -197,9 +197,10 @@ def _service(catalog: Catalog, identifier: int, row: Any) -> None:
 
 
 def _notification(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, queue_id, events, *rest = row
-    queue = _queue_by_id(catalog, queue_id)
-    queue.notifications[name.lower()] = definitions.EventNotification(name, identifier, tuple(events), *rest)
+    name, watched_id, events, *rest = row
+    wholes = {whole.object_id: whole for whole in (catalog.watched, catalog.watched_server)}
+    watched: definitions.Watched = wholes.get(watched_id) or _queue_by_id(catalog, watched_id)
+    watched.notifications[name.lower()] = definitions.EventNotification(name, identifier, tuple(events), *rest)
 
 
 def _plain(

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.event_notifications import elements
 from harness.embedded.errors import SqlServerError
 from harness.embedded.server import passwords
 from harness.embedded.server.attempts import Attempts, Pair
@@ -66,6 +67,7 @@ class LoginAuthenticator:
         due_s = self._loop.time() + REFUSAL_S
         if not await self._is_right(login):
             await asyncio.sleep(due_s - self._loop.time())
+            self._tell_failed(login, address)
             raise SqlServerError(18456, login.user)
         self._attempts.give_back(pair)
 
@@ -133,7 +135,27 @@ class LoginAuthenticator:
             host=login.host,
             is_administrative=is_administrative,
         )
+        self._tell("AUDIT_LOGIN", login, spid, ("DatabaseName", database.name), ("Success", 1))
         return session, database.name
+
+    def _tell_failed(self, login: Login7, address: str) -> None:
+        """Raise AUDIT_LOGIN_FAILED, with the state that tells an unknown login from a wrong password."""
+        is_unknown = login.user.lower() != SA and self._hash_of(login.user.lower()) is None
+        state, reason = (
+            (5, "Could not find a login matching the name provided")
+            if is_unknown
+            else (8, "Password did not match that for the login provided")
+        )
+        text = f"Login failed for user '{login.user}'. Reason: {reason}. [CLIENT: {address}]"
+        of_failure = ("TextData", text), ("Success", 0), ("State", state), ("Error", 18456)
+        self._tell("AUDIT_LOGIN_FAILED", login, 0, *of_failure)
+
+    def _tell(self, event: str, login: Login7, spid: int, *of_event: tuple[str, object]) -> None:
+        """Raise an event; its elements are named as the columns of the trace event of that name."""
+        names = ("LoginName", login.user), ("HostName", login.host), ("ApplicationName", login.program)
+        self._engine.notifier.notify(
+            event, elements(("SPID", spid), *of_event, *names, ("ServerName", self._engine.name))
+        )
 
 
 def _pair(login: Login7, address: str) -> Pair:

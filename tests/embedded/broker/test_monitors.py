@@ -317,7 +317,12 @@ def notified(here):
     )
     here.ddl(
         lambda tx: ddl_services.create_event_notification(
-            tx, here.db.catalog, "notify", queue="dbo.q", events=["QUEUE_ACTIVATION"], service="listener"
+            tx,
+            here.db.catalog,
+            "notify",
+            watched=here.db.catalog.queues["dbo.q"],
+            events=["QUEUE_ACTIVATION"],
+            service="listener",
         )
     )
 

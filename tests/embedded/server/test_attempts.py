@@ -114,6 +114,11 @@ class Logins:
 
     def __init__(self, **passwords: str) -> None:
         self.logins = {name: Login(name, 300, password.encode()) for name, password in passwords.items()}
+        self.name = "engine"
+        self.notifier = self
+
+    def notify(self, event: str, details: str) -> None:
+        """Take what event notifications are told."""
 
 
 def login(user: str, password: str) -> Login7:

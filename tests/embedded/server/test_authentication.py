@@ -74,6 +74,35 @@ def test_the_administrator_connection_refuses_logins_outside_sysadmin(instance: 
     instance.connect_admin().close()  # the refused login did not take the only connection
 
 
+def test_logins_raise_events_of_the_server(instance: Instance) -> None:
+    with instance.connect() as connection:
+        connection.execute("CREATE DATABASE audit; CREATE LOGIN ann WITH PASSWORD = 'W@tcher12';")
+        connection.execute("USE audit;")
+        for text in (
+            "CREATE QUEUE q;",
+            "CREATE SERVICE s ON QUEUE q ([http://schemas.microsoft.com/SQL/Notifications/PostEventNotification]);",
+            "CREATE EVENT NOTIFICATION n ON SERVER FOR AUDIT_LOGIN, AUDIT_LOGIN_FAILED TO SERVICE 's', 'current database';",
+        ):
+            connection.execute(text)
+        for user, password in (("ann", "W@tcher12"), ("ann", "wrong"), ("nobody", "wrong")):
+            try:
+                replace(instance, login=Login(user, Secret(password))).connect().close()
+            except LabError:
+                assert password == "wrong"
+        text = """
+            SELECT b.value('(//EventType)[1]', 'sysname'), b.value('(//LoginName)[1]', 'sysname'), b.value('(//State)[1]', 'int')
+            FROM (SELECT CAST(message_body AS xml) AS b, queuing_order FROM q) AS m ORDER BY queuing_order;
+        """
+        wait_until(lambda: len(connection.execute(text).fetchall()) >= 3)
+        assert [tuple(row) for row in connection.execute(text).fetchall()] == [
+            ("AUDIT_LOGIN", "ann", None),
+            ("AUDIT_LOGIN_FAILED", "ann", 8),
+            ("AUDIT_LOGIN_FAILED", "nobody", 5),
+        ]
+        connection.execute("DROP EVENT NOTIFICATION n ON SERVER;")
+        connection.close()
+
+
 def test_a_database_with_a_single_user_is_open_to_one_session(instance: Instance) -> None:
     owner, idle, running = (instance.connect() for _ in range(3))
     owner.execute("CREATE DATABASE alone;")

@@ -17,7 +17,7 @@ from sqlglot import exp
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import ROWVERSION, Column
+from harness.embedded.sqltypes import INT, ROWVERSION, Column
 from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
@@ -27,8 +27,8 @@ from harness.embedded.tsql.statements.triggers import instead as triggers_instea
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
-from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
-from harness.embedded.tsql.translation.binding import Binding, Plan
+from harness.embedded.tsql.text.parser import Expression, Parser, Query, parse_query, select_token
+from harness.embedded.tsql.translation.binding import Binding, Plan, scalar, static_type
 from harness.embedded.tsql.translation.selects import check_hint
 
 TargetName = tuple[str, ...] | str  # an object name, or a table variable with its @
@@ -124,7 +124,7 @@ def parse_target(parser: Parser) -> TargetName:
 
 
 def parse_output(parser: Parser) -> Output | None:
-    """`OUTPUT { inserted. | deleted. } column [, ...] [ INTO target [ ( column [, ...] ) ] ]`"""
+    """`OUTPUT { { inserted. | deleted. } column | expression } [, ...] [ INTO target [ ( column [, ...] ) ] ]`"""
     tokens = parser.tokens
     if not tokens.accept("OUTPUT"):
         return None
@@ -373,19 +373,24 @@ def send_output(  # noqa: PLR0917
     """Send OUTPUT (rows before: deleted, after: inserted) to the client or into a table variable."""
     if output is None:
         return
+    count = max(len(old), len(new))
     columns: list[Column] = []
     picks: list[tuple[Sequence[Row], int]] = []
     for item in output.items.tree.expressions:
         name = item.alias if isinstance(item, exp.Alias) else item.name
         column = item.this if isinstance(item, exp.Alias) else item
+        if column.find(exp.Column) is None:  # the same for all rows
+            expression = Expression(column, output.items.line)
+            columns.append(Column(name, static_type(expression, scope, frame) or INT))
+            picks.append(([(scalar(expression, scope)(frame),)] * count, 0))
+            continue
         if not isinstance(column, exp.Column) or column.table.lower() not in ("inserted", "deleted"):
-            raise UnsupportedSyntax("OUTPUT of anything but columns of inserted and deleted", output.items.line)
+            raise UnsupportedSyntax("OUTPUT of expressions with columns", output.items.line)
         rows = new if column.table.lower() == "inserted" else old
         star = isinstance(column.this, exp.Star)
         for place in range(len(target.columns)) if star else [target.place(column.name)]:
             columns.append(Column(target.columns[place].name if star else name, target.columns[place].type))
             picks.append((rows, place + 1))
-    count = max(len(old), len(new))
     output_rows = [tuple(rows[number][place] for rows, place in picks) for number in range(count)]
     if output.into is None:
         frame.sink.columns(columns)

@@ -23,7 +23,7 @@ from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import definitions, flow, modules, queries, variables
 from harness.embedded.tsql.statements.insert import Insert
 from harness.embedded.tsql.statements.procedures import ProcedureParameter, parameters
-from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
+from harness.embedded.tsql.statements.registry import COMPILERS, register
 from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.statements.update import Delete, Update
 from harness.embedded.tsql.storage.sqlite import quoted
@@ -184,8 +184,7 @@ def _inside(statements: Sequence[Statement | None]) -> Iterator[Statement]:
 def compiled(function: UserFunction) -> UserProgram:
     """The compiled function; its text is compiled at the first call."""
     if function.compiled is None:
-        [node] = Parser(function.text, GRAMMAR, find_type=function.find_type).batch()
-        assert isinstance(node, CreateFunction)
+        node = modules.parsed(function, CreateFunction)
         function.compiled = _compiled(node, function)
     return function.compiled  # type: ignore[no-any-return]
 
@@ -194,8 +193,7 @@ user_functions.compile_with(compiled)
 
 
 def _parameters_of(function: UserFunction) -> list[tuple[str, SqlType, bool]]:
-    [node] = Parser(function.text, GRAMMAR, find_type=function.find_type).batch()
-    assert isinstance(node, CreateFunction)
+    node = modules.parsed(function, CreateFunction)
     return [(parameter.written, parameter.type, False) for parameter in node.parameters]
 
 

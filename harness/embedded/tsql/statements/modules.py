@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
@@ -12,9 +13,12 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import check_owner
+from harness.embedded.tsql.statements.registry import GRAMMAR
+from harness.embedded.tsql.text.ddl_events import DdlStatement
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.text.tokens import Tokens
 
+Node = TypeVar("Node", bound=Statement)
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
 
 
@@ -60,6 +64,14 @@ def body(parser: Parser) -> list[Statement]:
     while not tokens.at_end:
         statements.append(parser.statement())
     return statements
+
+
+def parsed(module: Module, definition: type[Node]) -> Node:
+    """The definition of a module, from its stored text."""
+    [node] = Parser(module.text, GRAMMAR, find_type=module.find_type).batch()
+    assert isinstance(node, DdlStatement)
+    assert isinstance(node.statement, definition)
+    return node.statement
 
 
 def check_execute_as(frame: Frame, guard: Guard, user: str) -> None:

@@ -136,8 +136,7 @@ class CompiledProcedure(NamedTuple):
 def compiled(procedure: Procedure) -> CompiledProcedure:
     """The compiled procedure; its text is compiled at the first call."""
     if procedure.compiled is None:
-        [node] = Parser(procedure.text, GRAMMAR, find_type=procedure.find_type).batch()
-        assert isinstance(node, CreateProcedure)
+        node = modules.parsed(procedure, CreateProcedure)
         definition = _compile_definition(node, Scope(COMPILERS, text=node.text, in_procedure=True))
         procedure.compiled = definition._replace(runs_as=modules.runs_as(node.execute_as, procedure))
     return procedure.compiled  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink, SqlType
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Compiler
+from harness.embedded.tsql.text.ddl_events import observed
 from harness.embedded.tsql.text.parser import ParseFunction, Statement
 
 GRAMMAR: dict[tuple[str, ...], ParseFunction] = {}
@@ -25,7 +26,8 @@ def register(words: str, parse: ParseFunction, node: type[Statement]) -> Callabl
     """Add a statement that begins with `words` (alternatives separated by |); decorates the compile function of its
     node. A grammar with several nodes registers each of them."""
     for alternative in words.split("|"):
-        assert GRAMMAR.setdefault(tuple(alternative.split()), parse) is parse
+        parse_it = observed(alternative, parse)
+        assert GRAMMAR.setdefault(tuple(alternative.split()), parse_it) is parse_it
 
     def registered(compile_: Compiler) -> Compiler:
         COMPILERS[node] = compile_

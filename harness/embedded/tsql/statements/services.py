@@ -1,4 +1,4 @@
-"""Message types, contracts, queues with their event notifications, services, conversation priorities."""
+"""Message types, contracts, queues, services, conversation priorities."""
 
 from __future__ import annotations
 
@@ -233,64 +233,9 @@ def drop_queue(parser: Parser) -> definitions.Definition:
         dropped = ddl_services.drop_queue(tx, database.catalog, schema, queue)
         if securable is not None:
             frame.instance.grants.forget_securable(tx, securable)
-        return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
+        return frame.instance.engine.notifier.end(tx, database, dropped)
 
     return definitions.Definition(parser.line, definitions.dropping_from_schema("queue", name), work)
-
-
-@definitions.define("CREATE EVENT NOTIFICATION")
-def create_event_notification(parser: Parser) -> definitions.Definition:
-    """
-    CREATE EVENT NOTIFICATION name ON QUEUE queue [ WITH FAN_IN ]
-        FOR { QUEUE_ACTIVATION | BROKER_QUEUE_DISABLED } [ , ... ]
-        TO SERVICE 'service', { 'broker' | 'current database' }
-    """
-    tokens = parser.tokens
-    name = tokens.name()
-    tokens.expect("ON")
-    if not tokens.accept("QUEUE"):
-        tokens.unsupported(f"event notifications on {tokens.word()}")
-    queue = tokens.object_name()
-    is_fan_in = tokens.accept("WITH", "FAN_IN")
-    tokens.expect("FOR")
-    events = tokens.comma_separated(lambda: tokens.choose("QUEUE_ACTIVATION", "BROKER_QUEUE_DISABLED"))
-    tokens.expect("TO", "SERVICE")
-    service = tokens.string()
-    tokens.expect(",")
-    broker = tokens.string()
-
-    def work(frame: Frame, tx: Transaction) -> None:
-        ddl_services.create_event_notification(
-            tx,
-            frame.database.catalog,
-            name,
-            queue=definitions.queue_name(frame, queue),
-            events=events,
-            service=service,
-            broker_instance=None if broker.lower() == "current database" else broker,
-            creator=frame.session.login if is_fan_in else None,
-        )
-
-    return definitions.Definition(parser.line, definitions.on_object("alter", "QUEUE", queue), work)
-
-
-@definitions.define("DROP EVENT NOTIFICATION")
-def drop_event_notification(parser: Parser) -> definitions.Definition:
-    """`DROP EVENT NOTIFICATION name [ , ... ] ON QUEUE queue`"""
-    tokens = parser.tokens
-    names = tokens.comma_separated(tokens.name)
-    tokens.expect("ON", "QUEUE")
-    queue = tokens.object_name()
-
-    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
-        database = frame.database
-        dropped = [
-            ddl_services.drop_event_notification(tx, database.catalog, name, queue=definitions.queue_name(frame, queue))
-            for name in names
-        ]
-        return frame.instance.engine.monitors.notifier.end(tx, database, dropped)
-
-    return definitions.Definition(parser.line, definitions.on_object("alter", "QUEUE", queue), work)
 
 
 @definitions.define("CREATE SERVICE")

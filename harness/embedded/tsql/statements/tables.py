@@ -393,13 +393,7 @@ def _element(parser: Parser, body: TableBody) -> None:
     tokens = parser.tokens
     constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
     if _at_key(parser):
-        primary = _key(parser)
-        names = key_columns(parser)
-        index_options(parser)
-        if primary:
-            body.primary_key, body.primary_key_name = names, constraint
-        else:
-            body.unique.append((constraint, names))
+        _key_constraint(parser, body, constraint)
     elif _rule(parser, body, constraint):
         pass
     elif not constraint and tokens.accept("INDEX"):
@@ -428,6 +422,17 @@ def _key(parser: Parser) -> bool:
     if not tokens.accept("CLUSTERED"):
         tokens.accept("NONCLUSTERED")
     return primary
+
+
+def _key_constraint(parser: Parser, body: TableBody, name: str, column: str = "") -> None:
+    """Parse a key of a table, or of one column. That of a table may follow a column without a comma."""
+    primary = _key(parser)
+    names = key_columns(parser) if not column or parser.tokens.at("(") else [column]
+    index_options(parser)
+    if primary:
+        body.primary_key, body.primary_key_name = names, name
+    else:
+        body.unique.append((name, names))
 
 
 def _rule(parser: Parser, body: TableBody, name: str, column: str = "") -> bool:
@@ -528,12 +533,7 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
         elif tokens.accept("COLLATE"):
             collation(parser)
         elif _at_key(parser):
-            if _key(parser):
-                body.primary_key, body.primary_key_name = [name], constraint
-                nullable = False
-            else:
-                body.unique.append((constraint, [name]))
-            index_options(parser)
+            _key_constraint(parser, body, constraint, name)
         elif not _rule(parser, body, constraint, name):
             return ColumnDefinition(name, type_, nullable, identity, default, default_name)
 

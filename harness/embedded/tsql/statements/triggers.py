@@ -27,7 +27,7 @@ from harness.embedded.tsql.session.steps import LOGICAL_TABLES, Scope, Step
 from harness.embedded.tsql.statements import modules
 from harness.embedded.tsql.statements.definitions import Definition, ObjectName, define, definition_step
 from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
-from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
+from harness.embedded.tsql.statements.registry import COMPILERS, register
 from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.storage.tables import Row, Table
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
@@ -205,8 +205,7 @@ class CompiledTrigger(NamedTuple):
 def compiled(trigger: Trigger, table: Table) -> CompiledTrigger:
     """The compiled trigger; its text is compiled at the first firing, and when its table has other columns."""
     if trigger.compiled is None or trigger.compiled.columns is not table.columns:
-        [node] = Parser(trigger.text, GRAMMAR, find_type=trigger.find_type).batch()
-        assert isinstance(node, CreateTrigger)
+        node = modules.parsed(trigger, CreateTrigger)
         scope = Scope(COMPILERS, text=node.text)
         for name in LOGICAL_TABLES:
             scope.tables[name] = table.columns
