@@ -396,13 +396,8 @@ def _element(parser: Parser, body: TableBody) -> None:
         _key_constraint(parser, body, constraint)
     elif _rule(parser, body, constraint):
         pass
-    elif not constraint and tokens.accept("INDEX"):
-        name = tokens.name()
-        is_unique = tokens.accept("UNIQUE")
-        is_clustered = tokens.accept("CLUSTERED")
-        tokens.accept("NONCLUSTERED")
-        body.indexes.append(Index(name, key_columns(parser), is_unique, is_clustered))
-        index_options(parser)
+    elif not constraint and tokens.at("INDEX"):
+        _index(parser, body)
     elif constraint:
         tokens.fail()
     else:
@@ -433,6 +428,17 @@ def _key_constraint(parser: Parser, body: TableBody, name: str, column: str = ""
         body.primary_key, body.primary_key_name = names, name
     else:
         body.unique.append((name, names))
+
+
+def _index(parser: Parser, body: TableBody, column: str = "") -> None:
+    """Parse `INDEX name [ UNIQUE ] [ [NON]CLUSTERED ] [ ( column [, ...] ) ]` of a table, or of one column."""
+    tokens = parser.tokens
+    tokens.expect("INDEX")
+    name, is_unique, is_clustered = tokens.name(), tokens.accept("UNIQUE"), tokens.accept("CLUSTERED")
+    tokens.accept("NONCLUSTERED")
+    names = key_columns(parser) if not column or tokens.at("(") else [column]
+    body.indexes.append(Index(name, names, is_unique, is_clustered))
+    index_options(parser)
 
 
 def _rule(parser: Parser, body: TableBody, name: str, column: str = "") -> bool:
@@ -534,6 +540,8 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
             collation(parser)
         elif _at_key(parser):
             _key_constraint(parser, body, constraint, name)
+        elif not constraint and tokens.at("INDEX"):
+            _index(parser, body, name)
         elif not _rule(parser, body, constraint, name):
             return ColumnDefinition(name, type_, nullable, identity, default, default_name)
 

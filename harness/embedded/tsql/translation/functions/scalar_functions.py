@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 from zlib import crc32
 
@@ -28,6 +29,8 @@ from harness.embedded.tsql.translation.fragments import (
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, aggregate, in_python
 from harness.embedded.tsql.translation.functions.text_functions import as_text, long_text_type, text_type, varying
 from harness.embedded.tsql.translation.renderer import Renderer, case, check_order, collate, comparable
+
+FLOAT_DIGITS_MAX = 350  # before and after the point
 
 
 def _len(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -239,6 +242,24 @@ def _whole(name: str, rounded: Callable[[Any], int]) -> Function:
     return Function(1, 1, render)
 
 
+def _round(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """`ROUND ( number , places [ , truncates ] )`: halves away from zero, of the type of the number."""
+    type_ = _type_of_number(arguments[0].type, "round")
+    is_integer = family(type_) == "integer"
+
+    def rounded(number: Any, places: Any, truncates: Any = 0) -> Any:
+        if number is None or places is None or truncates is None:
+            return None
+        places = min(max(places, -FLOAT_DIGITS_MAX), FLOAT_DIGITS_MAX)
+        way = ROUND_DOWN if truncates else ROUND_HALF_UP
+        result = Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), way, Context(prec=3 * FLOAT_DIGITS_MAX))
+        return int(result) if is_integer else float(result)
+
+    renderer.function(f"round_{type_.name}", -1, rounded)
+    values = [renderer.cast(arguments[0], type_).sql, *(renderer.cast(argument, INT).sql for argument in arguments[1:])]
+    return renderer.cast(Fragment(f"round_{type_.name}({', '.join(values)})", BIGINT if is_integer else type_), type_)
+
+
 def _checksum(*values: Any) -> int:
     """CHECKSUM ( value [, ...] ): the same int for equal values; not that of SQL Server, which does not document it."""
     text = "\0".join(value.hex() if isinstance(value, bytes) else str(value).casefold() for value in values)
@@ -389,6 +410,7 @@ FUNCTIONS: Functions = {
     "POWER": Function(2, 2, _power),
     "RANK": _ranking("rank"),
     "REPLICATE": Function(2, 2, _replicate),
+    "ROUND": Function(2, 3, _round),
     "ROW_NUMBER": _ranking("row_number"),
     "SQRT": Function(1, 1, _sqrt),
     "STRING_AGG": Function(2, 2, _string_agg),
