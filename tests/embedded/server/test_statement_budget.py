@@ -121,7 +121,7 @@ BEYOND = {
     "like": LIKE,
     "xml": XML,
     "row by row": ROWS.format(300)
-    + "DECLARE @n bigint = 0; SELECT @n = @n + LEN(REVERSE(CONCAT(@n, a.n, b.n, REPLICATE('x', 3000)))) FROM @t a, @t b",
+    + "DECLARE @n bigint = 0; SELECT @n = @n + LEN(CONCAT(@n, HASHBYTES('SHA2_512', REPLICATE('x', 8000)))) FROM @t a, @t b",
 }
 
 
