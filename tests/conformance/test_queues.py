@@ -1,6 +1,7 @@
 """Queue states, poison messages, queue monitors and activation."""
 
 import time
+from xml.etree import ElementTree
 
 import pyodbc
 import pytest
@@ -49,17 +50,14 @@ def activate(connection, procedure, readers=1):
     )
 
 
-def watch(connection):
-    """Lets an event notification of TargetQueue go to NotificationQueue."""
+def watch(connection, what="QUEUE dbo.TargetQueue FOR QUEUE_ACTIVATION"):
+    """Lets an event notification, of TargetQueue if nothing else is said, go to NotificationQueue."""
     connection.execute("CREATE QUEUE dbo.NotificationQueue;")
     connection.execute(
         "CREATE SERVICE [//Test/Notified] ON QUEUE dbo.NotificationQueue "
         "([http://schemas.microsoft.com/SQL/Notifications/PostEventNotification]);"
     )
-    connection.execute(
-        "CREATE EVENT NOTIFICATION Arrived ON QUEUE dbo.TargetQueue FOR QUEUE_ACTIVATION "
-        "TO SERVICE '//Test/Notified', 'current database';"
-    )
+    connection.execute(f"CREATE EVENT NOTIFICATION Arrived ON {what} TO SERVICE '//Test/Notified', 'current database';")
 
 
 def stored(connection):
@@ -161,3 +159,19 @@ def test_an_event_notification_is_sent_when_activation_would_occur(services):
     [row] = wait_until(lambda: receive(services, "dbo.NotificationQueue"))
     assert row.message_type_name == "http://schemas.microsoft.com/SQL/Notifications/EventNotification"
     assert "<EventType>QUEUE_ACTIVATION</EventType>" in row.body.decode("utf-16")
+
+
+def test_an_event_of_the_database_tells_what_was_done_and_not_what_was_rolled_back(services):
+    """The manual gives the elements, and not whether a statement that is rolled back raises its event."""
+    watch(services, "DATABASE FOR CREATE_TABLE")
+    services.execute("BEGIN TRANSACTION; CREATE TABLE dbo.Undone (a int); ROLLBACK;")
+    services.execute("CREATE TABLE dbo.Done (a int)")
+    bodies = wait_until(lambda: services.execute("RECEIVE message_body FROM dbo.NotificationQueue;").fetchall())
+    [event] = [ElementTree.fromstring(bytes(body).decode("utf-16")) for (body,) in bodies]
+    assert [element.tag for element in event] == [
+        *("EventType", "PostTime", "SPID", "ServerName", "LoginName", "UserName", "DatabaseName", "SchemaName"),
+        *("ObjectName", "ObjectType", "TSQLCommand"),
+    ]
+    told = {tag: event.findtext(tag) for tag in ("EventType", "SchemaName", "ObjectName", "ObjectType")}
+    assert told == {"EventType": "CREATE_TABLE", "SchemaName": "dbo", "ObjectName": "Done", "ObjectType": "TABLE"}
+    assert event.findtext("TSQLCommand/CommandText") == "CREATE TABLE dbo.Done (a int)"

@@ -70,6 +70,23 @@ def test_a_matrix_ends_with_tables_and_figures(done: Done) -> None:
     assert {path.stem for path in (run / "figures").glob("*.svg")} == figures
 
 
+def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(done: Done) -> None:
+    assert "sys.sysdesend" not in done.output, "the pages are the model's"
+    raw = done.folder / "raw"
+    for cell in (cell for cell in CELLS if cell.startswith("i1-")):
+        dialogs = pq.read_table(raw / "dialog_pages" / f"{cell}-b1-a1.parquet").to_pylist()
+        ratio = 150 if "-r150-" in cell else 1
+        assert [row["dialog_id"] for row in dialogs] == [ratio, 2 * ratio]
+        assert len({row["page_id"] for row in dialogs}) == (2 if ratio == 150 else 1)
+        for kind in ("latch_waits", "latches"):
+            assert (raw / kind / f"{cell}-b1-a1.parquet").exists()
+        samples = pq.read_table(raw / "samples" / f"{cell}-b1-a1.parquet").to_pylist()
+        assert {row["instance"] for row in samples if row["metric"] == "latch_looks"} == {"target", "initiator-1"}
+        written = pq.read_table(raw / "file_io" / f"{cell}-b1-a1.parquet").to_pylist()
+        assert {row["file_name"] for row in written} >= {"SSBTarget_log", "SSBInitiator1_log"}
+        assert all(row["bytes_written"] > 0 and row["writes"] > 0 for row in written)
+
+
 def test_axes_of_ones_own_are_shown_and_resumed_without_their_file(done: Done, tmp_path: Path) -> None:
     assert all(f"│ {cell} " in done.output for cell in CELLS), done.output
     settings = json.loads((done.folder / "manifest.json").read_text())["settings"]

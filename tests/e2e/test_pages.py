@@ -1,19 +1,16 @@
-"""The proof on the page: where used dialogs lie with each ratio, and that a run's raw records say so."""
+"""The proof on the page: where used dialogs lie with each ratio. `test_matrix.py` looks at what a run records of it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from harness.lab import dialog_pool, opening
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
 from harness.observe import dialog_pages
-from tests.commands import harness
 
 pytestmark = pytest.mark.process
 
@@ -48,26 +45,3 @@ def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(la
     assert dialog_pages.summary(every_150th) == (
         "4 used dialogs lie on 4 pages of sys.sysdesend, at most 1 on one page; conversation handles are sequential"
     )
-
-
-def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(tmp_path: Path) -> None:
-    cells = "i1-t3-r1-p100-v2008", "i1-t3-r150-p100-v2008"
-    times = ("--measure", "1s", "--settle", "200ms")
-    done = harness(tmp_path, "matrix", "--lab", "embedded", "--only-sweep", "--cells", "i1-t3-r*-p100-v2008", *times)
-    assert done.code == 0, done
-    assert "sys.sysdesend" not in done.out, "the pages are the model's"
-    [results] = (tmp_path / "results").iterdir()
-    distinct = {}
-    for cell in cells:
-        rows = pq.read_table(results / "raw" / "dialog_pages" / f"{cell}-b1-a1.parquet").to_pylist()
-        ratio = 150 if "-r150-" in cell else 1
-        assert [row["dialog_id"] for row in rows] == [ratio, 2 * ratio, 3 * ratio]
-        distinct[cell] = len({row["page_id"] for row in rows})
-        for kind in ("latch_waits", "latches", "file_io"):
-            assert (results / "raw" / kind / f"{cell}-b1-a1.parquet").exists()
-        samples = pq.read_table(results / "raw" / "samples" / f"{cell}-b1-a1.parquet").to_pylist()
-        assert {row["instance"] for row in samples if row["metric"] == "latch_looks"} == {"target", "initiator-1"}
-        written = pq.read_table(results / "raw" / "file_io" / f"{cell}-b1-a1.parquet").to_pylist()
-        assert {row["file_name"] for row in written} >= {"SSBTarget_log", "SSBInitiator1_log"}
-        assert all(row["bytes_written"] > 0 and row["writes"] > 0 for row in written)
-    assert list(distinct.values()) == [1, 3]

@@ -21,7 +21,7 @@ from harness.figures.ratios import Design
 from harness.files import journal
 from harness.files.toml_file import TomlError
 from harness.output.reporting import Reporter, SafeConsole
-from harness.run import run_folder
+from harness.run import engine, run_folder
 from tests.results_fixture import write_reduced
 
 CELLS = [Cell("2008", 1, 150, threads, 100) for threads in (1, 2)]
@@ -108,6 +108,7 @@ def test_runs_made_in_turns_are_compared_block_by_block_whatever_differs(tmp_pat
 @pytest.mark.process
 def test_a_pair_is_run_in_turns_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paired_runs, "BLOCKS_MIN", 2)
+    monkeypatch.setattr(engine, "MEASURED_MAX", 1)
     options = {**EMBEDDED, "repeats": 2, "results": tmp_path}
     outcomes = paired_runs.run(options, Reporter(), names=["paper", "paper-variants"])
     assert outcomes is not None and [(one.total, one.completed) for one in outcomes] == [(2, 2), (2, 2)]

@@ -19,7 +19,7 @@ from harness.files.certificate import Subject
 from harness.files.journal import Entry, Journal
 from harness.files.records import State
 from harness.output.reporting import Reporter, SafeConsole
-from harness.run import run_folder
+from harness.run import engine, run_folder
 from tests.results_fixture import write_manifest, write_reduced
 
 CELLS = [Cell("2008", 1, ratio, threads, 100) for threads in (2, 15) for ratio in (1, 150)]
@@ -146,6 +146,7 @@ def test_a_model_has_no_twins(tmp_path: Path) -> None:
 def test_twins_are_made_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twin_runs, "WITH_THROUGHPUT", frozenset(State))  # the machine may be busy
     monkeypatch.setattr(twin_runs, "RUNS_MIN", 2)
+    monkeypatch.setattr(engine, "MEASURED_MAX", 1)
     options = {"lab": "embedded", "threads": [2], "measure": "200ms", "settle": "200ms", "repeats": 2}
     found = api.run_twins(runs=2, results=tmp_path, **options)
     assert found is not None
