@@ -263,3 +263,27 @@ def test_a_member_is_added_to_a_role_by_the_procedure_too(side):
 def test_a_receive_stands_behind_an_assignment_without_a_semicolon(side):
     side.run(TARGET)
     assert side.run("DECLARE @h int SET @h = 5 RECEIVE TOP (1) @h = 1 FROM dbo.q PRINT @h").prints == ["5"]
+
+
+def test_a_name_from_xml_in_a_message_is_that_of_its_procedure(side):
+    """W. D. Miller, a procedure that runs others by their names: the name is sent as xml and received as nvarchar."""
+    side.run(TARGET)
+    side.run("CREATE PROCEDURE dbo.task AS SELECT 5")
+    text = """
+        DECLARE @h uniqueidentifier, @x xml = N'task', @name nvarchar(100);
+        BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF;
+        SEND ON CONVERSATION @h (@x);
+        RECEIVE @name = message_body FROM dbo.q;
+        EXEC @name;
+        SELECT LEN(@name) WHERE @name = N'TASK';
+    """
+    assert [rows for _, rows in side.run(text).sets] == [[(5,)], [(5,)]]
+
+
+def test_the_default_of_a_key_is_newsequentialid(side):
+    """A schedule of deadlines for a supply chain."""
+    side.run("CREATE TABLE dbo.deadlines (id uniqueidentifier CONSTRAINT d DEFAULT (NEWSEQUENTIALID()), n int)")
+    side.run("INSERT dbo.deadlines (n) VALUES (1), (2); INSERT dbo.deadlines (n) SELECT n + 2 FROM dbo.deadlines")
+    identifiers = [id for (id,) in side.rows("SELECT id FROM dbo.deadlines ORDER BY n")]
+    assert identifiers == sorted(identifiers) and len(set(identifiers)) == 4
+    assert side.error("SELECT NEWSEQUENTIALID()").number == 302

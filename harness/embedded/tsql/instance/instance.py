@@ -110,6 +110,7 @@ class Instance:
         self._batches_length = 0  # characters of all texts
         self.prepared_lengths: Counter[str] = Counter()  # for the handles of all sessions (`session.handles`)
         self.prepared_holders: Counter[Any] = Counter()
+        self.sequential_ids = 0  # made by NEWSEQUENTIALID since the start
         self.row_versions: Counter[int] = Counter()  # the last value of rowversion columns, by database
         self.files = DatabaseFiles()
         self.version = 0  # of the catalog: plans of an older version are made again

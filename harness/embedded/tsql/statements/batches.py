@@ -361,7 +361,7 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
         session = frame.session
         parts = node.procedure
         if isinstance(parts, str):
-            parts = tuple(str(frame.variables[parts]).split("."))
+            parts = tuple(str(frame.variables[parts]).replace("\ufeff", "").split("."))  # of xml in a message
         values = [value(frame) for _, value in arguments]
         procedure = frame.instance.called(parts, frame.database, frame.session.guard)
         if procedure is None:

@@ -24,6 +24,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements import rules
 from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.statements.triggers import instead as triggers_instead
+from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
@@ -368,9 +369,15 @@ def places_of(target: Target, names: list[str]) -> list[int]:
 
 
 def send_output(  # noqa: PLR0917
-    frame: Frame, scope: Scope, output: Output | None, target: Target, old: Sequence[Row], new: Sequence[Row]
+    frame: Frame,
+    tx: Transaction | None,
+    scope: Scope,
+    output: Output | None,
+    target: Target,
+    old: Sequence[Row],
+    new: Sequence[Row],
 ) -> None:
-    """Send OUTPUT (rows before: deleted, after: inserted) to the client or into a table variable."""
+    """Send OUTPUT (rows before: deleted, after: inserted) to the client or into a table."""
     if output is None:
         return
     count = max(len(old), len(new))
@@ -396,17 +403,44 @@ def send_output(  # noqa: PLR0917
         frame.sink.columns(columns)
         frame.sink.rows(shaped(columns, output_rows, frame.session.options.text_size_bytes))
         return
-    if not isinstance(output.into, str) or output.into in scope.identities:
-        raise UnsupportedSyntax("OUTPUT INTO anything but a table variable without IDENTITY", output.items.line)
-    marks = ", ".join("?" for _ in columns)
-    names = f" ({', '.join(quoted(name) for name in output.columns)})" if output.columns else ""
-    sql = f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})"
-    try:
-        frame.sqlite.run_many(sql, output_rows)
-    except sqlite3.IntegrityError as error:
-        all_columns = scope.tables[output.into]
-        by_name = {column.name.lower(): column for column in all_columns}
-        target_places = [by_name[name.lower()] for name in output.columns] or all_columns
-        refused = frame.sqlite.first_refused(sql, output_rows)
-        name, keys = scope.written(output.into), scope.keys[output.into]
-        raise variable_violation(error, name, keys, "INSERT", target_places, refused) from error
+    _put_output(frame, tx, scope, output, columns, output_rows)
+
+
+def _put_output(  # noqa: PLR0917
+    frame: Frame, tx: Transaction | None, scope: Scope, output: Output, columns: list[Column], rows: list[Row]
+) -> None:
+    """Insert the rows of OUTPUT INTO into their table or table variable."""
+    assert output.into is not None
+    target = resolve(Binding(scope, frame), output.into, "INSERT")
+    places = places_of(target, output.columns)
+    if len(places) != len(columns):
+        raise SqlServerError(213 if not output.columns else 121 if len(columns) > len(places) else 120)
+    if any(default is not None and place not in places for place, default in enumerate(target.defaults)):
+        raise UnsupportedSyntax("OUTPUT INTO a table with a default for a column that is left out", output.items.line)
+    if target.table is not None:
+        _refuse_rules(frame, target.table)
+    taken = [
+        (place, converter(column.type, target.columns[place].type, strict=True))
+        for column, place in zip(columns, places, strict=True)
+    ]
+    new: list[Row] = []
+    for rowid, row in enumerate(rows, reserve(frame, target, len(rows))):
+        values: list[Any] = [None] * len(target.columns)
+        for (place, convert), value in zip(taken, row, strict=True):
+            values[place] = None if value is None else convert(value)
+        if target.identity is not None:
+            values[target.identity] = rowid
+        new.append((rowid, *values))
+    with Changing(frame, tx, target) as change:
+        for piece in pieces(frame, versioned(frame, target, new, is_new=True)):
+            change.insert(piece)
+
+
+def _refuse_rules(frame: Frame, table: Table) -> None:
+    """The target of OUTPUT INTO has no triggers, foreign keys or CHECK constraints."""
+    if fired_by(frame, table, "INSERT"):
+        raise SqlServerError(331, table.name)
+    if table.references:
+        raise SqlServerError(332, table.name, table.references[0].name)
+    if table.checks:
+        raise SqlServerError(333, table.name, table.checks[0].name)

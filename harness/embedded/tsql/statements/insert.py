@@ -20,6 +20,7 @@ from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, check
 from harness.embedded.tsql.translation.fragments import Fragment, Names
+from harness.embedded.tsql.translation.functions.system_functions import sequential_id
 from harness.embedded.tsql.translation.renderer import Renderer
 
 ROWS_MAX = 1000  # of VALUES
@@ -95,7 +96,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         if planned.may_be_replaced:
             rows_instead = [shape((0, *values, None)) for values in new_rows]
             if (firing := changes.instead(frame, tx, planned, (), rows_instead)) is not None:
-                changes.send_output(frame, scope, node.output, target, (), rows_instead)
+                changes.send_output(frame, tx, scope, node.output, target, (), rows_instead)
                 return firing
         first = changes.reserve(frame, target, len(new_rows))
         rows: list[Row] = []
@@ -107,7 +108,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
                 rows += new
         if rows:
             frame.identified(rows[-1][0] if target.identity is not None else None)
-        changes.send_output(frame, scope, node.output, target, (), rows)
+        changes.send_output(frame, tx, scope, node.output, target, (), rows)
         return changes.end(frame, tx, planned, (), rows)
 
     return changes.step(node.target, apply)
@@ -131,7 +132,10 @@ def default_value(renderer: Renderer, default: str | None, type_: SqlType) -> Fr
     if default is None:
         return Fragment("NULL", None)
     tokens = Tokens(default)
-    return renderer.assigned(renderer.value(parse_expression(tokens, tokens.all).tree, Names()), type_)
+    tree = parse_expression(tokens, tokens.all).tree
+    if tree.unnest().name.upper() == "NEWSEQUENTIALID":
+        return sequential_id(renderer)
+    return renderer.assigned(renderer.value(tree, Names()), type_)
 
 
 def _values(renderer: Renderer, node: Insert, target: Target, places: list[int]) -> str:

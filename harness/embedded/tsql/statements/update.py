@@ -161,7 +161,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
             before = [row[:width] for row in rows]
             after = [_assigned(row, width, places) for row in rows]
             if (firing := changes.instead(frame, tx, planned, before, after)) is not None:
-                changes.send_output(frame, scope, node.output, target, before, after)
+                changes.send_output(frame, tx, scope, node.output, target, before, after)
                 return firing
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(frame, rows):
@@ -171,7 +171,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
                 change.update(before, after)
                 old += before
                 new += after
-        changes.send_output(frame, scope, node.output, target, old, new)
+        changes.send_output(frame, tx, scope, node.output, target, old, new)
         return changes.end(frame, tx, planned, old, new)
 
     return changes.step(actual, apply)
@@ -280,12 +280,12 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         target, plan = planned.target, planned.plan
         rows = _rows(plan, frame)
         if (firing := changes.instead(frame, tx, planned, rows, ())) is not None:
-            changes.send_output(frame, scope, node.output, target, rows, ())
+            changes.send_output(frame, tx, scope, node.output, target, rows, ())
             return firing
         with Changing(frame, tx, target) as change:
             for piece in changes.pieces(frame, rows):
                 change.delete(piece)
-        changes.send_output(frame, scope, node.output, target, rows, ())
+        changes.send_output(frame, tx, scope, node.output, target, rows, ())
         return changes.end(frame, tx, planned, rows, ())
 
     return changes.step(actual, apply)

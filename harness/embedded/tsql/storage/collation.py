@@ -26,8 +26,8 @@ def compare(left: str, right: str) -> int:
 
 
 def _key(text: str) -> tuple[str, str]:
-    """The letters without accents, then with them."""
-    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    """The letters without accents, then with them. The byte order mark of xml in a message weighs nothing."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).replace("\ufeff", "")
     return "".join(character for character in folded if not unicodedata.combining(character)), folded
 
 

@@ -52,6 +52,23 @@ def newid(frame: Frame) -> str:
     return guid_text(bytes(raw))
 
 
+def _sequential_id(frame: Frame) -> str:
+    """A uniqueidentifier greater than all before it since the start of the instance."""
+    instance = frame.instance
+    instance.sequential_ids += 1
+    return f"{instance.sequential_ids:08X}{newid(frame)[8:]}"
+
+
+def sequential_id(renderer: Renderer) -> Fragment:
+    """NEWSEQUENTIALID, which only the default of a column may call."""
+    renderer.function("session_newsequentialid", 0, _sequential_id, constant=False)
+    return Fragment("session_newsequentialid()", UNIQUEIDENTIFIER, nullable=False)
+
+
+def _only_in_defaults(renderer: Renderer, arguments: Arguments) -> Fragment:
+    raise SqlServerError(302)
+
+
 def _newid(renderer: Renderer, arguments: Arguments) -> Fragment:
     """NEWID: not a parameter, because every row gets a value of its own."""
     renderer.function("session_newid", 0, newid, constant=False)
@@ -157,6 +174,7 @@ FUNCTIONS: Functions = {
     "GET_TRANSMISSION_STATUS": in_session(get_transmission_status, NVARCHAR),
     "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
     "NEWID": Function(0, 0, _newid),
+    "NEWSEQUENTIALID": Function(0, 0, _only_in_defaults),
     "RAND": without_or_with_arguments(of_frame("rand", FLOAT, _rand), in_session(_rand, FLOAT)),
     "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", IDENTITY, lambda frame: frame.identity),
     "SERVERPROPERTY": Function(1, 1, _server_property),
