@@ -158,7 +158,8 @@ def run_tests(path: Path, number: int, tests: tuple[str, ...]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(1, 2)
     sys.meta_path.insert(0, Mutant(path, number))
-    arguments = ["-x", "-q", "-m", "not (process or thorough)", "-p", "no:cacheprovider", *tests]
+    # pytest would load the modules of a package with a plugin itself, to rewrite their assertions.
+    arguments = ["-x", "-q", "--assert=plain", "-m", "not (process or thorough)", "-p", "no:cacheprovider", *tests]
     os._exit(pytest.main(arguments, plugins=[PropertiesLast()]))
 
 
