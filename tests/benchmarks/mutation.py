@@ -32,7 +32,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # The tests of each place. Those behind the first run only on what the first let live.
 TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "harness/embedded/broker": (("tests/embedded/broker",), ("tests/embedded/tsql",)),
+    "harness/embedded/broker": (
+        ("tests/embedded/broker", "tests/embedded/server/test_dialog_encryption.py"),
+        ("tests/embedded/tsql", "tests/embedded/server/test_broker_transport.py"),
+    ),
     "harness/embedded/tds": (("tests/embedded/tds",), ("tests/embedded/server/test_tds_listener.py",)),
     "harness/files/journal.py": (("tests/test_journal.py",),),
     "harness/definitions/measures.py": (("tests/test_measures.py",),),

@@ -31,6 +31,19 @@ def test_a_table_variable_with_identity_is_filled(side):
     assert side.rows(f"{text} SELECT n, a FROM @t;") == [(10, "7"), (11, "7"), (12, "7")]
 
 
+def test_what_a_table_variable_loses_is_put_into_a_table(side):
+    text = "DECLARE @t TABLE (id int, b nvarchar(9)); INSERT @t VALUES (7, N'q'); DELETE @t OUTPUT deleted.* INTO dbo.kept (id, b);"
+    side.run(text)
+    assert side.rows("SELECT id, b FROM dbo.kept;") == [(7, "q")]
+    side.run(f"BEGIN TRAN; {text.replace('7', '8')} ROLLBACK;")
+    assert side.rows("SELECT id, b FROM dbo.kept;") == [(7, "q")]
+
+
+def test_newid_is_another_one_in_each_row(side):
+    identifiers = side.rows("UPDATE dbo.source SET a = 1 OUTPUT NEWID();")
+    assert len(set(identifiers)) == 3
+
+
 @pytest.mark.parametrize(
     ("output", "number"),
     [

@@ -171,9 +171,9 @@ def reserve(frame: Frame, target: Target, count: int) -> int:
     return first
 
 
-def step(target: TargetName, change: Change) -> Step:
-    """A change of a table variable is part of no transaction."""
-    if isinstance(target, str):
+def step(target: TargetName, change: Change, output: Output | None) -> Step:
+    """A change of a table variable is part of no transaction, unless its OUTPUT fills a table."""
+    if isinstance(target, str) and (output is None or isinstance(output.into, str | None)):
 
         def run(frame: Frame) -> None:
             change(frame, None)
@@ -386,10 +386,11 @@ def send_output(  # noqa: PLR0917
     for item in output.items.tree.expressions:
         name = item.alias if isinstance(item, exp.Alias) else item.name
         column = item.this if isinstance(item, exp.Alias) else item
-        if column.find(exp.Column) is None:  # the same for all rows
+        if column.find(exp.Column) is None:
             expression = Expression(column, output.items.line)
+            evaluate = scalar(expression, scope)
             columns.append(Column(name, static_type(expression, scope, frame) or INT))
-            picks.append(([(scalar(expression, scope)(frame),)] * count, 0))
+            picks.append(([(evaluate(frame),) for _ in range(count)], 0))  # NEWID() is another one in each row
             continue
         if not isinstance(column, exp.Column) or column.table.lower() not in ("inserted", "deleted"):
             raise UnsupportedSyntax("OUTPUT of expressions with columns", output.items.line)

@@ -111,7 +111,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         changes.send_output(frame, tx, scope, node.output, target, (), rows)
         return changes.end(frame, tx, planned, (), rows)
 
-    return changes.step(node.target, apply)
+    return changes.step(node.target, apply, node.output)
 
 
 def _defaulted(target: Target, places: list[int]) -> list[int]:

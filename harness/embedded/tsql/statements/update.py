@@ -174,7 +174,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
         changes.send_output(frame, tx, scope, node.output, target, old, new)
         return changes.end(frame, tx, planned, old, new)
 
-    return changes.step(actual, apply)
+    return changes.step(actual, apply, node.output)
 
 
 def _target(binding: Binding, name: TargetName, permission: str, node: Update | Delete) -> Target:
@@ -288,7 +288,7 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         changes.send_output(frame, tx, scope, node.output, target, rows, ())
         return changes.end(frame, tx, planned, rows, ())
 
-    return changes.step(actual, apply)
+    return changes.step(actual, apply, node.output)
 
 
 def _check(node: Update | Delete, scope: Scope) -> None:
