@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.files.journal import Entry, Journal, read
+from harness.files.journal import Entry, Journal, completed, read
 from harness.files.json_file import DamagedFile
 from tests.unsafe import NAME, unsafe_in
 
@@ -27,6 +27,7 @@ def test_entries_come_back_as_they_were_written(tmp_path: Path) -> None:
     again = Journal(tmp_path / "journal.jsonl")
     assert again.entries == journal.entries
     assert again.completed() == {("a", 1)}
+    assert completed(journal.path) == again.entries[1:]
     assert again.attempts("a", 1) == 2
     assert again.attempts("a", 2) == 0
     assert again.next_run() == 3

@@ -238,3 +238,19 @@ def test_the_tables_of_sql_server_2000_need_no_schema(side):
     ]
     assert side.rows("SELECT loginname FROM master..syslogins") == [("sa",)]
     assert side.error("SELECT * FROM guest.sysobjects").number == 208
+
+
+def test_a_route_has_the_addresses_that_it_was_made_and_altered_with(side):
+    addresses = "SELECT address, mirror_address FROM sys.routes WHERE name = 'r'"
+    side.run(
+        "CREATE ROUTE r WITH SERVICE_NAME = 's', BROKER_INSTANCE = '11111111-1111-1111-1111-111111111111', "
+        "ADDRESS = 'TCP://a:1', MIRROR_ADDRESS = 'TCP://b:2'"
+    )
+    assert side.rows(addresses) == [("TCP://a:1", "TCP://b:2")]
+    side.run("ALTER ROUTE r WITH ADDRESS = 'TCP://c:3'")
+    assert side.rows(addresses) == [("TCP://c:3", "TCP://b:2")]
+
+
+@pytest.mark.parametrize("statement", ["DROP MASTER KEY", "ALTER MASTER KEY DROP ENCRYPTION BY SERVICE MASTER KEY"])
+def test_there_is_no_master_key_at_first(side, statement):
+    assert side.error(statement).number == 15151
