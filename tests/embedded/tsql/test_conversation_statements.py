@@ -206,3 +206,16 @@ def test_an_empty_body_and_a_fragment_are_well_formed(side, body):
     begin = BEGIN.replace("WITH ENCRYPTION", "ON CONTRACT k WITH ENCRYPTION")
     side.run(f"{begin} SEND ON CONVERSATION @h MESSAGE TYPE x {body};")
     assert side.rows("SELECT message_type_name FROM dbo.q") == [("x",)]
+
+
+def test_cleanup_leaves_no_message_for_a_restart(side):
+    side.run(
+        "CREATE QUEUE dbo.lonely; CREATE SERVICE lonely ON QUEUE dbo.lonely; DECLARE @h uniqueidentifier; "
+        "BEGIN DIALOG @h FROM SERVICE lonely TO SERVICE 'nowhere' WITH ENCRYPTION = OFF; SEND ON CONVERSATION @h (0x01);"
+    )
+    handles = "SELECT conversation_handle FROM sys.transmission_queue"
+    [(handle,)] = side.rows(handles)
+    side.run(f"END CONVERSATION '{handle}' WITH CLEANUP")
+    side.crash()
+    side.run("USE db;")
+    assert side.rows(handles) == [] and not side.engine.rows_set_aside

@@ -254,3 +254,14 @@ def test_a_route_has_the_addresses_that_it_was_made_and_altered_with(side):
 @pytest.mark.parametrize("statement", ["DROP MASTER KEY", "ALTER MASTER KEY DROP ENCRYPTION BY SERVICE MASTER KEY"])
 def test_there_is_no_master_key_at_first(side, statement):
     assert side.error(statement).number == 15151
+
+
+def test_messages_are_counted_in_all_and_for_rates(side):
+    side.run("CREATE QUEUE dbo.counted; CREATE SERVICE counted ON QUEUE dbo.counted ([DEFAULT]);")
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE counted TO SERVICE 'counted' WITH ENCRYPTION = OFF; "
+        "SEND ON CONVERSATION @h (0x01);"
+    )
+    counters = dict(side.rows("SELECT RTRIM(counter_name), cntr_value FROM sys.dm_os_performance_counters"))
+    for messages in ("Enqueued Messages", "Enqueued Local Messages"):
+        assert counters[f"{messages} Total"] == counters[f"{messages}/sec"] == 1
