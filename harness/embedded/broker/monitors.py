@@ -45,7 +45,7 @@ AFTER_A_ROLLBACK_NS = MILLISECOND
 # "Five consecutive rollbacks set the queue to OFF": the manual, "Poison message detection". The number is fixed.
 POISON_ROLLBACKS = 5
 # Errors of a procedure that could not start; the launch is tried again after the threshold.
-_NOT_LAUNCHED = frozenset({2812, 9613, 9614, 9653, 15517})
+_NOT_LAUNCHED = frozenset({2812, 9614, 15517})
 
 
 class QueueReader:

@@ -145,6 +145,12 @@ def test_a_receive_of_any_session_ends_notified(here, readers, monitor):
     assert here.receive(top=0) == [] and monitor.state == "RECEIVES_OCCURRING"
 
 
+def test_the_time_of_the_latest_receive_that_came_back_empty(here, monitor):
+    assert monitor.last_empty_rowset_time is None
+    here.receive()
+    assert monitor.last_empty_rowset_time == here.engine.scheduler.clock.utc_ns()
+
+
 def test_switching_activation_off_and_on_recycles_the_monitor(here, readers):
     readers.procedure = readers.stub
     messages(here)
@@ -280,6 +286,18 @@ def test_a_missing_procedure_is_tried_again_every_five_seconds(here, readers, mo
     here.engine.monitors.activate = readers.run
     here.world.run_for(5)
     assert here.queue.depth == 0
+
+
+@pytest.mark.parametrize("number", [9614, 15517])
+def test_a_procedure_that_cannot_start_is_tried_again_every_five_seconds(here, readers, number):
+    def not_launched(database, queue):
+        raise SqlServerError(number, "dbo.reader")
+        yield
+
+    here.engine.monitors.activate = not_launched
+    messages(here)
+    here.world.run_for(11)
+    assert here.engine.counters.tasks_aborted == 3
 
 
 def test_a_procedure_that_rolls_back_five_times_disables_its_queue(here, readers):

@@ -681,3 +681,13 @@ def test_a_service_is_found_in_another_database_of_the_instance(world, pair):
     assert "other" not in initiator.engine.databases
     initiator.crash()
     assert "other" not in initiator.engine.databases
+
+
+def test_the_transport_encrypts_as_the_endpoint_says(pair):
+    initiator, _ = pair
+    link = initiator.engine.link
+    for encryption in ("REQUIRED", "SUPPORTED"):
+        initiator.ddl(lambda tx, to=encryption: ddl_network.alter_endpoint(tx, link, "broker", encryption=to))
+        assert link.encryption == encryption
+    initiator.ddl(lambda tx: ddl_network.drop_endpoint(tx, link, "broker"))
+    assert link.encryption == "DISABLED"

@@ -208,14 +208,16 @@ def test_an_empty_body_and_a_fragment_are_well_formed(side, body):
     assert side.rows("SELECT message_type_name FROM dbo.q") == [("x",)]
 
 
-def test_cleanup_leaves_no_message_for_a_restart(side):
+def test_cleanup_leaves_nothing_on_disk(side):
+    side.run("CREATE QUEUE dbo.lonely; CREATE SERVICE lonely ON QUEUE dbo.lonely;")
+    before = len(side.store.rows)
     side.run(
-        "CREATE QUEUE dbo.lonely; CREATE SERVICE lonely ON QUEUE dbo.lonely; DECLARE @h uniqueidentifier; "
-        "BEGIN DIALOG @h FROM SERVICE lonely TO SERVICE 'nowhere' WITH ENCRYPTION = OFF; SEND ON CONVERSATION @h (0x01);"
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE lonely TO SERVICE 'nowhere' WITH ENCRYPTION = OFF; SEND ON CONVERSATION @h (0x01);"
     )
     handles = "SELECT conversation_handle FROM sys.transmission_queue"
     [(handle,)] = side.rows(handles)
     side.run(f"END CONVERSATION '{handle}' WITH CLEANUP")
+    assert len(side.store.rows) == before
     side.crash()
     side.run("USE db;")
     assert side.rows(handles) == [] and not side.engine.rows_set_aside

@@ -75,3 +75,13 @@ def test_a_notification_that_is_dropped_before_it_is_sent_opens_no_conversation(
     side.world.run_for(1)
     assert arrived(side) == [NOTIFICATION]
     assert side.value("SELECT COUNT(*) FROM sys.conversation_endpoints WHERE far_service = 'listener';") == 1
+
+
+def test_a_queue_that_activates_a_procedure_cannot_notify_of_activation_too(side):
+    side.run("CREATE PROCEDURE dbo.p AS SELECT 1;")
+    side.run(
+        "ALTER QUEUE dbo.events WITH ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.p, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER);"
+    )
+    create = "CREATE EVENT NOTIFICATION m ON QUEUE dbo.events FOR {} TO SERVICE 'listener', 'current database';"
+    assert side.error(create.format("QUEUE_ACTIVATION")).number == 9718
+    side.run(create.format("BROKER_QUEUE_DISABLED"))

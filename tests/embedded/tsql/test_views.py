@@ -256,12 +256,28 @@ def test_there_is_no_master_key_at_first(side, statement):
     assert side.error(statement).number == 15151
 
 
-def test_messages_are_counted_in_all_and_for_rates(side):
+def test_every_counter_of_the_broker_after_two_messages(side):
     side.run("CREATE QUEUE dbo.counted; CREATE SERVICE counted ON QUEUE dbo.counted ([DEFAULT]);")
+    side.run("CREATE BROKER PRIORITY high FOR CONVERSATION SET (PRIORITY_LEVEL = 7);")
     side.run(
         "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE counted TO SERVICE 'counted' WITH ENCRYPTION = OFF; "
-        "SEND ON CONVERSATION @h (0x01);"
+        "SEND ON CONVERSATION @h (0x01); SEND ON CONVERSATION @h (0x02); RECEIVE * FROM dbo.counted; "
+        "BEGIN CONVERSATION TIMER (@h) TIMEOUT = 1; "
+        "BEGIN DIALOG @h FROM SERVICE counted TO SERVICE 'nobody' WITH ENCRYPTION = OFF; SEND ON CONVERSATION @h;"
     )
+    side.world.run_for(2)
     counters = dict(side.rows("SELECT RTRIM(counter_name), cntr_value FROM sys.dm_os_performance_counters"))
-    for messages in ("Enqueued Messages", "Enqueued Local Messages"):
-        assert counters[f"{messages} Total"] == counters[f"{messages}/sec"] == 1
+    assert {name: value for name, value in counters.items() if value} == {
+        "Dialog timer event count": 1,
+        "Enqueued Local Messages Total": 2,
+        "Enqueued Local Messages/sec": 2,
+        "Enqueued Messages Total": 3,  # the timer's among them
+        "Enqueued Messages/sec": 3,
+        "Enqueued P7 Msgs/sec": 3,
+        "Enqueued Transmission Msgs/sec": 1,
+        "SQL RECEIVE Total": 1,
+        "SQL RECEIVEs/sec": 1,
+        "SQL SEND Total": 3,
+        "SQL SENDs/sec": 3,
+    }
+    assert list(counters.values()).count(0) == 28
