@@ -164,3 +164,8 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_refused(side, text):
     assert side.error(text).number == REFUSED[text]
+
+
+def test_the_error_of_a_side_effect_names_the_statement(side):
+    text = side.error("CREATE FUNCTION dbo.x () RETURNS int AS BEGIN DROP TABLE dbo.t; RETURN 1 END").text
+    assert "'DROP TABLE'" in text

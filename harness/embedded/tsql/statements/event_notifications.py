@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from harness.embedded.broker import ddl_services
+from harness.embedded.broker import ddl, ddl_services
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Watched
 from harness.embedded.broker.event_notifications import OF_SERVER, elements
@@ -49,10 +49,7 @@ class _Place(NamedTuple):
         if self.word == "DATABASE":
             return database, database.catalog.watched
         name = definitions.queue_name(frame, self.queue)
-        queue = database.catalog.queues.get(name.lower())
-        if queue is None:
-            raise SqlServerError(15151, "find", "service queue", name)
-        return database, queue
+        return database, ddl.find(database.catalog.queues, "find", "service queue", name, name.lower())
 
 
 def _place(tokens: Tokens) -> _Place:

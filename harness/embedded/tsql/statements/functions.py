@@ -27,6 +27,7 @@ from harness.embedded.tsql.statements.registry import COMPILERS, register
 from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.statements.update import Delete, Update
 from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.text.ddl_events import DdlStatement
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement, parse_whole_query
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import user_functions
@@ -162,7 +163,12 @@ def _check(statements: Sequence[Statement], *, of_one_value: bool) -> None:
             continue
         if isinstance(statement, Insert | Update | Delete) and isinstance(statement.target, str):
             continue
-        raise SqlServerError(443, type(statement).__name__.upper(), line=statement.line)
+        name = (
+            f"{statement.verb} {statement.kind}"
+            if isinstance(statement, DdlStatement)
+            else type(statement).__name__.upper()
+        )
+        raise SqlServerError(443, name, line=statement.line)
 
 
 def _inside(statements: Sequence[Statement | None]) -> Iterator[Statement]:
