@@ -278,7 +278,7 @@ class Delivery:
         tx.on_commit(partial(self.deadlines.closed, endpoint))
 
     def remove(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        """Remove the endpoint and all its rows, at commit."""
+        """Remove the endpoint and all its rows, at commit; what it has not sent goes after that."""
         database = endpoint.database
         tx.set(endpoint, "state", CLOSED)
         self.discard_rows(tx, endpoint)
@@ -287,8 +287,6 @@ class Delivery:
             tx.write(table, handle, None)
         if endpoint.session is not None:
             tx.write(database.session_table, handle, None)
-        for row in endpoint.outgoing.unacknowledged:
-            tx.write(database.xmit_table, row.key, None)
         tx.on_commit(partial(database.forget, endpoint))
 
     def discard_rows(

@@ -374,6 +374,8 @@ class Queue:
 
     def offer(self, group: ConversationGroup) -> None:
         """Make an unlocked group with messages available to receivers."""
+        if self.selective_waiters.waiters:  # also where another conversation of the group has older messages
+            self.selective_waiters.notify_all()
         key = min([(-incoming.terms.priority, incoming.ready[0].queuing_order) for incoming in group.ready.values()])
         if group.heap_entry is not None and group.heap_entry[:2] <= key:
             return
@@ -382,8 +384,6 @@ class Queue:
         heapq.heappush(self._available, group.heap_entry)
         if self.waiters.waiters:
             self.waiters.notify_one()
-        if self.selective_waiters.waiters:
-            self.selective_waiters.notify_all()
         if self.monitor is not None:
             self.monitor.message_available()
 

@@ -14,10 +14,11 @@ def begin_tx(instance):
 
 
 def two_targets_in_one_group(here):
-    """Two conversations with messages 1, 2 and 3, 4, whose target endpoints share a group."""
-    targets = []
+    """Two conversations with messages 1, 2 and 3, 4, whose target endpoints share a group: the initiators' handles."""
+    targets, handles = [], []
     for texts in ((b"1", b"2"), (b"3", b"4")):
         handle = here.begin()
+        handles.append(handle)
         for text in texts:
             here.send(handle, text)
         endpoint = here.endpoint(handle)
@@ -25,6 +26,7 @@ def two_targets_in_one_group(here):
     one, two = targets
     group = two.incoming.group.conversation_group_id
     here.run(here.autocommit(lambda tx: here.engine.dialogs.move(tx, here.db, one.terms.conversation_handle, group)))
+    return handles
 
 
 @pytest.fixture
@@ -100,6 +102,26 @@ def test_waitfor_returns_at_once_when_there_are_messages(here):
     here.send(here.begin(), b"1")
     assert bodies(here.receive(wait=True, timeout_ms=60_000)) == [b"1"]
     assert here.engine.clock.now_ns < 60_000 * MILLISECOND
+
+
+def test_waiting_for_a_conversation_ends_though_another_of_its_group_has_an_older_message(here):
+    _, sender = two_targets_in_one_group(here)
+    terms = here.endpoint(sender).terms
+    handle = here.engine.databases.conversations[terms.conversation_id, False].terms.conversation_handle
+    assert bodies(here.receive(conversation_handle=handle)) == [b"3", b"4"]
+    received = []
+
+    def body():
+        tx = begin_tx(here)
+        of_handle = {"top": None, "conversation_handle": handle, "wait": True}
+        received.extend((yield from here.engine.receiving.receive(tx, here.db, here.queue, **of_handle)))
+        yield from tx.commit()
+
+    here.spawn(body())
+    here.world.run_for(1)
+    here.send(sender, b"5")
+    here.world.run_for(1)
+    assert bodies(received) == [b"5"]
 
 
 def test_waitfor_get_conversation_group_waits(here):
