@@ -72,8 +72,12 @@ compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=.
 test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 7 to 13 minutes
 	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 4 --dist loadfile --no-loadscope-reorder
 
-test-all: .venv/.tests  ## all tests that need no SQL Server: what CI runs on GitHub
-	@.venv/bin/python -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
+test-all: .venv/.tests  ## all tests that need no SQL Server, and which branches they reach: what CI runs on GitHub
+	@mkdir -p .venv/coverage
+	@.venv/bin/python -m coverage erase
+	@.venv/bin/python -m coverage run -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
+	@.venv/bin/python -m coverage combine --quiet
+	@.venv/bin/python -m coverage report
 
 check: .venv/.tests  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2

@@ -26,6 +26,7 @@ _GROUPS = {
         "tests/e2e/test_lab.py",
         "tests/e2e/test_matrix.py",
         "tests/e2e/test_notebook.py",
+        "tests/e2e/test_several_runs.py",
         "tests/e2e/test_soak.py",
         "tests/e2e/test_spark_gateway.py",
     ),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from harness.cli import new_lab
 from harness.files import lab_file
+from tests.commands import harness
 
 LIKE_BEFORE = [""] * 6
 TARGET = ["sql1.example", "", "", "", "bench", "y", ""]
@@ -70,3 +76,18 @@ def test_an_answer_that_no_lab_can_have_is_asked_for_again(tmp_path: Path) -> No
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     printed = answered(tmp_path / "none" / "lab.toml", "2022", "1", "", *TARGET, "sql2.example", *LIKE_BEFORE)
     assert printed.rstrip().endswith("lab.toml cannot be written: No such file or directory")
+
+
+@pytest.mark.process
+def test_the_command_asks_on_a_terminal_alone_and_replaces_no_file(tmp_path: Path) -> None:
+    assert harness(tmp_path, "lab", "new").line.startswith("standard input is no terminal, so nobody can be asked")
+    leader, follower = pty.openpty()
+    os.write(leader, "\n".join(["2022", "1", "", *TARGET, "sql2.example", *LIKE_BEFORE, "n", ""]).encode())
+    asked = [sys.executable, "-m", "harness", "lab", "new"]
+    done = subprocess.run(asked, cwd=tmp_path, stdin=follower, capture_output=True, text=True, check=False, timeout=60)
+    os.close(follower)
+    os.close(leader)
+    assert done.returncode == 0, done
+    assert "wrote lab.toml; next: harness doctor --lab-file lab.toml\n" in done.stdout
+    assert len(lab_file.read(tmp_path / "lab.toml").initiators) == 1
+    assert harness(tmp_path, "lab", "new").line == "lab.toml exists: name another file"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,9 +15,10 @@ from harness.claims import Judgement, Measurement, Provenance, Verdict
 from harness.claims.judgement import Tables
 from harness.definitions.matrix import Cell
 from harness.definitions.whitepaper import CLAIMS
-from harness.simulation import parameters, sensitivity
+from harness.simulation import calibration, parameters, sensitivity
 from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
+from tests.commands import harness
 
 PAPER = parameters.read("paper").with_values({"send_us": 351})  # whatever it is fitted to
 FAST, SLOW, ABSENT = CLAIMS[1:4]
@@ -104,3 +108,22 @@ def test_cells_at_other_costs_are_judged_like_any_run() -> None:
     assert base["peak_3_initiators"].verdict == Verdict.NOT_MEASURED
     alike = [one["initiators_alike"].measured for one in (base, slow)]
     assert alike[0] is not None and alike[1] is not None and alike[0].value != alike[1].value
+
+
+def test_the_command_shows_the_ranges_and_writes_every_number_of_every_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(bench: object, models: Sequence[Parameters], on_measured: Callable[[int], None]) -> object:
+        for measured_count in range(1, len(models) + 1):
+            on_measured(measured_count)
+        return judge(models)
+
+    monkeypatch.setattr(calibration, "Bench", lambda model, seed: nullcontext())
+    monkeypatch.setattr(sensitivity, "judged", judged)
+    done = harness(tmp_path, "calibrate", "--sensitivity", "--parameter", "send_us", "--csv", "numbers.csv")
+    assert done.code == 0, done
+    assert re.search(r"\nsample 1 of 25: the parameters as they are completed, [\d min]+ s left\n", done.out)
+    assert "all samples are measured and are now reduced" in done.out
+    assert FAST.statement in done.out and "send_us (-1.00)" in done.out
+    head, *numbers = (tmp_path / "numbers.csv").read_text().splitlines()
+    assert head == ",".join((*sensitivity.COLUMNS, "send_us")) and len(numbers) == 25 * 3

@@ -325,6 +325,7 @@ def test_certificates_and_their_keys_go_into_files_and_come_back(serve, tmp_path
     assert error(restore.format("wrong")) == 15317
     connection.execute("CREATE DATABASE elsewhere; USE elsewhere; CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'")
     connection.execute("CREATE CERTIFICATE moved WITH SUBJECT = 'moved'")
+    connection.execute("CREATE CERTIFICATE aside ENCRYPTION BY PASSWORD = 'z' WITH SUBJECT = 'no key protects it'")
     connection.execute(restore.format("file"))  # another key: the certificate's is protected anew
     connection.execute(
         "BACKUP CERTIFICATE moved TO FILE = 'm.cer' WITH PRIVATE KEY (FILE = 'm.pvk', ENCRYPTION BY PASSWORD = 'y')"
