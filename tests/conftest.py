@@ -41,8 +41,8 @@ hypothesis.settings.load_profile("any machine")
 # The tests start hundreds of processes. Where Python may write no bytecode, each of them would compile its modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Nobody's certificate of twin runs decides a test: there is none in this folder.
-os.environ["XDG_STATE_HOME"] = "/nonexistent"
+# Nobody's certificate of twin runs decides a test: there can be none below a file.
+os.environ["XDG_STATE_HOME"] = "/dev/null"
 # Spark's launcher reads this. A JVM of a test lives for some seconds, of which a quarter went into verifying its classes;
 # the warm one compiles and loads so much that it would sweep 48 MB of code and collect all garbage again and again.
 os.environ.setdefault(

@@ -46,7 +46,7 @@ def throughput(cells: Pair, repeats: Pair, names: tuple[str, str], initiators: i
         parts.with_intervals(parts.over_versions(run, _POINT, "processed_per_s"), repeat, _POINT, "processed_per_s")
         for run, repeat in zip(cells, repeats, strict=True)
     ]
-    highest = float(pd.concat(points)[["mean", "high"]].max(axis=None))
+    highest = max(float(of_run[["mean", "high"]].max(axis=None)) for of_run in points)
     for row, ratio in zip(panels, ratios, strict=True):
         for ax, run, name in zip(row, points, names, strict=True):
             parts.payload_lines(fig, ax, run[run.dialog_ratio == ratio], "threads")

@@ -27,7 +27,7 @@ def test_a_pair_ends_with_a_verdict_and_the_folder_of_its_comparison(tmp_path: P
     done = harness(tmp_path, "matrix", *CELL, "--pair", sides, "--json", "compared.json", **warm_jvm)
     assert done.code == 0, done
     last_line = done.out.splitlines()[-1]
-    verdict = re.fullmatch(r"(.*): (?:faster|slower|same|cannot tell)\. Next: look at (\S+-pair/compared)", last_line)
+    verdict = re.fullmatch(r"(b processes .*): [\w %]+\. Next: look at (\S+-pair/compared)", last_line)
     assert verdict, last_line
     assert (tmp_path / verdict[2] / "ratio-map.png").is_file()
     assert json.loads((tmp_path / "compared.json").read_text())["conclusion"].startswith(verdict[1])
@@ -35,7 +35,7 @@ def test_a_pair_ends_with_a_verdict_and_the_folder_of_its_comparison(tmp_path: P
 
 def test_twins_end_with_what_they_differ_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twin_runs, "WITH_THROUGHPUT", frozenset(State))  # the machine may be busy
-    done = harness(tmp_path, "aa", *RUN, "--threads", "2", "--repeats", "2", "--yes")
+    done = harness(tmp_path, "aa", *RUN, "--threads", "2", "--repeats", "2", "--yes", XDG_STATE_HOME=str(tmp_path))
     assert done.code == 0, done
     assert "of one measurement" in done.out
     sentence = (

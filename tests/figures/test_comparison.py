@@ -462,7 +462,7 @@ def test_a_percentage_that_is_none_is_an_error_of_one_line(given, capsys):
     assert f"{given!r} is no percentage between 0 % and 100 %: write 5%" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("unrendered")
 def test_a_comparison_in_which_no_cell_counts_says_why_beside_its_ratios(tmp_path, console):
     a, b = (write_reduced(tmp_path / name, CELLS[:2], blocks=3) for name in "ab")
     path = b / "reduced" / "cells.parquet"
