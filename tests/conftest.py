@@ -13,8 +13,7 @@ import pytest
 
 # A test's place is that of the first of these marks that it has. The browser's one long file must not be the last.
 _PLACES = {"browser": 2, "process": 3, "spark": 1}
-# Files of a group run in one worker of `make test`, one after another: they share its warm JVM, or what they draw or
-# install.
+# Files of a group run in one worker of `make test`, one after another: they share its warm JVM, or what they draw.
 _GROUPS = {
     "warm JVM": (
         "tests/reductions/",
@@ -27,11 +26,11 @@ _GROUPS = {
         "tests/e2e/test_matrix.py",
         "tests/e2e/test_notebook.py",
         "tests/e2e/test_several_runs.py",
+        "tests/e2e/test_simulate.py",
         "tests/e2e/test_soak.py",
         "tests/e2e/test_spark_gateway.py",
     ),
     "drawings": ("tests/figures/",),
-    "wheel": ("tests/e2e/test_wheel.py", "tests/e2e/test_simulate.py"),
 }
 # No test fails because an example took long, or was slow to make: the machine may be busy.
 hypothesis.settings.register_profile(

@@ -9,13 +9,12 @@ import pytest
 
 from tests.benchmarks import linked, observer, reduction, simulation, stall, sweep
 from tests.benchmarks.__main__ import BENCHMARKS
-from tests.thorough import one_of_each
 
 ROOT = Path(__file__).parents[2]
 IN_WARM_JVM = (reduction, simulation)  # `test_spark_benchmarks.py` runs these
 ON_LAB = (sweep, observer, stall)
 OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark not in {*IN_WARM_JVM, *ON_LAB, linked}]  # tests/linked/
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.thorough]
 
 
 def name(benchmark: ModuleType) -> str:
@@ -23,7 +22,7 @@ def name(benchmark: ModuleType) -> str:
 
 
 @pytest.mark.usefixtures("warm_clients", "warm_lab")
-@pytest.mark.parametrize("benchmark", one_of_each(ON_LAB), ids=name)
+@pytest.mark.parametrize("benchmark", ON_LAB, ids=name)
 def test_a_benchmark_of_a_lab_measures_at_its_smallest_size(
     benchmark: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -31,7 +30,6 @@ def test_a_benchmark_of_a_lab_measures_at_its_smallest_size(
     assert capsys.readouterr().out
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("benchmark", OTHERS, ids=name)
 def test_a_benchmark_measures_at_its_smallest_size(benchmark: ModuleType) -> None:
     # In its own process, as `make bench` runs it: Locust and processor affinity would change this one.

@@ -23,6 +23,7 @@ def run(tmp_path: Path, *arguments: str) -> tuple[Path, str]:
     return results, done.out
 
 
+@pytest.mark.thorough
 def test_a_cell_climbs_from_a_tenth_of_its_rate_to_beyond_it(tmp_path: Path) -> None:
     results, printed = run(tmp_path, "rates", "i1-t2-r1-p100-v2008")
     table = pd.read_parquet(results / "reduced" / "rates.parquet")

@@ -1,7 +1,8 @@
-"""The whole way of a run in virtual time, by an installed wheel in an empty folder: worlds, Spark, tables, figures."""
+"""The whole way of a run in virtual time, in an empty folder: worlds, Spark, tables, figures."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +16,29 @@ pytestmark = [pytest.mark.process, pytest.mark.spark]
 
 
 def test_a_run_in_virtual_time_ends_with_tables_figures_and_a_report_of_a_model(
-    installed: Path, run_installed: Callable[..., str], tmp_path: Path
+    warm_jvm: dict[str, str], run_installed: Callable[..., str], tmp_path: Path
 ) -> None:
     folder, scratch = tmp_path / "runs", tmp_path / "scratch"
     folder.mkdir()
     scratch.mkdir()
     # The matrix's ratio of 150 would make a world of 7,500 dialogs, which takes seconds.
-    command = (installed, "simulate", "--ratios", "1", "--cells", CELLS, "--measure", "300ms", "--seed", "5")
-    said = run_installed(*command, "--master", "local[1]", cwd=folder, TMPDIR=str(scratch)).splitlines()
+    command = (
+        sys.executable,
+        "-m",
+        "harness",
+        "simulate",
+        "--ratios",
+        "1",
+        "--cells",
+        CELLS,
+        "--measure",
+        "300ms",
+        "--seed",
+        "5",
+    )
+    variables = {name: value for name, value in warm_jvm.items() if name.startswith("PYSPARK")}
+    output = run_installed(*command, "--master", "local[1]", cwd=folder, TMPDIR=str(scratch), **variables)
+    said = output.splitlines()
     assert list(scratch.iterdir()) == []
     [results] = (folder / "results").iterdir()
     assert said[0].startswith("lab: simulated - a model of the hardware 'paper' in virtual time")

@@ -101,6 +101,7 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     assert set(psutil.Process().children()) <= saboteur.spared
 
 
+@pytest.mark.thorough
 def test_an_instance_that_stops_in_mid_cell_is_told_of_and_fails_that_cell_which_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.processes import Child
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.thorough]
 
 MASTER = "127.0.0.3"
 

@@ -105,6 +105,7 @@ def test_runs_made_in_turns_are_compared_block_by_block_whatever_differs(tmp_pat
     assert comparison.conclusion.endswith("3 blocks): slower.")
 
 
+@pytest.mark.thorough
 @pytest.mark.process
 def test_a_pair_is_run_in_turns_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paired_runs, "BLOCKS_MIN", 2)

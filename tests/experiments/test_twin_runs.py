@@ -142,6 +142,7 @@ def test_a_model_has_no_twins(tmp_path: Path) -> None:
         twin_runs.run({}, Reporter(), runs=3, resume=tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.process
 def test_twins_are_made_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twin_runs, "WITH_THROUGHPUT", frozenset(State))  # the machine may be busy
