@@ -55,6 +55,7 @@ def test_an_entry_is_flushed_to_the_disk_when_it_is_whole(tmp_path: Path, monkey
     journal.append(entry("a"))
     journal.append(entry("b"))
     assert [text.count(b"\n") for text in flushed] == [1, 2]
+    assert not [file for file in Path("/dev/fd").iterdir() if file.exists() and file.samefile(journal.path)]
 
 
 @given(begin=st.integers(0, 500), length=st.integers(0, 60), garbage=st.binary(max_size=10))

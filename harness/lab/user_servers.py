@@ -13,7 +13,7 @@ import contextlib
 import getpass
 import ipaddress
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ from harness.definitions.lab_kinds import SERVERS
 from harness.failures import Declined, MachineFailure, UsageFailure
 from harness.files import settings
 from harness.files.lab_file import LEAST, MAJORS, LabFile, Server
-from harness.lab import error_remedies, existing_database, ledger, pool_dialogs, scripts
-from harness.lab.drivers import Driver, Secret
+from harness.lab import error_remedies, existing_database, interruption, ledger, pool_dialogs, scripts
+from harness.lab.drivers import LOGIN_TIMEOUT_S, Driver, Secret
 from harness.lab.existing_database import Thing
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.ledger import Holdings, place
@@ -130,23 +130,38 @@ def _adopt(lab_file: LabFile, lab: Lab, tell: Tell) -> None:
 def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
     """Remove what a failed opening has created. Raises nothing, so that the user sees the first failure.
 
-    `unmarked` are instances whose database this process has created and perhaps not marked yet.
+    `unmarked` are instances whose database this process has created and perhaps not marked yet. A server that does not
+    answer is waited for once.
     """
-    with contextlib.suppress(MachineFailure, OSError), connections(lab.instances, "master") as opened:
-        holdings = [
-            ledger.read_holdings(instance, connection, lab.prefix)
-            for instance, connection in zip(lab.instances, opened, strict=True)
-        ]
-        _end_dialogs(lab.instances, opened, holdings)
-    for instance in lab.instances:
+
+    @contextlib.contextmanager
+    def still_there(instance: Instance) -> Iterator[None]:
         try:
-            with connections([instance], "master") as (connection,):
+            yield
+        except (MachineFailure, OSError) as error:
+            tell(f"{place(instance)} still has what was created ({error}): remove it with harness lab clean")
+
+    def reached(instance: Instance) -> pyodbc.Connection | None:
+        with still_there(instance):
+            return instance.connect("master")
+        return None
+
+    tell(f"removing what was created (a server that does not answer is given up after {LOGIN_TIMEOUT_S} s)")
+    with contextlib.ExitStack() as exits:
+        answers = zip(lab.instances, in_parallel(reached, lab.instances), strict=True)
+        opened = [(instance, connection) for instance, connection in answers if connection is not None]
+        for _, connection in opened:
+            exits.callback(interruption.close, connection)
+        if len(opened) == len(lab.instances):
+            with contextlib.suppress(MachineFailure, OSError):
+                holdings = [ledger.read_holdings(*instance, lab.prefix) for instance in opened]
+                _end_dialogs(lab.instances, [connection for _, connection in opened], holdings)
+        for instance, connection in opened:
+            with still_there(instance):
                 held = ledger.read_holdings(instance, connection, lab.prefix)
                 ledger.remove(instance, connection, held, lab.prefix, lambda text: None)
                 if held.exists and not held.is_ours and instance in unmarked:
                     scripts.run(connection, "server/drop_database.sql", {"Database": instance.database})
-        except (MachineFailure, OSError) as error:
-            tell(f"{place(instance)} still has what was created ({error}): remove it with harness lab clean")
 
 
 def close(lab: Lab) -> None:

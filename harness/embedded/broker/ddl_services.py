@@ -128,12 +128,12 @@ def create_contract(
 
 def drop_contract(tx: Transaction, database: Database, severance: Severance, name: str) -> None:
     catalog = database.catalog
-    contract = ddl.find(catalog.contracts, "drop", "service contract", name)
+    contract = ddl.find(catalog.contracts, "drop", "contract", name)
     ddl.require_user_object(contract.service_contract_id)
     if any(name in service.contracts for service in catalog.services.values()):
-        raise SqlServerError(3716, "service contract", name, "service")
+        raise SqlServerError(3716, "contract", name, "service")
     if any(priority.contract == name for priority in catalog.priorities.values()):
-        raise SqlServerError(3716, "service contract", name, "conversation priority")
+        raise SqlServerError(3716, "contract", name, "conversation priority")
     severance.break_off(
         tx, [endpoint for endpoint in database.endpoints.values() if endpoint.terms.contract is contract], 8487
     )
@@ -153,7 +153,7 @@ def create_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, opti
 
 
 def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, options: definitions.QueueOptions) -> None:
-    queue = ddl.find(catalog.queues, "alter", "service queue", name, f"{schema}.{name}".lower())
+    queue = ddl.find(catalog.queues, "alter", "queue", name, f"{schema}.{name}".lower())
     _set_options(tx, catalog, queue, options)
     _store_queue(tx, catalog, queue)
     if options.status is not None:
@@ -167,11 +167,11 @@ def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, optio
 def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> list[definitions.EventNotification]:
     """Return the event notifications that go with the queue; `Notifier.end` ends their conversations."""
     key = f"{schema}.{name}".lower()
-    queue = ddl.find(catalog.queues, "drop", "service queue", name, key)
+    queue = ddl.find(catalog.queues, "drop", "queue", name, key)
     if any(queue.object_id == identifier for identifier, _ in system_objects.QUEUES):
         raise SqlServerError(9663)
     if any(service.queue is queue for service in catalog.services.values()):
-        raise SqlServerError(3716, "service queue", name, "service")
+        raise SqlServerError(3716, "queue", name, "service")
     ddl.remove(tx, catalog, "queue", catalog.queues, key, queue.object_id)
     tx.set(queue, "is_dropped", True)
     for row in queue.rows.values():
@@ -269,12 +269,12 @@ def create_service(
 ) -> None:
     """Add a service on the queue 'schema.name'."""
     ddl.refuse_existing(catalog.services, name)
-    on_queue = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
+    on_queue = ddl.find(catalog.queues, "find", "queue", queue, queue.lower())
     agreed: dict[str, definitions.Contract] = {}
     for contract in contracts:
         if contract in agreed:
             raise SqlServerError(8404, contract)
-        agreed[contract] = ddl.find(catalog.contracts, "find", "service contract", contract)
+        agreed[contract] = ddl.find(catalog.contracts, "find", "contract", contract)
     created = Service(name, catalog.new_id("service"), on_queue, agreed, owner)
     tx.put(catalog.services, name, created)
     _store(tx, catalog, created)
@@ -298,15 +298,15 @@ def alter_service(
         raise SqlServerError(8493, name)
     contracts = dict(service.contracts)
     for contract in drop_contracts:
-        ddl.find(contracts, "find", "service contract", contract)
+        ddl.find(contracts, "find", "contract", contract)
         del contracts[contract]
     for contract in add_contracts:
         if contract in contracts:
             raise SqlServerError(8404, contract)
-        contracts[contract] = ddl.find(catalog.contracts, "find", "service contract", contract)
+        contracts[contract] = ddl.find(catalog.contracts, "find", "contract", contract)
     tx.set(service, "contracts", contracts)
     if queue is not None:
-        target = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
+        target = ddl.find(catalog.queues, "find", "queue", queue, queue.lower())
         _move_to_queue(tx, database, delivery, service, target)
     _store(tx, catalog, service)
     ddl.changed(tx, catalog)
@@ -414,6 +414,6 @@ def drop_priority(tx: Transaction, catalog: Catalog, name: str) -> None:
 
 def _check_priority(catalog: Catalog, priority: definitions.Priority) -> None:
     if priority.contract is not None:
-        ddl.find(catalog.contracts, "find", "service contract", priority.contract)
+        ddl.find(catalog.contracts, "find", "contract", priority.contract)
     if priority.local_service is not None:
         ddl.find(catalog.services, "find", "service", priority.local_service)

@@ -96,7 +96,6 @@ class Receiving:
             _lock(tx, queue, group)
             return [group]
 
-        tx.deliver_sent()
         groups = yield from self._attempt(database, queue, attempt, lambda _: None, False, False, wait, timeout_ms)
         return groups[0].conversation_group_id if groups else None
 

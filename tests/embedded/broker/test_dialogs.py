@@ -186,3 +186,18 @@ def test_an_ended_conversation_gets_no_timer(here):
     begin_timer(here, handle, 1)
     here.world.run_for(2)
     assert sorted(kinds(here.receive_all())) == ["DialogTimer", "EndDialog"]
+
+
+def test_the_end_of_a_side_ends_its_timer_unless_it_is_rolled_back(here):
+    handle = here.begin()
+    here.send(handle)
+    begin_timer(here, handle)
+    due_ns = here.endpoint(handle).dialog_timer
+    tx = begin_tx(here)
+    here.end(handle, tx)
+    assert here.endpoint(handle).dialog_timer is None
+    tx.rollback()
+    assert here.endpoint(handle).dialog_timer == due_ns
+    here.end(handle)
+    here.world.run_for(100)
+    assert kinds(here.receive_all()) == ["M", "EndDialog"]

@@ -6,13 +6,13 @@ import pytest
 from cryptography import x509
 from msgspec.structs import replace
 
-from harness.embedded.broker import ddl_principals
+from harness.embedded.broker import ddl_network, ddl_principals, ddl_services
 from harness.embedded.broker.frames import AcknowledgementFrame, ErrorFrame, MessageFrame
 from harness.embedded.broker.keys import CertificateText, Protection
 from harness.embedded.errors import SqlServerError
 from harness.embedded.server.cryptography import ServerKeys
 from tests.embedded.broker.frame_fuzzer import FrameFuzzer
-from tests.embedded.broker.world import LATENCY_NS, World, bodies, handle_of, kinds
+from tests.embedded.broker.world import LATENCY_NS, S, World, bodies, handle_of, kinds
 
 SECRET = b"a secret of some length"
 
@@ -51,6 +51,26 @@ def test_bodies_cross_the_network_in_both_directions_and_nobody_else_reads_them(
     for frame in sent(world, MessageFrame):
         assert frame.body is not None and SECRET not in frame.body and SECRET[::-1] not in frame.body
     assert not initiator.db.transmission_queue and not target.db.transmission_queue
+
+
+def test_an_anonymous_binding_reaches_only_services_to_which_public_may_send(world, pair):
+    initiator, target = pair
+    catalog, name = initiator.db.catalog, "binding"
+    initiator.ddl(
+        lambda tx: ddl_network.alter_remote_service_binding(tx, catalog, name, user=None, anonymous=True),
+    )
+    initiator.send(world.dialog(initiator, target, encryption=True), SECRET)
+    world.run_for(0.1)
+    [row] = target.receive()
+    target.send(handle_of(row), SECRET[::-1])
+    world.run_for(0.1)
+    assert (row.message_body, bodies(initiator.receive())) == (SECRET, [SECRET[::-1]])
+    assert all(frame.header.key_exchange.certificate is None for frame in sent(world, MessageFrame)[:1])
+    target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "public", may=False))
+    initiator.send(world.dialog(initiator, target, encryption=True), SECRET)
+    world.run_for(0.1)
+    [error] = initiator.receive()
+    assert "<Code>-8494</Code>" in error.message_body.decode("utf-16-le")
 
 
 def test_only_messages_before_the_first_acknowledgement_offer_keys(world, pair):

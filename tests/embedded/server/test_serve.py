@@ -314,6 +314,7 @@ def test_certificates_and_their_keys_go_into_files_and_come_back(serve, tmp_path
     assert error(create.format(key.format("DECRYPTION")).replace("own.cer", "none.cer")) == 15208
     connection.execute(create.format(key.format("DECRYPTION")))
     connection.execute("CREATE CERTIFICATE public_part FROM FILE = 'public.cer'")
+    assert error(backup.format("p.cer", key.format("ENCRYPTION")).replace("own TO", "public_part TO")) == 15297
     assert connection.execute(encoded.format("own")).fetchval() == before
     kinds = "SELECT pvt_key_encryption_type FROM sys.certificates WHERE name = '{}'"
     assert [connection.execute(kinds.format(name)).fetchval() for name in ("own", "public_part")] == ["MK", "NA"]

@@ -121,6 +121,45 @@ def test_a_member_of_sysadmin_is_not_refused(side, text):
     assert number(side, text, as_login(side, "ann")) not in permissions
 
 
+MISSING = {
+    "DROP MESSAGE TYPE nosuch;": "drop the message type 'nosuch'",
+    "ALTER MESSAGE TYPE nosuch VALIDATION = NONE;": "alter the message type 'nosuch'",
+    "CREATE CONTRACT k (nosuch SENT BY ANY);": "find the message type 'nosuch'",
+    "DROP CONTRACT nosuch;": "drop the contract 'nosuch'",
+    "CREATE SERVICE k ON QUEUE dbo.q (nosuch);": "find the contract 'nosuch'",
+    "CREATE BROKER PRIORITY p FOR CONVERSATION SET (CONTRACT_NAME = nosuch);": "find the contract 'nosuch'",
+    "ALTER QUEUE dbo.nosuch WITH STATUS = ON;": "alter the queue 'nosuch'",
+    "DROP QUEUE dbo.nosuch;": "drop the queue 'nosuch'",
+    "CREATE SERVICE k ON QUEUE dbo.nosuch;": "find the queue 'dbo.nosuch'",
+    "DROP EVENT NOTIFICATION n ON QUEUE dbo.nosuch;": "find the queue 'dbo.nosuch'",
+    "ALTER SERVICE nosuch (DROP CONTRACT [DEFAULT]);": "alter the service 'nosuch'",
+    "DROP SERVICE nosuch;": "drop the service 'nosuch'",
+    "GRANT SEND ON SERVICE::nosuch TO public;": "find the service 'nosuch'",
+    "CREATE BROKER PRIORITY p FOR CONVERSATION SET (LOCAL_SERVICE_NAME = nosuch);": "find the service 'nosuch'",
+    "ALTER ROUTE nosuch WITH ADDRESS = 'LOCAL';": "alter the route 'nosuch'",
+    "DROP ROUTE nosuch;": "drop the route 'nosuch'",
+    "ALTER REMOTE SERVICE BINDING nosuch WITH USER = dbo;": "alter the remote service binding 'nosuch'",
+    "DROP REMOTE SERVICE BINDING nosuch;": "drop the remote service binding 'nosuch'",
+    "CREATE REMOTE SERVICE BINDING b TO SERVICE 'x' WITH USER = nosuch;": "find the user 'nosuch'",
+    "DROP BROKER PRIORITY nosuch;": "drop the broker priority 'nosuch'",
+    "ALTER ENDPOINT nosuch STATE = STARTED;": "alter the endpoint 'nosuch'",
+    "DROP ENDPOINT nosuch;": "drop the endpoint 'nosuch'",
+    "DROP CERTIFICATE nosuch;": "drop the certificate 'nosuch'",
+    "DROP MASTER KEY;": "drop the symmetric key 'master key'",
+    "DROP USER nosuch;": "drop the user 'nosuch'",
+    "DROP LOGIN nosuch;": "drop the login 'nosuch'",
+    "DROP SCHEMA nosuch;": "drop the schema 'nosuch'",
+    "DROP XML SCHEMA COLLECTION nosuch;": "drop the xml schema collection 'dbo.nosuch'",
+}
+
+
+@pytest.mark.parametrize("text", MISSING)
+def test_an_object_that_does_not_exist_has_the_error_of_one_that_may_not_be_seen(side, text):
+    error = side.error(text)
+    assert error.number == 15151
+    assert error.text == f"Cannot {MISSING[text]}, because it does not exist or you do not have permission."
+
+
 def test_a_login_without_a_user_cannot_enter_a_database(side):
     session = as_login(side, "bob", "master")
     error = side.error("USE shop;", session)

@@ -49,7 +49,7 @@ class _Place(NamedTuple):
         if self.word == "DATABASE":
             return database, database.catalog.watched
         name = definitions.queue_name(frame, self.queue)
-        return database, ddl.find(database.catalog.queues, "find", "service queue", name, name.lower())
+        return database, ddl.find(database.catalog.queues, "find", "queue", name, name.lower())
 
 
 def _place(tokens: Tokens) -> _Place:
