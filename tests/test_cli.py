@@ -242,7 +242,10 @@ def test_an_unknown_setting_in_the_environment_is_one_line(
     assert failure(["matrix"], capsys) == (2, "harness: unknown setting HARNESS_MESURE; nearest: HARNESS_MEASURE\n")
 
 
-def test_a_port_in_use_is_one_line_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_one_line_with_the_remedy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conventions, "FREED_WITHIN_S", 0.2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -13,11 +13,30 @@ import pyodbc
 from harness.definitions.lab_kinds import SIMULATED
 from harness.files import records, workload_file
 from harness.lab import scripts
-from harness.lab.instances import InstanceDied, RealClock
+from harness.lab.instances import InstanceDied
 from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share, WorkerClock
 from harness.observe.observers import Observed, TargetProgress
 
 Rows = list[tuple[Any, ...]]
+
+
+class HurriedClock:
+    """A clock that passes over the time for which somebody sleeps."""
+
+    def __init__(self) -> None:
+        self._passed_over_s = 0.0
+
+    def now_s(self) -> float:
+        return time.monotonic() + self._passed_over_s
+
+    def utc_ns(self) -> int:
+        return time.time_ns() + round(self._passed_over_s * 1e9)
+
+    def sleep(self, duration_s: float) -> None:
+        self._passed_over_s += duration_s
+
+
+CLOCK = HurriedClock()  # of all that this module makes
 
 
 class FakeCursor:
@@ -125,7 +144,7 @@ class FakeLab:
         self.initiators = [FakeInstance(f"initiator-{number}") for number in range(1, initiators + 1)]
         self.death = ""
         self.kind = SIMULATED  # so that this machine does not matter
-        self.clock = RealClock()
+        self.clock = CLOCK
         self.workload = workload_file.paper()
 
     @property
@@ -156,13 +175,13 @@ class FakeClients:
         self.plan = plan
 
     def start(self) -> None:
-        self._started_ns = time.time_ns()
+        self._started_ns = CLOCK.utc_ns()
 
     def progress(self) -> Progress:
         if self.trouble:
             raise self.trouble
         self._progress += 10
-        return Progress(self._progress, 100.0, 0, 1, counted_at_ns=time.time_ns())
+        return Progress(self._progress, 100.0, 0, 1, counted_at_ns=CLOCK.utc_ns())
 
     def clocks(self) -> Sequence[WorkerClock]:
         return self.worker_clocks
@@ -170,7 +189,7 @@ class FakeClients:
     def stop(self) -> LoadReport:
         assert self.plan is not None
         self.stopped += 1
-        now_ns = time.time_ns()
+        now_ns = CLOCK.utc_ns()
         plan, cell = self.plan, self.plan.cell
         for initiator in range(1, cell.initiators + 1):
             rows = [(initiator, t, s, now_ns) for t in range(1, cell.threads + 1) for s in range(self.messages)]

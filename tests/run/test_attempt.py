@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +28,7 @@ from harness.run.cell_failures import CellFailed
 from harness.run.leaks import Leak
 from harness.run.phases import Phases
 from tests.noting import NotingReporter
-from tests.run.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
+from tests.run.fakes import CLOCK, FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 
 CELL = Cell.parse("i2-t3-r1-p100-v2008")
 RUN = 7
@@ -371,7 +370,7 @@ class FakeEvents:
 
     def begin(self, instances: Sequence[Any]) -> bool:
         assert [one.name for one in instances] == ["target", "initiator-1", "initiator-2"]
-        self.began_at_ns = time.time_ns()
+        self.began_at_ns = CLOCK.utc_ns()
         return True
 
     def end(self) -> dict[str, list[Any]]:
