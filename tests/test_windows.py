@@ -32,6 +32,7 @@ def harness(*words: str | Path, folder: Path, **environment: str) -> subprocess.
     )
 
 
+@pytest.mark.thorough
 def test_a_sweep_is_planned_and_results_are_reported_compared_and_judged(tmp_path: Path) -> None:
     runs = [write_reduced(tmp_path / name, quick_cells(("2008",))[:2]) for name in ("a", "b")]
     for words in (["plan", "--lab", "embedded"], ["figures", runs[0]], ["claims", runs[0]], ["compare", *runs]):

@@ -15,10 +15,11 @@ from harness.figures import report
 from harness.figures.reduced_run import read
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 from tests.results_fixture import quick_cells, write_reduced
+from tests.thorough import one_of_each
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
 
-WIDTHS_PX = (400, 900, 1300)
+WIDTHS = one_of_each((400, 1300, 900), lambda pixels: pixels < 600)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(params=WIDTHS_PX)
+@pytest.fixture(params=WIDTHS)
 def page(browser: Any, path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     page = browser.new_page(viewport={"width": request.param, "height": 900})
     asked, failed = list[str](), list[str]()
@@ -81,7 +82,7 @@ def test_the_headline_numbers_are_on_the_screen_without_scrolling_aside(page: An
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS_PX)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_the_answer_and_a_figure_are_on_the_first_screen_and_the_rest_is_folded(
     browser: Any, path: Path, width: int, scheme: str
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from harness.experiments.technique_scenario import DEFAULT, read
 from harness.experiments.techniques_table import SCHEMA
 from tests.commands import harness
-from tests.thorough import one_of_each
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients", "warm_lab")]
 
@@ -64,7 +63,8 @@ def run_techniques(tmp_path: Path, *arguments: str) -> tuple[Path, list[str]]:
     return results, done.out.splitlines()
 
 
-@pytest.mark.parametrize("lab", one_of_each(["simulated", "embedded"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("lab", ["simulated", "embedded"])
 def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, scenario: Path, lab: str) -> None:
     times = ["--settle", "200ms", "--measure", "400ms"]
     results, lines = run_techniques(tmp_path, "--lab", lab, "--scenario", str(scenario), *times)

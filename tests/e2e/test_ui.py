@@ -197,6 +197,7 @@ ATTACK = """async ([target, form]) => {
 }"""
 
 
+@pytest.mark.thorough
 def test_another_page_starts_nothing_reads_nothing_and_frames_nothing(page: Any, tmp_path: Path) -> None:
     foreign = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path)))
     threading.Thread(target=foreign.serve_forever, daemon=True).start()

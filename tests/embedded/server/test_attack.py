@@ -26,6 +26,7 @@ def test_500_batches_are_answered_by_the_same_process():
     assert failures == []
 
 
+@pytest.mark.thorough
 @pytest.mark.process
 def test_all_attacks_at_once_leave_no_process_memory_session_or_descriptor():
     failures, lines = [], []
