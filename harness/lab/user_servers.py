@@ -154,7 +154,7 @@ def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
             exits.callback(interruption.close, connection)
         if len(opened) == len(lab.instances):
             with contextlib.suppress(MachineFailure, OSError):
-                holdings = [ledger.read_holdings(*instance, lab.prefix) for instance in opened]
+                holdings = [ledger.read_holdings(*pair, lab.prefix) for pair in opened]
                 _end_dialogs(lab.instances, [connection for _, connection in opened], holdings)
         for instance, connection in opened:
             with still_there(instance):
