@@ -169,6 +169,7 @@ def test_failed_calls_show_as_failures(page):
     page.stop()
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_ends_the_scenario_and_the_next_one_starts(page):
     assert page.start(initiators=2)["success"]
     page.wait_for(lambda stats: stats["user_count"] == 4 and requests(stats) > 100, "calls")

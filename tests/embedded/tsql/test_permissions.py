@@ -160,6 +160,11 @@ def test_an_object_that_does_not_exist_has_the_error_of_one_that_may_not_be_seen
     assert error.text == f"Cannot {MISSING[text]}, because it does not exist or you do not have permission."
 
 
+@pytest.mark.parametrize("name", ["dbo", "Guest", "db_owner"])
+def test_a_user_cannot_have_a_name_that_every_database_has(side, name):
+    assert side.error(f"CREATE USER {name} WITHOUT LOGIN;").number == 15023
+
+
 def test_a_login_without_a_user_cannot_enter_a_database(side):
     session = as_login(side, "bob", "master")
     error = side.error("USE shop;", session)

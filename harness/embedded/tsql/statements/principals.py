@@ -143,7 +143,7 @@ def create_user(parser: Parser) -> definitions.Definition:
         logins = frame.instance.engine.logins
         if login is not None and login.lower() not in logins:
             raise SqlServerError(15007, login)
-        if name.lower() in DATABASE_ROLES:
+        if name.lower() in {"dbo", "guest", *DATABASE_ROLES}:
             raise SqlServerError(15023, name)
         ddl_principals.create_user(tx, frame.database.catalog, logins, name, login=login)
         frame.instance.grants.touch(tx)
