@@ -92,7 +92,9 @@ class Asides:
                 good.append((msgspec.convert(key, key_type), msgspec.convert(row, row_type)))
             except msgspec.ValidationError as error:
                 self.put(table, key, row, error)
-                if table.endswith(".endpoint"):
+                if table.endswith(
+                    (".endpoint", ".sysdesend", ".sysdercv")
+                ):  # without its numbers it would lose messages
                     self.handles.add(str(key))
         return sorted(good, key=itemgetter(0))
 
@@ -257,7 +259,12 @@ def _broker_endpoint(link: BrokerLink, identifier: int, row: Any) -> None:
 
 def _conversations(database: Database, tables: dict[str, _Rows], asides: Asides) -> None:
     table = database.endpoint_table
+    of_numbers = (database.desend_table, _SEND), (database.dercv_table, _RECEIVE)
+    tables = tables | {name: asides.typed(name, tables.get(name, []), row_type) for name, row_type in of_numbers}
     for handle, row in asides.typed(table, tables.get(table, []), _ENDPOINT):
+        if handle in asides.handles:
+            asides.put(table, handle, row, "the number of its next message cannot be read")
+            continue
         try:
             _endpoint(database, handle, row)
         except Exception as error:  # its service or its contract could not be read

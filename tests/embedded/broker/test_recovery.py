@@ -15,11 +15,12 @@ def conversations(here):
     return handles
 
 
-def test_a_conversation_that_cannot_be_read_is_kept_with_its_messages_and_others_go_on(here, conversations):
+@pytest.mark.parametrize("table", ["endpoint", "sysdercv"])
+def test_a_conversation_that_cannot_be_read_is_kept_with_its_messages_and_others_go_on(here, conversations, table):
     unreadable, whole = conversations
     conversation_id = here.endpoint(unreadable).terms.conversation_id
     target = here.engine.databases.conversations[conversation_id, False].terms.conversation_handle
-    here.store.rows[here.db.endpoint_table, target] = ("not", "a", "row")
+    here.store.rows[f"broker.{here.db.database_id}.{table}", target] = ("not", "a", "row")
     here.crash()
     here.send(whole, b"3")
     assert bodies(here.receive_all()) == [b"2", b"3"]
