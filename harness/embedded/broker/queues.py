@@ -53,7 +53,7 @@ class ConversationGroup(ExclusiveLock):
             super().release()  # the next owner has it now
             return
         self.owner = None
-        if self.ready and self.heap_entry is None:
+        if self.ready:
             self.queue.offer(self)
 
 

@@ -76,6 +76,28 @@ def test_a_free_group_of_higher_priority_comes_before_the_own_locked_one(here):
     tx.rollback()
 
 
+def test_a_message_that_comes_while_its_group_is_locked_gives_the_group_its_priority(here):
+    low, middle = here.begin(), here.begin()
+    here.send(low, b"low")
+    here.send(middle, b"middle")
+    here.ddl(lambda tx: ddl_services.create_priority(tx, here.db.catalog, "high", contract=C, level=9))
+    high = here.begin()
+    here.send(high, b"first")
+    target = here.engine.databases.conversations[here.endpoint(high).terms.conversation_id, False]
+    group = here.engine.databases.conversations[here.endpoint(middle).terms.conversation_id, False].incoming.group
+    assert bodies(here.receive()) == [b"first"]
+    move = here.engine.dialogs.move
+    here.run(
+        here.autocommit(lambda tx: move(tx, here.db, target.terms.conversation_handle, group.conversation_group_id))
+    )
+    tx = begin_tx(here)
+    assert group.try_acquire(tx)
+    here.send(high, b"high")
+    here.world.run_for(1)
+    here.commit(tx)
+    assert bodies(here.receive()) == [b"high", b"middle"]
+
+
 def test_a_group_locked_on_another_queue_is_not_received_from_this_one(here, other_queue):
     handle = here.begin(to_service="T")
     for body in (b"1", b"2"):
@@ -104,7 +126,8 @@ def test_waitfor_returns_at_once_when_there_are_messages(here):
     assert here.engine.clock.now_ns < 60_000 * MILLISECOND
 
 
-def test_waiting_for_a_conversation_ends_though_another_of_its_group_has_an_older_message(here):
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_waiting_for_a_conversation_ends_though_another_of_its_group_has_an_older_message(here, is_locked):
     _, sender = two_targets_in_one_group(here)
     terms = here.endpoint(sender).terms
     handle = here.engine.databases.conversations[terms.conversation_id, False].terms.conversation_handle
@@ -119,7 +142,12 @@ def test_waiting_for_a_conversation_ends_though_another_of_its_group_has_an_olde
 
     here.spawn(body())
     here.world.run_for(1)
+    tx = begin_tx(here)
+    if is_locked:  # while the message comes
+        assert here.endpoint(handle).incoming.group.try_acquire(tx)
     here.send(sender, b"5")
+    here.world.run_for(1)
+    here.commit(tx)
     here.world.run_for(1)
     assert bodies(received) == [b"5"]
 
