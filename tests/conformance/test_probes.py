@@ -83,6 +83,15 @@ def test_get_conversation_group_on_an_empty_queue_sets_the_variable_to_null(serv
     assert rows(services, f"SET NOCOUNT ON; {preset} WAITFOR ({get}), TIMEOUT 100; SELECT @g;") == [(None,)]
 
 
+def test_get_conversation_group_passes_over_what_its_transaction_has_sent(services, connect):
+    """No source says whether the group, which the SEND has locked, counts as one with messages."""
+    with connect(autocommit=False) as other:
+        send(other, begin(other), b"x")
+        get = "GET CONVERSATION GROUP @g FROM dbo.TargetQueue"
+        assert rows(other, f"SET NOCOUNT ON; DECLARE @g uniqueidentifier; {get}; SELECT @g;") == [(None,)]
+        other.rollback()
+
+
 def test_receive_of_nothing_leaves_its_variables_unchanged(services):
     text = "SET NOCOUNT ON; DECLARE @n int = 7; RECEIVE TOP (1) @n = message_sequence_number FROM dbo.TargetQueue; SELECT @n, @@ROWCOUNT;"
     assert rows(services, text) == [(7, 0)]
@@ -429,6 +438,8 @@ def test_the_catalog_of_a_new_database_with_one_object_of_each_kind(services, vi
         ("DROP QUEUE dbo.TargetQueue;", 3716),
         ("DROP CONTRACT [//Test/Contract];", 3716),
         ("DROP MESSAGE TYPE [//Test/Message];", 3716),
+        ("DROP QUEUE dbo.Nothing;", 15151),
+        ("DROP CONTRACT [//No];", 15151),
     ],
 )
 def test_severity_state_and_text_of_errors(services, statement, number):
