@@ -69,13 +69,13 @@ status: setup  ## say which containers run
 compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
-test: .venv/.tests  ## one test of each kind, five files at a time; neither Docker nor network: 6 to 11 minutes
-	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 5 --dist loadfile --no-loadscope-reorder
+test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 8 minutes
+	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 4 --dist loadfile --no-loadscope-reorder
 
 test-all: .venv/.tests  ## all tests that need no SQL Server, and which branches they reach: what CI runs on GitHub
 	@mkdir -p .venv/coverage
 	@.venv/bin/python -m coverage erase
-	@.venv/bin/python -m coverage run -m pytest -m "not sqlserver" -n 5 --dist loadfile --no-loadscope-reorder
+	@.venv/bin/python -m coverage run -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage report
 

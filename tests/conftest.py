@@ -32,8 +32,6 @@ _GROUPS = {
     ),
     "drawings": ("tests/figures/",),
 }
-# Their tests wait more than they work, so they run beside the fast ones.
-_WAITING = ("tests/e2e/test_lab_failures.py", "tests/e2e/test_workloads.py")
 # No test fails because an example took long, or was slow to make: the machine may be busy.
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -72,14 +70,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The warm JVM first, the longest chain, and tests that wait; then fast tests, Spark, the browser, whole processes."""
+    """The warm JVM first, which is the longest chain, then fast tests, Spark, the browser, whole processes."""
 
     def rank(item: pytest.Item) -> tuple[int, int]:
         if _group(item.nodeid) == "warm JVM":
             # In the order of the group: reductions in this process warm it for those of commands.
-            return -2, next(n for n, files in enumerate(_GROUPS["warm JVM"]) if item.nodeid.startswith(files))
-        if item.nodeid.startswith(_WAITING):
-            return -1, 0
+            return -1, next(n for n, files in enumerate(_GROUPS["warm JVM"]) if item.nodeid.startswith(files))
         return next((place for mark, place in _PLACES.items() if item.get_closest_marker(mark)), 0), 0
 
     items.sort(key=rank)  # stable: the order inside a rank stays

@@ -33,6 +33,8 @@ from harness.embedded.store.group_commit import ASIDE, Key, Store, Value, Write
 _Rows = list[tuple[Any, Any]]
 
 LINES_MAX = 20  # in the error log, about rows set aside
+# A conversation without one of these rows is set aside: it would count its messages from 0 again, and lose them.
+_NEEDED = (".endpoint", ".sysdesend", ".sysdercv")
 
 # Rows that hold what a peer sent.
 _ENDPOINT = tuple[
@@ -92,9 +94,7 @@ class Asides:
                 good.append((msgspec.convert(key, key_type), msgspec.convert(row, row_type)))
             except msgspec.ValidationError as error:
                 self.put(table, key, row, error)
-                if table.endswith(
-                    (".endpoint", ".sysdesend", ".sysdercv")
-                ):  # without its numbers it would lose messages
+                if table.endswith(_NEEDED):
                     self.handles.add(str(key))
         return sorted(good, key=itemgetter(0))
 
