@@ -448,6 +448,20 @@ def test_severity_state_and_text_of_errors(services, statement, number):
     assert found is not None and found[0] == number
 
 
+@pytest.mark.parametrize(("contract", "number"), [("[//Test/Contract]", 15151), ("[DEFAULT]", None)])
+def test_begin_dialog_needs_references_on_a_contract_but_for_the_systems(services, contract, number):
+    """The manual asks for REFERENCES and names neither the error nor the contracts of the system."""
+    services.execute("CREATE USER someone WITHOUT LOGIN; GRANT RECEIVE ON OBJECT::dbo.InitiatorQueue TO someone;")
+    services.execute("EXECUTE AS USER = 'someone';")
+    try:
+        found = caught(
+            services, f"BEGIN DIALOG @h FROM SERVICE [//Test/Initiator] TO SERVICE 'x' ON CONTRACT {contract};"
+        )
+    finally:
+        services.execute("REVERT;")
+    assert (found and found[0]) == number
+
+
 def test_names_of_the_brokers_performance_objects(connection):
     text = "SELECT DISTINCT RTRIM(object_name) AS name FROM sys.dm_os_performance_counters WHERE object_name LIKE '%Broker%' ORDER BY name;"
     assert rows(connection, text)

@@ -33,6 +33,31 @@ def test_a_failed_statement_ends_alone_a_failed_conversion_ends_the_batch(side):
     assert len(results.sets) == 1 and results.errors[0].line == 2
 
 
+@pytest.mark.parametrize(
+    ("statement", "number", "is_doomed"),
+    [
+        ("SELECT CAST('x' AS datetime2)", 241, True),
+        ("SELECT CAST('2026-13-01' AS datetime)", 242, True),
+        ("SELECT CAST('300' AS tinyint)", 244, True),
+        ("SELECT CAST('x' AS int)", 245, True),
+        ("SELECT CAST('3000000000' AS int)", 248, True),
+        ("SELECT CAST('x' AS decimal)", 8114, True),
+        ("SELECT CAST('x' AS uniqueidentifier)", 8169, True),
+        ("SELECT nocolumn FROM dbo.t", 207, False),
+        ("SELECT n FROM dbo.missing", 208, False),
+        ("SELECT other.n FROM dbo.t", 4104, False),
+        ("SELECT other.* FROM dbo.t", 107, False),
+        ("SELECT n FROM dbo.t WHERE n", 4145, False),
+    ],
+)
+def test_a_failed_conversion_also_dooms_the_transaction_and_an_unknown_name_does_not(
+    side, statement, number, is_doomed
+):
+    results = side.results(f"BEGIN TRAN; {statement}; SELECT 1")
+    assert number in [error.number for error in results.errors] and not results.sets
+    assert side.value("SELECT @@TRANCOUNT") == (0 if is_doomed else 1)
+
+
 def test_unsupported_syntax_has_its_own_error_number():
     assert SqlServerError(50001, "x").severity == 16
 

@@ -121,6 +121,48 @@ def test_a_member_of_sysadmin_is_not_refused(side, text):
     assert number(side, text, as_login(side, "ann")) not in permissions
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "SCHEMA new AUTHORIZATION {owner}",
+        "MESSAGE TYPE new AUTHORIZATION {owner}",
+        "CONTRACT new AUTHORIZATION {owner} ([DEFAULT] SENT BY ANY)",
+        "SERVICE new AUTHORIZATION {owner} ON QUEUE dbo.q",
+        "ROUTE new AUTHORIZATION {owner} WITH ADDRESS = 'LOCAL'",
+        "REMOTE SERVICE BINDING new AUTHORIZATION {owner} TO SERVICE '{owner}' WITH USER = ann",
+        "CERTIFICATE new AUTHORIZATION {owner} ENCRYPTION BY PASSWORD = 'Pass-word-1' WITH SUBJECT = 'new'",
+    ],
+)
+def test_who_may_create_a_thing_may_not_give_it_to_a_user_whom_they_may_not_impersonate(side, made):
+    side.run(f"CREATE USER bob WITHOUT LOGIN; GRANT CREATE {made.partition(' new')[0]} TO ann;")
+    side.run("GRANT CONTROL ON OBJECT::dbo.q TO ann;")
+    ann = as_login(side, "ann")
+    error = side.error(f"CREATE {made.format(owner='bob')}", ann)
+    assert (error.number, error.text.partition(",")[0]) == (15151, "Cannot find the user 'bob'")
+    side.run("GRANT IMPERSONATE ON USER::bob TO ann;")
+    assert number(side, f"CREATE {made.format(owner='bob')}", ann) is None
+    assert number(side, f"CREATE {made.format(owner='ann').replace('new', 'own')}", ann) is None
+
+
+REFERRING = {
+    "CREATE CONTRACT new (m SENT BY ANY);": "message type 'm'",
+    "CREATE SERVICE new ON QUEUE dbo.q (c);": "contract 'c'",
+    "ALTER SERVICE s (ADD CONTRACT c);": "contract 'c'",
+    "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' ON CONTRACT c;": "contract 'c'",
+}
+
+
+@pytest.mark.parametrize("text", REFERRING)
+def test_who_names_a_message_type_or_a_contract_needs_references_on_it(side, text):
+    side.run("CREATE MESSAGE TYPE m; CREATE CONTRACT c (m SENT BY ANY); GRANT CREATE CONTRACT, CREATE SERVICE TO ann;")
+    side.run("GRANT CONTROL ON OBJECT::dbo.q TO ann; GRANT ALTER ON SERVICE::s TO ann;")
+    ann = as_login(side, "ann")
+    error = side.error(text, ann)
+    assert error.number == 15151 and f"Cannot find the {REFERRING[text]}" in error.text
+    side.run("GRANT REFERENCES ON MESSAGE TYPE::m TO ann; GRANT REFERENCES ON CONTRACT::c TO ann;")
+    assert number(side, text, ann) is None
+
+
 MISSING = {
     "DROP MESSAGE TYPE nosuch;": "drop the message type 'nosuch'",
     "ALTER MESSAGE TYPE nosuch VALIDATION = NONE;": "alter the message type 'nosuch'",

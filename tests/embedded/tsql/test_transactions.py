@@ -34,6 +34,12 @@ def test_a_rollback_to_a_savepoint_discards_later_savepoints(side):
     assert numbers(side) == [3, 4]
 
 
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_savepoints_and_the_count_of_rows_end_with_their_transaction(side, end):
+    assert side.value(f"BEGIN TRAN; SAVE TRAN a; INSERT dbo.t (n) VALUES (1); {end}; SELECT @@ROWCOUNT") == 0
+    assert side.error("BEGIN TRAN; ROLLBACK TRAN a").number == 6401
+
+
 def test_rollback_restores_every_kind_of_change(side):
     side.run("INSERT dbo.t (n) VALUES (1), (2), (3)")
     before = side.rows("SELECT * FROM dbo.t ORDER BY id")

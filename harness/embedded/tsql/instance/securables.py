@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from harness.embedded.broker.database import Database
+from harness.embedded.broker.system_objects import FIRST_USER_ID
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard, rights
@@ -108,6 +109,13 @@ def is_held(frame: NameContext, securable: rights.Securable, permission: str) ->
     if securable.database_id == rights.SERVER:
         return held_by.allows_on_server(permission, securable.securable_class, securable.id)
     return held_by.allows(_database_of(frame, securable), *securable[1:], permission)
+
+
+def require_references(frame: NameContext, class_: str, name: str) -> None:
+    """Raise 15151 unless the session may refer to a message type or contract; everyone may to those of the system."""
+    securable = find(frame, class_, (name,))
+    if securable is not None and securable.id >= FIRST_USER_ID and not is_held(frame, securable, "REFERENCES"):
+        raise SqlServerError(15151, "find", class_.lower(), name)
 
 
 def _database_of(frame: NameContext, securable: rights.Securable) -> Database:

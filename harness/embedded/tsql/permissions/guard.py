@@ -11,7 +11,8 @@ checking them again is a lookup in a set.
 
 Ownership chains: inside a procedure, SELECT, INSERT, UPDATE, DELETE, EXECUTE and RECEIVE on objects of its database
 are not checked, because dbo owns them all. SEND and the other statements on conversations are checked ("the current
-user must have RECEIVE permission on the queue"); so are DDL and text that a procedure executes.
+user must have RECEIVE permission on the queue"), and BEGIN DIALOG for REFERENCES on its contract; so are DDL and text
+that a procedure executes.
 
 Differences from SQL Server: CREATE ROLE, schemas with owners of their own, and EXECUTE AS LOGIN are not
 supported.

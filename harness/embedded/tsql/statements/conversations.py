@@ -8,6 +8,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, SqlType
+from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import is_allowed_on_database
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
@@ -147,6 +148,8 @@ def compile_begin_dialog(node: BeginDialog, scope: Scope) -> Step:
             service = frame.database.catalog.services.get(source)
             if service is not None:
                 guard.receive(frame.database, service.queue)
+            if (contract_name := contract(frame)) is not None:
+                securables.require_references(frame, "CONTRACT", contract_name)
         lifetime_s = lifetime(frame)
         if lifetime_s is None and node.lifetime is not None:
             raise SqlServerError(8406, 1, 2147483647)

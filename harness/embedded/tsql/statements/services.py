@@ -81,11 +81,16 @@ def create_contract(parser: Parser) -> definitions.Definition:
     usages = tokens.comma_separated(message)
     tokens.expect(")")
 
+    def check(frame: Frame, guard: Guard) -> None:
+        definitions.creating("CREATE CONTRACT", owner)(frame, guard)
+        for message_type, _ in usages:
+            securables.require_references(frame, "MESSAGE TYPE", message_type)
+
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
         ddl_services.create_contract(tx, catalog, name, usages=usages, owner=definitions.owner_of(frame, owner))
 
-    return definitions.Definition(parser.line, definitions.creating("CREATE CONTRACT", owner), work)
+    return definitions.Definition(parser.line, check, work)
 
 
 definitions.register_drop(
@@ -253,6 +258,8 @@ def create_service(parser: Parser) -> definitions.Definition:
     def check(frame: Frame, guard: Guard) -> None:
         definitions.creating("CREATE SERVICE", owner)(frame, guard)
         definitions.on_object("find", "QUEUE", queue, "CONTROL")(frame, guard)
+        for contract in contracts:
+            securables.require_references(frame, "CONTRACT", contract)
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_services.create_service(
@@ -284,6 +291,11 @@ def alter_service(parser: Parser) -> definitions.Definition:
         tokens.comma_separated(change)
         tokens.expect(")")
 
+    def check(frame: Frame, guard: Guard) -> None:
+        definitions.on_object("alter", "SERVICE", (name,))(frame, guard)
+        for contract in changes["ADD"]:
+            securables.require_references(frame, "CONTRACT", contract)
+
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_services.alter_service(
             tx,
@@ -295,7 +307,7 @@ def alter_service(parser: Parser) -> definitions.Definition:
             drop_contracts=changes["DROP"],
         )
 
-    return definitions.Definition(parser.line, definitions.on_object("alter", "SERVICE", (name,)), work)
+    return definitions.Definition(parser.line, check, work)
 
 
 definitions.register_drop(
