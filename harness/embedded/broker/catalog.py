@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from harness.embedded.broker import definitions, system_objects
 from harness.embedded.broker.environment import Environment
@@ -47,6 +48,17 @@ SHOWN_OPTIONS: Mapping[str, str] = {
 
 # Those that every database has, each with its own owner; sys.schemas of SQL Server also has one for each fixed role.
 SCHEMAS: Mapping[str, int] = {"dbo": 1, "INFORMATION_SCHEMA": 3, "sys": 4}
+
+# The classes of what has an owner: where a catalog has them, and their identifiers.
+OWNED: Mapping[str, tuple[str, str]] = {
+    "MESSAGE TYPE": ("message_types", "message_type_id"),
+    "CONTRACT": ("contracts", "service_contract_id"),
+    "SERVICE": ("services", "service_id"),
+    "ROUTE": ("routes", "route_id"),
+    "REMOTE SERVICE BINDING": ("remote_service_bindings", "remote_service_binding_id"),
+    "CERTIFICATE": ("principals.certificates", "certificate_id"),
+    "SCHEMA": ("schemas", "schema_id"),
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +125,12 @@ class Catalog:
         self.watched_server = definitions.WatchedWhole(-1)  # used in one database: `event_notifications.OF_SERVER`
         self.keys = environment.keys
         self._add_system_objects()
+
+    def owners(self, class_: str) -> dict[int, str]:
+        """The owner in lower case, a user, of each thing of a class of `OWNED`, by its identifier."""
+        collection, identifier = OWNED[class_]
+        things = attrgetter(collection)(self).values()
+        return {getattr(thing, identifier): thing.owner.lower() for thing in things}
 
     def _add_system_objects(self) -> None:
         """Add the system objects, which every start makes anew and which are never stored."""

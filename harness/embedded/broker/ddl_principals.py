@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from harness.embedded.broker import ddl
-from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.catalog import OWNED, Catalog
 from harness.embedded.broker.definitions import Certificate, Login, Schema, User
 from harness.embedded.broker.keys import CertificateText, KeyPair, Protection
 from harness.embedded.broker.transactions import Transaction
@@ -146,6 +146,9 @@ def alter_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, 
 
 def drop_user(tx: Transaction, catalog: Catalog, name: str) -> None:
     user = ddl.find(catalog.principals.users, "drop", "user", name, name.lower())
+    for class_ in OWNED:
+        if name.lower() in catalog.owners(class_).values():
+            raise SqlServerError(15138, class_.lower())
     ddl.remove(tx, catalog, "user", catalog.principals.users, name.lower(), user.principal_id)
 
 

@@ -144,6 +144,33 @@ def test_who_may_create_a_thing_may_not_give_it_to_a_user_whom_they_may_not_impe
     assert number(side, f"CREATE {made.format(owner='ann').replace('new', 'own')}", ann) is None
 
 
+# What a user may make: its clauses, and a change of it
+OWNED = {
+    "MESSAGE TYPE": ("", "VALIDATION = EMPTY"),
+    "CONTRACT": ("([DEFAULT] SENT BY ANY)", None),
+    "SERVICE": ("ON QUEUE dbo.q", "ON QUEUE dbo.q"),
+    "ROUTE": ("WITH ADDRESS = 'LOCAL'", "WITH LIFETIME = 100"),
+    "REMOTE SERVICE BINDING": ("TO SERVICE 'far' WITH USER = ann", "WITH ANONYMOUS = ON"),
+    "CERTIFICATE": ("ENCRYPTION BY PASSWORD = 'Pass-word-1' WITH SUBJECT = 'new'", "REMOVE PRIVATE KEY"),
+}
+
+
+@pytest.mark.parametrize("kind", OWNED)
+def test_a_thing_is_its_owners_to_see_change_and_drop_and_nobody_elses(side, kind):
+    clauses, change = OWNED[kind]
+    side.run(
+        f"CREATE USER bob FOR LOGIN bob; GRANT CREATE {kind} TO ann, bob; GRANT CONTROL ON OBJECT::dbo.q TO ann, bob;"
+    )
+    ann, bob = as_login(side, "ann"), as_login(side, "bob")
+    assert number(side, f"CREATE {kind} new {clauses};", ann) is None
+    ends = [f"DROP {kind} new;"] if change is None else [f"ALTER {kind} new {change};", f"DROP {kind} new;"]
+    assert [number(side, text, bob) for text in ends] == [15151] * len(ends)
+    refusal = f"The database principal owns a {kind.lower()} in the database, and cannot be dropped."
+    assert side.error("DROP USER ann;").text == refusal
+    assert [number(side, text, ann) for text in ends] == [None] * len(ends)
+    side.run("DROP USER ann;")
+
+
 REFERRING = {
     "CREATE CONTRACT new (m SENT BY ANY);": "message type 'm'",
     "CREATE SERVICE new ON QUEUE dbo.q (c);": "contract 'c'",

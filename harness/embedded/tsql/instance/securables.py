@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from harness.embedded.broker.catalog import OWNED
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.system_objects import FIRST_USER_ID
 from harness.embedded.errors import SqlServerError
@@ -59,10 +60,9 @@ def _endpoint(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | 
     return rights.Securable(rights.SERVER, "ENDPOINT", endpoint.endpoint_id)
 
 
-def _named(
-    class_: str, attribute: str, identifier: str
-) -> Callable[[NameContext, tuple[str, ...]], rights.Securable | None]:
+def _owned(class_: str) -> Callable[[NameContext, tuple[str, ...]], rights.Securable | None]:
     """Find a Service Broker object, whose name is compared byte by byte."""
+    attribute, identifier = OWNED[class_]
 
     def find(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
         item: Any = getattr(frame.database.catalog, attribute).get(parts[-1])
@@ -88,11 +88,7 @@ FINDERS: dict[str, Callable[[NameContext, tuple[str, ...]], rights.Securable | N
     "OBJECT": _object,
     "USER": _user,
     "CERTIFICATE": _certificate,
-    "SERVICE": _named("SERVICE", "services", "service_id"),
-    "CONTRACT": _named("CONTRACT", "contracts", "service_contract_id"),
-    "MESSAGE TYPE": _named("MESSAGE TYPE", "message_types", "message_type_id"),
-    "ROUTE": _named("ROUTE", "routes", "route_id"),
-    "REMOTE SERVICE BINDING": _named("REMOTE SERVICE BINDING", "remote_service_bindings", "remote_service_binding_id"),
+    **{class_: _owned(class_) for class_ in ("SERVICE", "CONTRACT", "MESSAGE TYPE", "ROUTE", "REMOTE SERVICE BINDING")},
 }
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+from harness.embedded.broker.catalog import OWNED
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.permissions import rights
@@ -223,7 +224,9 @@ class Guard:
             user = self.user_in(database)
             principals = rights.Principals(self.server_principals(), self.database_principals(database))
             answer = user is not None and (
-                user == rights.DBO or rights.is_allowed(self._grants, principals, securable, permission)
+                user == rights.DBO
+                or (class_ in OWNED and database.catalog.owners(class_).get(identifier) == user.lower())
+                or rights.is_allowed(self._grants, principals, securable, permission)
             )
             self._answers[key] = answer
         return answer
