@@ -23,7 +23,7 @@ from harness.embedded.store.memory_store import MemoryStore
 from harness.embedded.store.row_file import IDENTITY_BYTES, DamagedStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
-from harness.embedded.tsql.requests import ClientSession, activate, crossing_problem
+from harness.embedded.tsql.requests import ClientSession, activate, sending_problem
 from harness.embedded.tsql.storage.tables import database_of
 from harness.simulation.computer import Computer, Cores
 from harness.simulation.dice import Dice
@@ -182,7 +182,7 @@ class Server:
             platform=self.computer,
             waits=self.waits,
             activate=activate,
-            crossing_problem=crossing_problem,
+            sending_problem=sending_problem,
         )
         transport.broker = self.engine
         self.instance.usage = self.computer.usage

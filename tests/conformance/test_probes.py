@@ -374,6 +374,16 @@ def test_transmission_status_of_a_message_for_a_queue_that_is_off(services):
     assert "could not be delivered to the local service" in status
 
 
+def test_transmission_status_of_a_message_whose_services_owner_may_not_send_to_the_target(services):
+    """The manual asks for SEND within one database too; the number is that of two databases."""
+    services.execute(
+        "CREATE USER someone WITHOUT LOGIN; ALTER AUTHORIZATION ON SERVICE::[//Test/Initiator] TO someone;"
+    )
+    services.execute("REVOKE SEND ON SERVICE::[//Test/Target] FROM public;")
+    send(services, begin(services), b"x")
+    assert "8494" in wait_until(lambda: services.execute(STATUS).fetchval())
+
+
 def test_transmission_status_of_a_message_for_an_unknown_broker(services):
     """9793 or 9798."""
     text = BEGIN.strip().replace("'//Test/Target'", "'//Test/Target', '11111111-1111-1111-1111-111111111111'")

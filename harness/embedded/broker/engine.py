@@ -47,8 +47,8 @@ class Engine:
     """One instance: makes and joins the parts of the broker; callers use the parts.
 
     Construction makes the system databases. Call `recover` once, before anything else: it loads the store. T-SQL gives
-    `activate`, which runs a queue's procedure, and `crossing_problem`, which says why a dialog may not reach a service
-    in another database of the instance: an empty text if it may.
+    `activate`, which runs a queue's procedure, and `sending_problem`, which says why a dialog may not reach a service
+    of the instance: an empty text if it may.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Engine:
         hash_password: Callable[[str], bytes] = str.encode,
         error_log: ErrorLog | None = None,
         activate: Callable[[Engine, Database, Queue], Waiting[None]] = no_procedures,
-        crossing_problem: Callable[[Engine, ConversationEndpoint, Local], str] = lambda *crossing: "",
+        sending_problem: Callable[[Engine, ConversationEndpoint, Local], str] = lambda *sending: "",
     ) -> None:
         self.name = name
         self.version = version
@@ -98,7 +98,7 @@ class Engine:
         self._dispatchers = dispatchers = Dispatchers(platform.dispatchers)
         self._inboxes = inboxes = Inboxes(platform.dispatchers, counters)
         security = DialogSecurity(environment)
-        self.router = router = Router(databases, link, security, clock, partial(crossing_problem, self))
+        self.router = router = Router(databases, link, security, clock, partial(sending_problem, self))
         deadlines = Deadlines(scheduler, due=lambda *deadline: self.dialogs.expire(*deadline))
         scheduler.call_when_wall_clock_is_set(deadlines.wall_clock_set)
         self.delivery = delivery = Delivery(environment, deadlines, lambda endpoint: requests.answered(endpoint))

@@ -57,13 +57,13 @@ class Router:
         link: BrokerLink,
         security: DialogSecurity,
         clock: Clock,
-        crossing_problem: Callable[[ConversationEndpoint, Local], str],
+        sending_problem: Callable[[ConversationEndpoint, Local], str],
     ) -> None:
         self.databases = databases
         self.link = link
         self._security = security
         # Returns why a dialog may not reach a service in another database of this instance; empty if it may.
-        self._crossing_problem = crossing_problem
+        self._sending_problem = sending_problem
         self._changes = databases.changes
         self._clock = clock
 
@@ -86,8 +86,8 @@ class Router:
                 destination = Unconfigured(status_text(9770), system_objects.MISSING_BINDING)
             elif insecure:
                 destination = Delayed(insecure)
-        elif isinstance(destination, Local) and destination.database is not database and terms.is_initiator:
-            refused = self._crossing_problem(endpoint, destination)
+        elif isinstance(destination, Local) and terms.is_initiator:
+            refused = self._sending_problem(endpoint, destination)
             destination = Delayed(refused) if refused else destination
         outgoing.destination, outgoing.routing_version = destination, version
         if isinstance(destination, Delayed) or any(

@@ -45,7 +45,7 @@ from harness.embedded.server.statement_budget import DEFAULT_S, StatementBudget
 from harness.embedded.server.tds_listener import Admit, TdsListener
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
-from harness.embedded.tsql.requests import activate, crossing_problem
+from harness.embedded.tsql.requests import activate, sending_problem
 from harness.embedded.tsql.storage.tables import database_of
 from harness.embedded.versions import NEWEST, product
 from harness.failures import UsageFailure
@@ -171,7 +171,7 @@ class InstanceServer:
             hash_password=functools.partial(passwords.hashed, cost=self._cost),
             error_log=self._error_log,
             activate=activate,
-            crossing_problem=crossing_problem,
+            sending_problem=sending_problem,
         )
         transport.broker = engine
         engine.link.connections = transport.connections

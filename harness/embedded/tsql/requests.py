@@ -14,7 +14,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, Parameter, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.instance.modules import Procedure
-from harness.embedded.tsql.permissions import crossing, guard
+from harness.embedded.tsql.permissions import guard, sending
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches, bulk_load
@@ -174,9 +174,9 @@ def _prepared(name: str) -> PreparedCall:
 # -- activation --------------------------------------------------------------------------------------------------------
 
 
-def crossing_problem(engine: Engine, endpoint: ConversationEndpoint, destination: Local) -> str:
+def sending_problem(engine: Engine, endpoint: ConversationEndpoint, destination: Local) -> str:
     """Why a dialog may not reach a service in another database of the instance; empty if it may."""
-    return crossing.problem(Instance.of(engine), endpoint, destination)
+    return sending.problem(Instance.of(engine), endpoint, destination)
 
 
 class _ErrorLog(ResultSink):

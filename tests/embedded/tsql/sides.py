@@ -13,7 +13,7 @@ from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, Virtua
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, Parameter, ResultSink, SqlType
 from harness.embedded.store.memory_store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.requests import ClientSession, activate, crossing_problem
+from harness.embedded.tsql.requests import ClientSession, activate, sending_problem
 from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns
@@ -131,7 +131,7 @@ class Side:
             platform=latches,
             waits=waits,
             activate=activate,
-            crossing_problem=crossing_problem,
+            sending_problem=sending_problem,
         )
         self.instance = Instance.of(self.engine)
         self.engine.recover()

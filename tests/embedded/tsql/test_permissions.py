@@ -171,6 +171,19 @@ def test_a_thing_is_its_owners_to_see_change_and_drop_and_nobody_elses(side, kin
     side.run("DROP USER ann;")
 
 
+def test_a_services_owner_needs_send_on_a_target_of_the_same_database(side):
+    side.run("CREATE QUEUE dbo.mine; CREATE SERVICE sv AUTHORIZATION ann ON QUEUE dbo.mine;")
+    side.run("""
+        DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE sv TO SERVICE 's' WITH ENCRYPTION = OFF;
+        SEND ON CONVERSATION @h (0x01);
+    """)
+    [(status,)] = side.rows("SELECT transmission_status FROM sys.transmission_queue;")
+    assert "Error: 8494" in status and "You do not have permission to access the service 's'." in status
+    side.run("GRANT SEND ON SERVICE::s TO ann;")
+    side.world.run_for(1)
+    assert side.value("SELECT COUNT(*) FROM dbo.q;") == 1
+
+
 REFERRING = {
     "CREATE CONTRACT new (m SENT BY ANY);": "message type 'm'",
     "CREATE SERVICE new ON QUEUE dbo.q (c);": "contract 'c'",

@@ -1,7 +1,9 @@
-"""Dialogs from one database of an instance to another, without dialog security.
+"""Dialogs with a service of the same instance, without dialog security.
 
-The message is enqueued as the user who owns the initiating service, impersonated in its database. Outside that database
-this user is nobody unless the database is TRUSTWORTHY: the message then waits in the transmission queue.
+The message is enqueued as the user who owns the initiating service, impersonated in its database: "the security
+principal that owns the initiating service must have SEND permission on the target service", also in one database. In
+another database this user is nobody unless its own is TRUSTWORTHY. A message that is refused waits in the transmission
+queue.
 """
 
 from __future__ import annotations
