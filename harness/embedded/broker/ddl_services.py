@@ -3,12 +3,14 @@ priorities, and SEND permission."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from harness.embedded.broker import ddl, definitions, system_objects
-from harness.embedded.broker.catalog import DEFAULT_PRIORITY, Catalog, Service
+from harness.embedded.broker.catalog import DEFAULT_PRIORITY, OWNED, SCHEMAS, Catalog, Service
 from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.queues import STORED, Queue, QueueRow
@@ -118,12 +120,16 @@ def create_contract(
         raise SqlServerError(8492, name)
     created = definitions.Contract(name, catalog.new_id("contract"), agreed, owner)
     tx.put(catalog.contracts, name, created)
-    stored = tuple(
-        (usage.message_type.name, _SENT_BY[usage.is_sent_by_initiator, usage.is_sent_by_target])
-        for usage in agreed.values()
-    )
-    ddl.write(tx, catalog, "contract", created.service_contract_id, (name, stored, owner))
+    _store_contract(tx, catalog, created)
     ddl.changed(tx, catalog)
+
+
+def _store_contract(tx: Transaction, catalog: Catalog, contract: definitions.Contract) -> None:
+    usages = tuple(
+        (usage.message_type.name, _SENT_BY[usage.is_sent_by_initiator, usage.is_sent_by_target])
+        for usage in contract.usages.values()
+    )
+    ddl.write(tx, catalog, "contract", contract.service_contract_id, (contract.name, usages, contract.owner))
 
 
 def drop_contract(tx: Transaction, database: Database, severance: Severance, name: str) -> None:
@@ -358,11 +364,27 @@ def _store(tx: Transaction, catalog: Catalog, service: Service) -> None:
     ddl.write(tx, catalog, "service", service.service_id, row)
 
 
-def set_owner(tx: Transaction, catalog: Catalog, service_name: str, owner: str) -> None:
-    service = ddl.find(catalog.services, "find", "service", service_name)
-    ddl.require_user_object(service.service_id)
-    tx.set(service, "owner", owner)
-    _store(tx, catalog, service)
+_OWN_ROWS: Mapping[str, Callable[[Transaction, Catalog, Any], None]] = {
+    "SERVICE": _store,
+    "MESSAGE TYPE": _store_message_type,
+    "CONTRACT": _store_contract,
+}
+
+
+def set_owner(tx: Transaction, catalog: Catalog, class_: str, name: str, owner: str) -> None:
+    """ALTER AUTHORIZATION on a thing of a class of `OWNED`."""
+    collection, identifier = OWNED[class_]
+    key = name.lower() if class_ in ("CERTIFICATE", "SCHEMA") else name
+    thing = ddl.find(attrgetter(collection)(catalog), "find", class_.lower(), name, key)
+    if class_ == "SCHEMA" and key in map(str.lower, SCHEMAS):
+        raise SqlServerError(15150, "alter", "schema", name)
+    if class_ in _OWN_ROWS:
+        ddl.require_user_object(getattr(thing, identifier))
+    tx.set(thing, "owner", owner)
+    if class_ in _OWN_ROWS:
+        _OWN_ROWS[class_](tx, catalog, thing)
+    else:
+        ddl.store(tx, catalog, class_.lower().replace(" ", "_"), thing)
     ddl.changed(tx, catalog)
 
 

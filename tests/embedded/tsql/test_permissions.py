@@ -171,6 +171,26 @@ def test_a_thing_is_its_owners_to_see_change_and_drop_and_nobody_elses(side, kin
     side.run("DROP USER ann;")
 
 
+@pytest.mark.parametrize("kind", [*OWNED, "SCHEMA"])
+def test_a_thing_is_given_to_another_user_for_good(side, kind):
+    clauses = OWNED.get(kind, ("",))[0].replace("USER = ann", "USER = dbo")
+    side.run(
+        f"CREATE {kind} new AUTHORIZATION ann {clauses}; ALTER AUTHORIZATION ON {kind}::new TO dbo; DROP USER ann;"
+    )
+    side.run(f"CREATE USER bob WITHOUT LOGIN; ALTER AUTHORIZATION ON {kind}::new TO bob;")
+    side.world.run_for(1)
+    side.crash()
+    assert side.error("USE shop; DROP USER bob;").number == 15138
+
+
+@pytest.mark.parametrize(
+    ("thing", "refusal"),
+    [("SCHEMA::dbo", 15150), ("MESSAGE TYPE::[DEFAULT]", 9663), ("CONTRACT::missing", 15151), ("OBJECT::dbo.q", 50001)],
+)
+def test_what_is_not_given_away(side, thing, refusal):
+    assert side.error(f"ALTER AUTHORIZATION ON {thing} TO ann;").number == refusal
+
+
 def test_a_services_owner_needs_send_on_a_target_of_the_same_database(side):
     side.run("CREATE QUEUE dbo.mine; CREATE SERVICE sv AUTHORIZATION ann ON QUEUE dbo.mine;")
     side.run("""

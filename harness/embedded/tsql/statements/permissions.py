@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.embedded.broker import ddl_network, ddl_services
+from harness.embedded.broker.catalog import OWNED
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
@@ -196,9 +197,9 @@ def _renew(frame: Frame, login: str) -> None:
 @define("ALTER AUTHORIZATION")
 def alter_authorization(parser: Parser) -> Definition:
     """
-    ALTER AUTHORIZATION ON { DATABASE :: name TO login | SERVICE :: name TO user }
+    ALTER AUTHORIZATION ON { DATABASE :: name TO login | class :: name TO user }
 
-    The new owner of a database is the login that becomes dbo.
+    The new owner of a database is the login that becomes dbo. The classes are those of `OWNED`.
     """
     tokens, line = parser.tokens, parser.line
     tokens.expect("ON")
@@ -208,15 +209,15 @@ def alter_authorization(parser: Parser) -> Definition:
 
     def check(frame: Frame, guard: Guard) -> None:
         """Only a sysadmin gives a database away."""
-        service = securables.find(frame, "SERVICE", securable) if securable_class == "SERVICE" else None
-        if service is None or not securables.is_held(frame, service, "CONTROL"):
+        thing = securables.find(frame, securable_class, securable) if securable_class in OWNED else None
+        if thing is None or not securables.is_held(frame, thing, "CONTROL"):
             raise SqlServerError(15151, "find", securable_class.lower(), securable[-1])
         check_owner(frame, guard, owner)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        if securable_class == "SERVICE":
+        if securable_class in OWNED:
             user = securables.principal(frame, owner, of_server=False)
-            ddl_services.set_owner(tx, frame.database.catalog, securable[-1], user)
+            ddl_services.set_owner(tx, frame.database.catalog, securable_class, securable[-1], user)
             return
         if securable_class != "DATABASE":
             raise UnsupportedSyntax(f"ALTER AUTHORIZATION ON {securable_class}", line)
