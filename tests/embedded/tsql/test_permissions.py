@@ -183,6 +183,16 @@ def test_a_thing_is_given_to_another_user_for_good(side, kind):
     assert side.error("USE shop; DROP USER bob;").number == 15138
 
 
+def test_an_owner_is_one_again_after_a_rollback(side):
+    side.run(
+        "CREATE MESSAGE TYPE m AUTHORIZATION ann; BEGIN TRANSACTION; ALTER AUTHORIZATION ON MESSAGE TYPE::m TO dbo;"
+    )
+    ann, change = as_login(side, "ann"), "ALTER MESSAGE TYPE m VALIDATION = EMPTY;"
+    assert number(side, change, ann) == 15151
+    side.run("ROLLBACK;")
+    assert number(side, change, ann) is None
+
+
 @pytest.mark.parametrize(
     ("thing", "refusal"),
     [("SCHEMA::dbo", 15150), ("MESSAGE TYPE::[DEFAULT]", 9663), ("CONTRACT::missing", 15151), ("OBJECT::dbo.q", 50001)],

@@ -175,6 +175,15 @@ class Instance:
         elif name.startswith("tsql.rows."):
             rows.setdefault(name, []).append((key, *value))
 
+    def renew(self, tx: Transaction) -> None:
+        """After a change of the catalog, and again if it is undone: plans and answers of guards are made anew."""
+
+        def count() -> None:
+            self.version += 1
+
+        count()
+        tx.on_rollback(count)
+
     # -- tables and procedures ---------------------------------------------------------------------------------------
 
     def add_table(self, tx: Transaction, table: Table) -> None:

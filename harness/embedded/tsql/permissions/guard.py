@@ -110,6 +110,7 @@ class Guard:
         self._plans: set[Any] = set()
         self._users: dict[int, str | None] = {}
         self._answers: dict[tuple[rights.Securable, str], bool] = {}
+        self._owners: dict[tuple[int, str], dict[int, str]] = {}  # by database and class
 
     def signed(self, signers: tuple[str, ...]) -> Guard:
         """The guard of the same principal in a module with these signatures."""
@@ -225,11 +226,20 @@ class Guard:
             principals = rights.Principals(self.server_principals(), self.database_principals(database))
             answer = user is not None and (
                 user == rights.DBO
-                or (class_ in OWNED and database.catalog.owners(class_).get(identifier) == user.lower())
+                or self._owner(database, class_, identifier) == user.lower()
                 or rights.is_allowed(self._grants, principals, securable, permission)
             )
             self._answers[key] = answer
         return answer
+
+    def _owner(self, database: Database, class_: str, identifier: int) -> str | None:
+        """The owner of a thing of a class of `OWNED`, in lower case."""
+        if class_ not in OWNED:
+            return None
+        key = database.database_id, class_
+        if key not in self._owners:
+            self._owners[key] = database.catalog.owners(class_)
+        return self._owners[key].get(identifier)
 
     def allows_on_server(self, permission: str, class_: str = "SERVER", identifier: int = 0) -> bool:
         self._keep_up()
@@ -330,7 +340,7 @@ class Guard:
         version = self._grants.version + self._catalog.version
         if version != self._version:
             self._version = version
-            for remembered in (self._executable, self._plans, self._users, self._answers):
+            for remembered in (self._executable, self._plans, self._users, self._answers, self._owners):
                 remembered.clear()
 
 

@@ -49,7 +49,7 @@ def definition_step(check: Check, work: Work) -> Step:
 
     def change(frame: Frame, tx: Transaction) -> Waiting[None] | None:
         rest = work(frame, tx)
-        frame.instance.version += 1
+        frame.instance.renew(tx)
         frame.session.row_count = 0
         return rest
 
