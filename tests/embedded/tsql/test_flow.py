@@ -24,6 +24,10 @@ def test_print_raiserror_and_throw(side):
     assert len(results.sets) == 1
 
 
+def test_a_negative_state_is_1(side):
+    assert side.value("BEGIN TRY RAISERROR('x', 16, -1) END TRY BEGIN CATCH SELECT ERROR_STATE() END CATCH") == 1
+
+
 def test_a_failed_statement_ends_alone_a_failed_conversion_ends_the_batch(side):
     results = side.results("SELECT 1; INSERT dbo.t (n) VALUES (NULL); SELECT 2")
     assert [rows for _, rows in results.sets] == [[(1,)], [(2,)]]

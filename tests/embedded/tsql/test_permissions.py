@@ -99,6 +99,8 @@ REFUSED = {
     "EXECUTE sp_configure 'show advanced options', 1;": (15247, "User does not have permission"),
     "ALTER AUTHORIZATION ON SERVICE::s TO ann;": (15151, "Cannot find the service 's'"),
     "ALTER AUTHORIZATION ON DATABASE::shop TO ann;": (15151, "Cannot find the database 'shop'"),
+    "EXECUTE sys.sp_addextendedproperty N'p', N'v';": (15247, "User does not have permission"),
+    "EXECUTE sys.sp_dropextendedproperty N'p';": (15247, "User does not have permission"),
     "CHECKPOINT;": (262, "CHECKPOINT permission denied in database 'shop'."),
     "RECONFIGURE;": (5812, "You do not have permission to run the RECONFIGURE statement."),
     "DBCC TRACEON (3604);": (2571, "User 'ann' does not have permission to run DBCC TRACEON."),

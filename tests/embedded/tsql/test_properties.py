@@ -116,6 +116,14 @@ def test_a_property_survives_a_crash_and_is_dropped_with_its_database(side):
     assert side.rows(PROPERTIES) == []
 
 
+def test_the_modules_and_properties_of_other_databases_outlive_a_dropped_one(side):
+    side.run("EXEC sys.sp_addextendedproperty N'a', N'1'; EXEC(N'CREATE PROCEDURE dbo.kept AS SELECT 1');")
+    side.run("CREATE DATABASE spare; EXEC(N'USE spare; EXEC(N''CREATE PROCEDURE dbo.gone AS SELECT 2'')');")
+    side.run("DROP DATABASE spare; CREATE DATABASE spare;")
+    assert side.error("EXEC spare.dbo.gone").number == 2812
+    assert side.value("EXEC dbo.kept") == 1 and side.rows(PROPERTIES) == [("a", "1")]
+
+
 def test_parts_of_a_database_cannot_have_properties(side):
     error = side.error("EXEC sys.sp_addextendedproperty N'a', N'1', N'SCHEMA', N'dbo';")
     assert "extended property of something inside a database" in error.text
