@@ -146,6 +146,14 @@ def test_who_may_create_a_thing_may_not_give_it_to_a_user_whom_they_may_not_impe
     assert number(side, f"CREATE {made.format(owner='ann').replace('new', 'own')}", ann) is None
 
 
+def test_everybody_sees_all_databases_unless_that_is_denied(side):
+    names = "SELECT name FROM sys.databases WHERE name IN ('master', 'shop') ORDER BY name;"
+    bob = as_login(side, "bob", "master")
+    assert side.rows(names, bob) == [("master",), ("shop",)]
+    side.run("USE master; DENY VIEW ANY DATABASE TO bob;")
+    assert side.rows(names, bob) == [("master",)]
+
+
 # What a user may make: its clauses, and a change of it
 OWNED = {
     "MESSAGE TYPE": ("", "VALIDATION = EMPTY"),
