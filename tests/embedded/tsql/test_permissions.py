@@ -181,6 +181,17 @@ def test_a_thing_is_its_owners_to_see_change_and_drop_and_nobody_elses(side, kin
     side.run("DROP USER ann;")
 
 
+@pytest.mark.parametrize("kind", [kind for kind in OWNED if kind != "CERTIFICATE"])  # whose DROP needs CONTROL
+@pytest.mark.parametrize("permission", ["ALTER", "ALTER ANY {kind}"])
+def test_who_may_alter_all_of_a_kind_may_also_drop_and_create_them(side, kind, permission):
+    clauses, change = OWNED[kind]
+    side.run(
+        f"CREATE {kind} new {clauses}; GRANT {permission.format(kind=kind)} TO ann; GRANT CONTROL ON OBJECT::dbo.q TO ann;"
+    )
+    changed = f"ALTER {kind} new {change};" if change else ""
+    assert number(side, f"{changed} DROP {kind} new; CREATE {kind} new {clauses};", as_login(side, "ann")) is None
+
+
 @pytest.mark.parametrize("kind", [*OWNED, "SCHEMA"])
 def test_a_thing_is_given_to_another_user_for_good(side, kind):
     clauses = OWNED.get(kind, ("",))[0].replace("USER = ann", "USER = dbo")
