@@ -139,3 +139,11 @@ def test_a_column_takes_another_type_with_its_values(side):
     side.world.run_for(1)
     side.crash()
     assert side.rows("SELECT a, b FROM db.dbo.t WHERE b <> N'y' ORDER BY a") == expected
+
+
+def test_an_identity_column_that_is_added_numbers_the_rows_as_far_as_its_type_goes(side):
+    side.run("CREATE TABLE dbo.numbered (a int); INSERT dbo.numbered VALUES (1), (2), (3);")
+    add = "ALTER TABLE dbo.numbered ADD id tinyint IDENTITY(254, 1)"
+    assert side.error(add).number == 8115
+    side.run(f"DELETE dbo.numbered WHERE a = 3; {add};")
+    assert side.rows("SELECT a, id FROM dbo.numbered ORDER BY a") == [(1, 254), (2, 255)]

@@ -172,6 +172,13 @@ def test_changes_count_rows_and_convert_values(side):
         ("EXEC ..missing", 2812),
         ("USE missing", 911),
         ("FETCH NEXT FROM nocursor", 16916),
+        ("DECLARE c CURSOR FOR SELECT 1; OPEN c; OPEN c", 16905),
+        ("DECLARE @o table (a int); INSERT dbo.t (n) OUTPUT inserted.n, inserted.id INTO @o VALUES (1)", 213),
+        ("DECLARE @o table (a int, b int); INSERT dbo.t (n) OUTPUT inserted.n INTO @o (a, b) VALUES (1)", 120),
+        (
+            "DECLARE @o table (a int, b int); INSERT dbo.t (n) OUTPUT inserted.n, inserted.id INTO @o (a) VALUES (1)",
+            121,
+        ),
         ("SAVE TRANSACTION s", 628),
     ],
 )
