@@ -364,7 +364,8 @@ def _store(tx: Transaction, catalog: Catalog, service: Service) -> None:
     ddl.write(tx, catalog, "service", service.service_id, row)
 
 
-_OWN_ROWS: Mapping[str, Callable[[Transaction, Catalog, Any], None]] = {
+# How things are stored whose rows are not just their fields
+_STORES: Mapping[str, Callable[[Transaction, Catalog, Any], None]] = {
     "SERVICE": _store,
     "MESSAGE TYPE": _store_message_type,
     "CONTRACT": _store_contract,
@@ -378,11 +379,10 @@ def set_owner(tx: Transaction, catalog: Catalog, class_: str, name: str, owner: 
     thing = ddl.find(attrgetter(collection)(catalog), "find", class_.lower(), name, key)
     if class_ == "SCHEMA" and key in map(str.lower, SCHEMAS):
         raise SqlServerError(15150, "alter", "schema", name)
-    if class_ in _OWN_ROWS:
-        ddl.require_user_object(getattr(thing, identifier))
     tx.set(thing, "owner", owner)
-    if class_ in _OWN_ROWS:
-        _OWN_ROWS[class_](tx, catalog, thing)
+    if (store_thing := _STORES.get(class_)) is not None:
+        ddl.require_user_object(getattr(thing, identifier))
+        store_thing(tx, catalog, thing)
     else:
         ddl.store(tx, catalog, class_.lower().replace(" ", "_"), thing)
     ddl.changed(tx, catalog)

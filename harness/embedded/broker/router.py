@@ -62,7 +62,7 @@ class Router:
         self.databases = databases
         self.link = link
         self._security = security
-        # Returns why a dialog may not reach a service in another database of this instance; empty if it may.
+        # Returns why a dialog may not reach a service of this instance; empty if it may.
         self._sending_problem = sending_problem
         self._changes = databases.changes
         self._clock = clock
