@@ -128,7 +128,10 @@ class Binding:
         return source
 
     def _located(self, parts: tuple[str, ...]) -> tuple[Database, str, str]:
-        """What a name means; 916 if this session may not enter the database, whether or not the object exists."""
+        """What a name means; 208 without its database, and 916 if this session may not enter that, whether or not the
+        object exists."""
+        if len(parts) == 3 and parts[0] and parts[0].lower() not in self.frame.instance.engine.databases:
+            raise SqlServerError(208, ".".join(parts))
         return self.frame.instance.located(parts, self.frame.database, self.frame.session.guard)
 
     def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
