@@ -175,7 +175,7 @@ def _prepared(name: str) -> PreparedCall:
 
 
 def sending_problem(engine: Engine, endpoint: ConversationEndpoint, destination: Local) -> str:
-    """Why a dialog may not reach a service in another database of the instance; empty if it may."""
+    """Why a dialog may not reach a service of the instance; empty if it may."""
     return sending.problem(Instance.of(engine), endpoint, destination)
 
 

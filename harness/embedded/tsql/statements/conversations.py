@@ -143,12 +143,12 @@ def compile_begin_dialog(node: BeginDialog, scope: Scope) -> Step:
             raise SqlServerError(8417)
         if (destination := to_service(frame)) is None:
             raise SqlServerError(8421)
-        guard = frame.session.guard
+        guard, contract_name = frame.session.guard, contract(frame)
         if guard is not None and not guard.is_dbo:
             service = frame.database.catalog.services.get(source)
             if service is not None:
                 guard.receive(frame.database, service.queue)
-            if (contract_name := contract(frame)) is not None:
+            if contract_name is not None:
                 securables.require_references(frame, "CONTRACT", contract_name)
         lifetime_s = lifetime(frame)
         if lifetime_s is None and node.lifetime is not None:
@@ -159,7 +159,7 @@ def compile_begin_dialog(node: BeginDialog, scope: Scope) -> Step:
             from_service=source,
             to_service=destination,
             to_broker_instance=instance(frame),
-            contract=contract(frame),
+            contract=contract_name,
             related_conversation=related(frame),
             related_group=group(frame),
             lifetime_s=lifetime_s,
