@@ -305,6 +305,18 @@ def test_what_needs_the_papers_schedulers_is_not_measured_on_fewer(paper_run):
     assert {(judged[key].verdict, judged[key].explanation) for key in changed} == {(claims.Verdict.NOT_MEASURED, few)}
 
 
+def test_a_slice_of_the_matrix_may_lack_the_cells_that_decide(flat_run):
+    whole, sliced = (
+        {one.claim.key: one for one in claims.evaluate(flat_run, lab="simulated", by_number=True, is_whole=is_whole)}
+        for is_whole in (True, False)
+    )
+    changed = {key for key in whole if whole[key] != sliced[key]}
+    assert changed == {key for key in claims.ABOUT_THE_WHOLE if whole[key].verdict is claims.Verdict.FAILS}
+    assert {"peak_1_initiator", "gain_max"} <= changed
+    assert {sliced[key].verdict for key in changed} == {claims.Verdict.NOT_MEASURED}
+    assert all(sliced[key].explanation.endswith(whole[key].explanation) for key in changed)
+
+
 def test_verdicts_are_counted(flat_run):
     judgements = claims.evaluate(flat_run, lab="embedded")
     numbers = [sum(judged.verdict == verdict for judged in judgements) for verdict in claims.Verdict]
