@@ -2,7 +2,8 @@
 
 A cell that failed is tried once more. One that was disturbed or not steady is measured again, for longer, when those of
 its block on the same instances have had their turn: up to twice, and at most half of them. Where more are in doubt, the
-machine or the window is not fit for the run, and no second try makes it so.
+machine or the window is not fit for the run, and no second try makes it so. An executor whose numbers depend on no
+machine measures again at once, whatever the others do.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Executor(Protocol[Swept]):
         ...
 
     def run(self, attempts: Sequence[Due[Swept]], on_end: Callable[[Attempted], None]) -> None:
-        """Make each attempt once, and call `on_end` when it ends."""
+        """Make each attempt once, and call `on_end` when it ends; likewise for those that it makes again at once."""
         ...
 
     def close(self) -> None:
@@ -156,28 +157,32 @@ class Sweep(Generic[Swept]):
                 )
                 return
             self._reporter.note(f"measured again, for longer: {names}")
-            self._run_batch(in_doubt, lambda attempted: self._reporter.note(_named(attempted.entry)))
+            self._run_batch(in_doubt, self._note_again)
             items = in_doubt
 
     def _is_in_doubt(self, item: Swept) -> bool:
-        """Whether the cell may be measured again: not where that failed, which leaves what was measured before."""
         entries = [entry for entry in self._journal.entries if (entry.cell, entry.block) == (item.id, item.block)]
-        return bool(entries) and entries[-1].state in IN_DOUBT and len(entries) < MEASURED_MAX
+        return bool(entries) and is_in_doubt(entries[-1], len(entries))
 
     def _run_batch(self, batch: Sequence[Swept], on_result: Callable[[Attempted], None]) -> None:
         by_name = {(item.id, item.block): item for item in batch}
         due, attempts_left = list(batch), self._executor.attempts_max
+        without_result = set(by_name)
 
         def on_end(attempted: Attempted) -> None:
             entry = attempted.entry
+            name = (entry.cell, entry.block)
             self._journal.append(entry)
+            if name not in without_result:
+                self._note_again(attempted)
+                return
             if entry.outcome == "failed":
                 self._require_another(attempted)
                 if attempts_left and not attempted.is_final:
-                    name = label(entry.cell, entry.block)
-                    self._reporter.note(f"{name} failed and will be tried again: {entry.reason}")
-                    due.append(by_name[entry.cell, entry.block])
+                    self._reporter.note(f"{label(*name)} failed and will be tried again: {entry.reason}")
+                    due.append(by_name[name])
                     return
+            without_result.remove(name)
             on_result(attempted)
 
         while due:
@@ -199,6 +204,10 @@ class Sweep(Generic[Swept]):
         if tally.not_ready >= most:
             reason = failed.entry.reason
             raise StatementRefused(reason) if failed.is_final else SweepStopped(f"the lab is not available: {reason}")
+
+    def _note_again(self, attempted: Attempted) -> None:
+        entry = attempted.entry
+        self._reporter.note(f"{label(entry.cell, entry.block)} measured again: {describe(entry)}")
 
     def _count(self, attempted: Attempted) -> None:
         entry, tally = attempted.entry, self._tally
@@ -234,8 +243,10 @@ def entry_of(  # noqa: PLR0917
     )
 
 
-def _named(entry: Entry) -> str:
-    return f"{label(entry.cell, entry.block)}: {describe(entry)}"
+def is_in_doubt(entry: Entry, times: int) -> bool:
+    """Whether a cell that was attempted so many times may be measured again: not where the last attempt failed, which
+    leaves what was measured before."""
+    return entry.state in IN_DOUBT and times < MEASURED_MAX
 
 
 def describe(entry: Entry) -> str:

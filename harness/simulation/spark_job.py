@@ -47,7 +47,7 @@ from harness.lab.processes import die_with_parent
 from harness.output.reporting import Reporter, TimeLeftByWork
 from harness.reductions.spark_failures import NOT_THERE, remedy, why_broken
 from harness.reductions.spark_session import context
-from harness.run.engine import Attempted, Due, describe, entry_of
+from harness.run.engine import Attempted, Due, describe, entry_of, is_in_doubt
 from harness.run.in_process import InProcess, Testbed
 from harness.run.phases import Phases
 from harness.simulation.parameters import Parameters
@@ -211,12 +211,19 @@ def run(
     make_testbed: MakeTestbed,
     on_entry: Callable[[Entry], None],
 ) -> None:
-    """Make each attempt once and call `on_entry` as each ends; raise JobBroken if Spark cannot continue."""
+    """Make each attempt, and those that its cell needs to be no longer in doubt; call `on_entry` as each ends.
+
+    Raise JobBroken if Spark cannot continue.
+    """
     mailbox = Mailbox(experiment.results)
-    open_attempts = {(attempt.visit.id, attempt.visit.block, attempt.attempt): attempt for attempt in attempts}
+    planned = {(attempt.visit.id, attempt.visit.block): attempt for attempt in attempts}
+    open_attempts, ended = dict(planned), set[tuple[str, int, int]]()
 
     def keep(entry: Entry) -> None:
-        if open_attempts.pop((entry.cell, entry.block, entry.attempt), None):
+        visit, attempt = (entry.cell, entry.block), (entry.cell, entry.block, entry.attempt)
+        if visit in planned and attempt not in ended:
+            ended.add(attempt)
+            open_attempts.pop(visit, None)
             on_entry(entry)
 
     fruitless = 0  # rounds in a row
@@ -317,19 +324,30 @@ def run_slice(experiment: Experiment, make_testbed: MakeTestbed, part: Slice) ->
     testbed = make_testbed(experiment)
     testbed.make_ready(part.attempts[0].visit, Phases())  # a world that cannot be built ends the job
     executor = InProcess(testbed, Reporter())
-    for attempt in part.attempts:
-        # The number of the run need not differ from other cells', since no two share a world.
-        due = Due(attempt.visit, attempt.attempt, attempt.attempt)
-        try:
-            executor.run([due], lambda attempted: mailbox.put(attempted.entry))
-        except Exception as error:
-            # Our bug in one cell. It happened in a fork, so the world and the other cells are not affected.
-            mailbox.put(entry_of(*due, None, _write_traceback(error, attempt, experiment.results), {}))
+    for planned in part.attempts:
+        for attempt in itertools.count(planned.attempt):
+            entry = _attempt(executor, planned.visit, attempt, experiment.results)
+            mailbox.put(entry)
+            if not is_in_doubt(entry, attempt):
+                break
 
 
-def _write_traceback(error: Exception, attempt: PlannedAttempt, results: Path) -> str:
+def _attempt(executor: InProcess[Visit], visit: Visit, attempt: int, results: Path) -> Entry:
+    # The number of the run need not differ from other cells', since no two share a world.
+    due = Due(visit, attempt, attempt)
+    entries: list[Entry] = []
+    try:
+        executor.run([due], lambda attempted: entries.append(attempted.entry))
+    except Exception as error:
+        # Our bug in one cell. It happened in a fork, so the world and the other cells are not affected.
+        return entry_of(*due, None, _write_traceback(error, due, results), {})
+    [entry] = entries
+    return entry
+
+
+def _write_traceback(error: Exception, due: Due[Visit], results: Path) -> str:
     """Write the traceback to a file and return a line that names it."""
-    path = results / "tracebacks" / f"{attempt.visit.id}-b{attempt.visit.block}-a{attempt.attempt}.txt"
+    path = results / "tracebacks" / f"{due.item.id}-b{due.item.block}-a{due.attempt}.txt"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     text = " ".join(f"{type(error).__name__}: {error}".split())

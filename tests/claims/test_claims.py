@@ -317,6 +317,14 @@ def test_a_slice_of_the_matrix_may_lack_the_cells_that_decide(flat_run):
     assert all(sliced[key].explanation.endswith(whole[key].explanation) for key in changed)
 
 
+def test_techniques_are_judged_without_a_cell_of_the_matrix():
+    other = Tables(cells=cells((1, 7, 150, 100, "2022", 100.0)))
+    reasons = {one.claim.key: one.explanation for one in claims.evaluate(other, lab="sqlserver")}
+    refused = {key for key, reason in reasons.items() if reason == "the run has no cell of the paper's matrix"}
+    assert {"gain_max", "peak_1_initiator"} <= refused
+    assert refused.isdisjoint({"single_conversation", "warm_up_needed", "techniques_build_up"})
+
+
 def test_verdicts_are_counted(flat_run):
     judgements = claims.evaluate(flat_run, lab="embedded")
     numbers = [sum(judged.verdict == verdict for judged in judgements) for verdict in claims.Verdict]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from harness.output.reporting import Reporter
 from harness.run import in_process
 from harness.run.attempt import Measured
 from harness.run.cell_failures import CellFailed, NotReady
-from harness.run.engine import Sweep, SweepStopped, describe
+from harness.run.engine import Attempted, Due, Sweep, SweepStopped, describe
 from harness.run.in_process import InProcess
 from harness.run.phases import Phases
+from tests.noting import NotingReporter
 
 CELLS = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2, 3)]
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, columns={})
@@ -190,6 +191,20 @@ def test_where_measuring_again_fails_the_first_measurement_stays(tmp_path: Path)
     tally = sweep(testbed, tmp_path, again=True).run(CELLS)
     assert (tally.completed, tally.failed) == (3, 0)
     assert len(Journal(tmp_path / "journal.jsonl").completed()) == 3
+
+
+def test_a_cell_that_its_executor_measured_again_is_counted_once(tmp_path: Path) -> None:
+    class AtOnce(InProcess[Visit]):
+        def run(self, attempts: Sequence[Due[Visit]], on_end: Callable[[Attempted], None]) -> None:
+            super().run([due for due in attempts for due in (due, due._replace(attempt=due.attempt + 1))], on_end)
+
+    notes = NotingReporter()
+    testbed = in_doubt(1)
+    journal = Journal(tmp_path / "journal.jsonl")
+    tally = Sweep(AtOnce(testbed, Reporter()), journal, notes, tmp_path, together=lambda visit: visit.block).run(CELLS)
+    assert (tally.completed, tally.failed) == (3, 0)
+    assert [(entry.cell, entry.attempt) for entry in journal.entries] == testbed.ran
+    assert notes.notes[0] == f"{CELLS[0].id} measured again: 10 sent/s, 9 processed/s"
 
 
 def test_where_many_cells_are_in_doubt_none_is_measured_again(tmp_path: Path) -> None:

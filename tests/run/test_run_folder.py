@@ -107,3 +107,17 @@ def test_a_run_in_virtual_time_has_no_driver_and_cannot_continue_on_other_hardwa
     assert run_folder.differences(old, old | {"model": {"client.round_trip_us": 400.0}}) == [
         "model.client.round_trip_us: 350.0 in the run, 400.0 now"
     ]
+
+
+def test_the_digest_of_the_code_changes_with_a_file_its_name_and_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_folder, "PACKAGE", tmp_path / "harness")
+    monkeypatch.setattr(run_folder, "SQL_ROOT", tmp_path / "sql")
+    digests = []
+    for name, text in (("harness/a.py", "1"), ("harness/a.py", "2"), ("harness/b.py", "2"), ("sql/b.sql", "2")):
+        shutil.rmtree(tmp_path)
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+        digests.append(run_folder.code_fingerprint())
+    assert len(set(digests)) == len(digests)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from harness.experiments import matrix_run
 from harness.failures import UsageFailure
 from harness.files import journal
 from harness.files.journal import Entry
+from harness.files.records import State
 from harness.files.settings import SimulationSettings
 from harness.output.reporting import Lines, Reporter
 from harness.reductions.spark_session import context
@@ -34,8 +35,9 @@ CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", 
 pytestmark = pytest.mark.spark
 
 
-def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> MakeTestbed:
-    """Fake the worlds: their cells do what `on_cell` does. Pickled by value, as workers cannot import test modules."""
+def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None, in_doubt: Collection[int] = ()) -> MakeTestbed:
+    """Fake the worlds: their cells do what `on_cell` does, and are in doubt in some attempts. Pickled by value, as
+    workers cannot import test modules."""
 
     class FakeTestbed(in_process.Testbed[Visit]):
         def __init__(self, experiment: Experiment) -> None:
@@ -47,7 +49,8 @@ def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> MakeTestb
 
         def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
             on_cell(cell.cell)
-            return Measured(float(os.getpid()), 10.0 * cell.cell.threads, 20, 1.0, {})
+            state = State.UNSETTLED if attempt in in_doubt else State.VALID
+            return Measured(float(os.getpid()), 10.0 * cell.cell.threads, 20, 1.0, {}, state=state)
 
     return FakeTestbed
 
@@ -83,6 +86,17 @@ def test_every_cell_runs_in_the_world_of_its_group(experiment: Experiment) -> No
     built = (experiment.results / "built").read_text().split()
     assert set(built) == {"2005", "2008"}
     assert [path.name for path in experiment.results.iterdir()] == ["built"]
+
+
+@pytest.mark.parametrize("in_doubt, attempts", [((1,), 2), ((1, 2), 3), ((1, 2, 3), 3)])
+def test_a_cell_in_doubt_is_measured_again_at_once(
+    in_doubt: Collection[int], attempts: int, experiment: Experiment
+) -> None:
+    entries = run_job(experiment, fake_world(in_doubt=in_doubt), *CELLS)
+    assert sorted((entry.cell, entry.attempt) for entry in entries) == [
+        (cell, attempt) for cell in sorted(CELLS) for attempt in range(1, attempts + 1)
+    ]
+    assert len({(entry.cell, entry.sent_per_s) for entry in entries}) == len(CELLS)  # each in one process
 
 
 def test_a_failed_cell_is_one_line_and_our_bugs_leave_a_traceback(experiment: Experiment) -> None:
