@@ -156,7 +156,7 @@ SIMULATED = LabKind(
     ),
     # From 0.2 s on its rates are those of later: to 2 % where many threads wait for pages, else to 1 %. The window
     # grows where it says too little about the rate (`run.steadiness`).
-    times={"matrix": {"measure": 0.5, "settle": 0.2}, "rates": {"measure": 5.0, "settle": 0.5}},
+    times={"matrix": {"measure": 0.4, "settle": 0.2}, "rates": {"measure": 5.0, "settle": 0.5}},
 )
 
 # The first of a name speaks for all that have it.

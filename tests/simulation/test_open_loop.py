@@ -61,7 +61,7 @@ def _send(lab: SimulatedLab, open_loop: OpenLoop | None, stall_s: float) -> Send
         [handles] = dialog_pool.used([connection], 1, CELL.threads)
     log = initiator.server.computer.log
     log.change_costs(
-        PAPER.log.model_copy(update={"flush_latency_spread": 0, "bytes_per_s": 1e12})
+        PAPER.log.model_copy(update={"flush_latency_spread": 0, "bytes_per_s": 10**12})
     )  # the stall is exact
     with tempfile.TemporaryDirectory() as folder:
         clients = SimulatedClients(lab)
