@@ -154,8 +154,8 @@ SIMULATED = LabKind(
         "Not SQL Server, and not a measurement",
         versions="modelled versions",
     ),
-    # From 0.2 s on its rates are those of later: to 2 % where many threads wait for pages, else to 1 %. The window
-    # grows where it says too little about the rate (`run.steadiness`).
+    # From 0.2 s on its rates are those of later, to 2 %. The window grows where it says too little about the rate
+    # (`run.steadiness`).
     times={"matrix": {"measure": 0.4, "settle": 0.2}, "rates": {"measure": 5.0, "settle": 0.5}},
 )
 

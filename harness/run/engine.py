@@ -167,13 +167,12 @@ class Sweep(Generic[Swept]):
     def _run_batch(self, batch: Sequence[Swept], on_result: Callable[[Attempted], None]) -> None:
         by_name = {(item.id, item.block): item for item in batch}
         due, attempts_left = list(batch), self._executor.attempts_max
-        without_result = set(by_name)
 
         def on_end(attempted: Attempted) -> None:
             entry = attempted.entry
             name = (entry.cell, entry.block)
             self._journal.append(entry)
-            if name not in without_result:
+            if name not in by_name:  # it has its result
                 self._note_again(attempted)
                 return
             if entry.outcome == "failed":
@@ -182,7 +181,7 @@ class Sweep(Generic[Swept]):
                     self._reporter.note(f"{label(*name)} failed and will be tried again: {entry.reason}")
                     due.append(by_name[name])
                     return
-            without_result.remove(name)
+            del by_name[name]
             on_result(attempted)
 
         while due:

@@ -216,23 +216,24 @@ def run(
     Raise JobBroken if Spark cannot continue.
     """
     mailbox = Mailbox(experiment.results)
-    planned = {(attempt.visit.id, attempt.visit.block): attempt for attempt in attempts}
-    open_attempts, ended = dict(planned), set[tuple[str, int, int]]()
+    first = {(planned.visit.id, planned.visit.block): planned.attempt for planned in attempts}
+    ended: set[tuple[str, int, int]] = set()
 
     def keep(entry: Entry) -> None:
-        visit, attempt = (entry.cell, entry.block), (entry.cell, entry.block, entry.attempt)
-        if visit in planned and attempt not in ended:
+        attempt = (entry.cell, entry.block, entry.attempt)
+        if entry.attempt >= first.get((entry.cell, entry.block), math.inf) and attempt not in ended:
             ended.add(attempt)
-            open_attempts.pop(visit, None)
             on_entry(entry)
 
     fruitless = 0  # rounds in a row
-    while open_attempts:
-        before = len(open_attempts)
+    while left := [
+        planned for planned in attempts if (planned.visit.id, planned.visit.block, planned.attempt) not in ended
+    ]:
+        before = len(ended)
         with context(master, SPARK) as spark:
-            broken = _round(spark, experiment, list(open_attempts.values()), make_testbed, lambda: mailbox.take(keep))
+            broken = _round(spark, experiment, left, make_testbed, lambda: mailbox.take(keep))
         broken = broken or f"what they wrote to {experiment.results} {NOT_THERE} this machine"
-        fruitless = fruitless + 1 if len(open_attempts) == before else 0
+        fruitless = fruitless + 1 if len(ended) == before else 0
         if fruitless == FRUITLESS_MAX:
             raise JobBroken(f"Spark's Python workers failed: {broken}{remedy(broken)}")
     mailbox.close()

@@ -65,7 +65,7 @@ def _measure_message(options: Mapping[str, Any]) -> bool:
     cells = [cell for cell in cells_of(of_run) if cell.server_version == VERSION]
     world = WarmedWorld(parameters.read(of_run.hardware), VERSION, WorldSize.of(cells), seed=of_run.seed)
     loop_s = turns = math.inf
-    quickest: dict[Cell, tuple[float, float, int]] = {}  # seconds a message, seconds and messages
+    quickest: dict[Cell, tuple[float, int]] = {}  # seconds and messages
     with tempfile.TemporaryDirectory(prefix="harness-benchmark-") as folder:
         # The quickest of some rounds counts: other machines of the host can only slow this one down.
         for attempt in range(1, ROUNDS_MAX + 1):
@@ -73,10 +73,10 @@ def _measure_message(options: Mapping[str, Any]) -> bool:
                 loop_s, before_s = min(loop_s, _loop_s()), _forks_s()
                 times = Times(of_run.settle, of_run.measure)
                 sent = world.run(Visit(cell), attempt, times, Path(folder)).sent  # more where its window grew
-                used_s = _forks_s() - before_s
-                quickest[cell] = min(quickest.get(cell, (math.inf, 0.0, 0)), (used_s / sent, used_s, sent))
-            messages = sum(sent for _, _, sent in quickest.values())
-            message_s = sum(used_s for _, used_s, _ in quickest.values()) / messages
+                costs = (_forks_s() - before_s, sent)
+                quickest[cell] = min(quickest.get(cell, costs), costs, key=lambda each: each[0] / each[1])
+            used_s, messages = (sum(each) for each in zip(*quickest.values(), strict=True))
+            message_s = used_s / messages
             turns = message_s / loop_s * LOOP_TURNS
             if attempt >= ROUNDS and turns <= TURNS_SHARE_MAX * KEPT_TURNS:
                 break

@@ -99,6 +99,15 @@ def test_a_cell_in_doubt_is_measured_again_at_once(
     assert len({(entry.cell, entry.sent_per_s) for entry in entries}) == len(CELLS)  # each in one process
 
 
+def test_what_an_earlier_run_left_of_an_earlier_attempt_is_not_taken_again(experiment: Experiment) -> None:
+    [first] = run_job(experiment, fake_world(), CELLS[0])
+    Mailbox(experiment.results).put(first)
+    entries: list[Entry] = []
+    again = [replace(attempts(CELLS[0])[0], attempt=2)]
+    spark_job.run(experiment, again, master="local[2]", make_testbed=fake_world(), on_entry=entries.append)
+    assert [entry.attempt for entry in entries] == [2]
+
+
 def test_a_failed_cell_is_one_line_and_our_bugs_leave_a_traceback(experiment: Experiment) -> None:
     def trip(cell: Cell) -> None:
         if cell.threads == 2:
