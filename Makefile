@@ -79,8 +79,8 @@ test-all: .venv/.tests  ## all tests that need no SQL Server, and which branches
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage report
 
-check: .venv/.tests  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: about a minute
-	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
+check: .venv/.tests  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: 45 seconds
+	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2 --dist worksteal --hypothesis-profile few
 
 clients: .venv/.tests  ## client libraries for tests/clients: Python's into .venv, Node's into .clients, SqlClient and freebcp by apt-get
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \

@@ -32,10 +32,12 @@ _GROUPS = {
     ),
     "drawings": ("tests/figures/",),
 }
-# No test fails because an example took long, or was slow to make: the machine may be busy.
+# No test fails because an example took long, or was slow to make: the machine may be busy. `make check` takes a few
+# examples, the others a hundred.
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("any machine"), max_examples=20)
 hypothesis.settings.load_profile("any machine")
 # The tests start hundreds of processes. Where Python may write no bytecode, each of them would compile its modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

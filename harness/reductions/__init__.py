@@ -54,7 +54,7 @@ from pyspark.sql import types as T
 from harness.definitions.measures import COLUMNS_READ
 from harness.definitions.units import counted
 from harness.files.records import KEY, SCHEMAS, NotWritable, ResultsError, write_table
-from harness.output.reporting import Reporter
+from harness.output.reporting import Reporter, TimeLeftByWork
 from harness.reductions import bins, cells, circumstances, instance_activity, message_records, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_failures import remedy, why_broken
@@ -120,7 +120,9 @@ def reduce(results: Path, *, master: str = LOCAL, progress: Reporter | None = No
     except OSError as error:
         raise NotWritable(f"{target} cannot be written: {error.strerror}") from None
     recorded = [name for name in OPTIONAL if raw.files[name]]
-    progress.begin(len(TABLES) + len(recorded), 0, unit="table")
+    # Spark's start is no measure of what is left.
+    left = TimeLeftByWork(dict.fromkeys([*TABLES, *recorded], 1.0))
+    progress.begin(len(TABLES) + len(recorded), 0, left, unit="table")
     progress.phase(f"starting Spark for {counted(len(raw.files['cells']), 'cell')}")
     try:
         with _scratch(None if is_local(master) else target) as scratch, _threads() as threads:

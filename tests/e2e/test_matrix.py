@@ -18,8 +18,8 @@ import pytest
 pytestmark = [pytest.mark.process, pytest.mark.spark]
 
 MATRIX = '[axes]\nthreads = 5\nversions = "newest"\n[times]\nmeasure = "500ms"\nsettle = "500ms"\n'
-AXES = ("--matrix", "mine.toml", "--initiators", "1,2", "--threads", "2", "--ratios", "1,150", "--payloads", "3000")
-CELLS = {f"i{initiators}-t2-r{ratio}-p3000-v2008" for initiators in (1, 2) for ratio in (1, 150)}
+AXES = ("--matrix", "mine.toml", "--initiators", "2", "--threads", "2", "--ratios", "1,150", "--payloads", "3000")
+CELLS = {f"i2-t2-r{ratio}-p3000-v2008" for ratio in (1, 150)}
 
 
 @dataclass(frozen=True)
@@ -64,24 +64,30 @@ def test_a_matrix_ends_with_tables_and_figures(done: Done) -> None:
     assert all(row["processed_messages"] > 0 for row in cells)  # in half a second a busy machine may process none
     calls = [row["sent_per_s"] * row["measured_s"] for row in cells]
     assert [row["latency_us_p50"] is not None for row in cells] == [number >= 20 for number in map(round, calls)]
-    assert pq.read_metadata(run / "reduced" / "gain.parquet").num_rows == 2
+    assert pq.read_metadata(run / "reduced" / "gain.parquet").num_rows == 1
     figures = {path.stem for path in (run / "figures").glob("*.png")}
-    assert {"figure-2-throughput-1-initiator", "figure-3-throughput-2-initiators", "figure-5-gain"} <= figures
+    assert {"figure-3-throughput-2-initiators", "figure-5-gain"} <= figures
     assert {path.stem for path in (run / "figures").glob("*.svg")} == figures
 
 
 def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(done: Done) -> None:
     assert "sys.sysdesend" not in done.output, "the pages are the model's"
     raw = done.folder / "raw"
-    for cell in (cell for cell in CELLS if cell.startswith("i1-")):
+    for cell in CELLS:
         dialogs = pq.read_table(raw / "dialog_pages" / f"{cell}-b1-a1.parquet").to_pylist()
         ratio = 150 if "-r150-" in cell else 1
-        assert [row["dialog_id"] for row in dialogs] == [ratio, 2 * ratio]
-        assert len({row["page_id"] for row in dialogs}) == (2 if ratio == 150 else 1)
+        for initiator in ("initiator-1", "initiator-2"):
+            kept = [row for row in dialogs if row["instance"] == initiator]
+            assert [row["dialog_id"] for row in kept] == [ratio, 2 * ratio]
+            assert len({row["page_id"] for row in kept}) == (2 if ratio == 150 else 1)
         for kind in ("latch_waits", "latches"):
             assert (raw / kind / f"{cell}-b1-a1.parquet").exists()
         samples = pq.read_table(raw / "samples" / f"{cell}-b1-a1.parquet").to_pylist()
-        assert {row["instance"] for row in samples if row["metric"] == "latch_looks"} == {"target", "initiator-1"}
+        assert {row["instance"] for row in samples if row["metric"] == "latch_looks"} == {
+            "target",
+            "initiator-1",
+            "initiator-2",
+        }
         written = pq.read_table(raw / "file_io" / f"{cell}-b1-a1.parquet").to_pylist()
         assert {row["file_name"] for row in written} >= {"SSBTarget_log", "SSBInitiator1_log"}
         assert all(row["bytes_written"] > 0 and row["writes"] > 0 for row in written)
@@ -93,7 +99,7 @@ def test_axes_of_ones_own_are_shown_and_resumed_without_their_file(done: Done, t
     assert (settings["matrix"]["name"], settings["threads"], settings["measure"]) == ("mine", [2], 0.5)
     resume = ("matrix", "--resume", str(done.folder), "--only-sweep")
     again = harness(*resume, cwd=done.folder, scratch=tmp_path)
-    assert "4 cells" in again and "completed" not in again
+    assert "2 cells" in again and "completed" not in again
 
 
 def test_a_run_is_compared_with_another(done: Done, tmp_path: Path) -> None:

@@ -42,7 +42,13 @@ GO
 """
 
 
-@pytest.mark.parametrize("name", sorted({*PRESETS} - {PAPER}))
+# The paper's workload with another option of the database or the connection each.
+OPTIONS = {"paper-delayed-durability", "paper-full-recovery", "paper-row-versions"}
+
+
+@pytest.mark.parametrize(
+    "name", one_of_each(sorted({*PRESETS} - {PAPER}), lambda name: "options" if name in OPTIONS else name)
+)
 def test_a_workload_of_the_package_runs(name: str, tmp_path: Path) -> None:
     checked = harness(tmp_path, "workload", "check", name)
     assert (checked.code, checked.err) == (0, "")

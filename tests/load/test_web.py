@@ -114,30 +114,26 @@ def test_a_failed_lab_shows_in_the_form(page):
     assert page.start(threads=41) == {"success": False, "message": "no echo in this valley"}
 
 
-def test_calls_flow_stop_and_flow_again_with_other_fields(page):
-    assert page.start(initiators=3, threads=4, payload_bytes="1 KB")["success"]
-    running = page.wait_for(lambda stats: requests(stats) > 500 and stats["user_count"] == 12, "first calls")
+def test_calls_flow_at_a_rate_stop_and_flow_again_with_other_fields(page):
+    began = time.monotonic()
+    assert page.start(initiators=3, threads=4, payload_bytes="1 KB", rate="20/s")["success"]
+    running = page.wait_for(lambda stats: requests(stats) >= 20 and stats["user_count"] == 12, "first calls")
     assert (running["state"], len(running["workers"])) == ("running", 3)
-    page.wait_for(lambda stats: requests(stats) > requests(running), "more calls")
+    again = page.wait_for(lambda stats: requests(stats) > requests(running), "more calls")
+    assert requests(again) <= 3 * (20 * (time.monotonic() - began) + 21)  # the rate is that of each initiator
     call = running["stats"][0]
     assert (call["method"], call["name"], call["avg_content_length"]) == ("CALL", "dbo.SendMessage", 1024)
     assert 0 < call["median_response_time"] < 1000
-    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1,024 bytes, closed loop, sent by 3 workers"
+    fields = "every 150th dialog, 1,024 bytes, open loop, 20/s per initiator, sent by 3 workers"
+    assert page.status() == f"3 initiators × 4 threads, {fields}"
     assert page.start()["message"] == "a scenario is running: stop it first"
     page.stop()
     assert page.status() == "stopped"
     assert page.start(initiators=1, threads=2, dialog_ratio=7)["success"]
+    fields = "every 7th dialog, 100 bytes, closed loop, sent by 1 worker"
+    assert page.status() == f"1 initiator × 2 threads, {fields}"
     again = page.wait_for(lambda stats: requests(stats) > 500 and stats["user_count"] == 2, "calls again")
     assert sorted(worker["user_count"] for worker in again["workers"]) == [0, 0, 2]
-    page.stop()
-
-
-def test_a_rate_holds_the_clients_back(page):
-    began = time.monotonic()
-    assert page.start(threads=2, rate="20/s")["success"]
-    # For a moment the page still has the count of the scenario before.
-    page.wait_for(lambda stats: 20 <= requests(stats) <= 20 * (time.monotonic() - began) + 21, "calls at a rate")
-    assert page.status() == "1 initiator × 2 threads, every 150th dialog, 100 bytes, open loop, 20/s, sent by 1 worker"
     page.stop()
 
 

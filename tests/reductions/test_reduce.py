@@ -160,13 +160,16 @@ class Counting(NotingReporter):
     def __init__(self, folder):
         super().__init__()
         self.folder, self.tables, self.total, self.meanwhile = folder, [], 0, set()
+        self.left_s = []
 
     def begin(self, total, done, left=None, *, unit="cell", every=1):
         assert (done, unit) == (0, "table")
-        self.total = total
+        self.total, self.left = total, left
 
     def cell_done(self, number, cell, outcome, text):
         self.tables.append(cell)
+        self.left.cell_done(number * 2.0, cell)  # as if each table took two seconds
+        self.left_s.append(self.left.left_s(self.total - number))
         assert (number, outcome) == (len(self.tables), "completed")
         self.meanwhile.update(os.listdir(self.folder))
 
@@ -241,6 +244,11 @@ def test_events_are_a_table_of_the_run_that_recorded_them(incomplete):
     assert kept == ("BUF", 1, 118, 118, 8)
     [row] = table(run, "leaks").itertuples()
     assert (row.cell_id, row.instance, row.state, row.conversations) == (CELLS[1].id, "target", "CONVERSING", 40)
+
+
+def test_the_start_of_spark_is_no_measure_of_the_time_left(incomplete):
+    _, reported = incomplete
+    assert reported.left_s == [None, *(2.0 * left for left in reversed(range(reported.total - 1)))]
 
 
 def test_executors_elsewhere_read_and_write_in_the_folder_of_the_run(incomplete):
