@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients")]
 SIDES = ("target", "initiator-1")
 LAB = ("--lab-file", "lab.toml")
 OPEN = ("lab", "open", *LAB)
-TIMES = ("--measure", "300ms", "--settle", "200ms", "--drain", "5s")
+TIMES = ("--measure", "300ms", "--settle", "200ms", "--drain", "5s", "--rate", "100/s")
 CELL, OTHER_CELL = "i1-t2-r1-p100-v2022", "i1-t1-r1-p100-v2022"
 RUN = ("run", CELL, *LAB, *TIMES)
 

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.process
 freetds = [driver for driver in drivers.find() if driver.kind == "freetds"]
 THREE = "i1-t[1-3]-r1-p100-v2008"
 CELLS = ("i1-t2-r1-p100-v2008", "i1-t1-r1-p100-v2008")
-QUICK = ["--lab", "embedded", "--measure", "300ms", "--settle", "200ms"]
+QUICK = ["--lab", "embedded", "--measure", "300ms", "--settle", "200ms", "--rate", "100/s"]
 
 
 class Saboteur(Reporter):
@@ -85,7 +85,9 @@ VICTIMS = {
 def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     first: str, second: str, tmp_path: Path
 ) -> None:
-    selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
+    selection = select_lab(
+        {"lab": "embedded", "measure": "300ms", "settle": "200ms", "rate": "100/s", "results": tmp_path}
+    )
     cells = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2)]
     lab = OnServers(selection.settings, selection.topology)
     results = lab.open_results(cells)
@@ -107,7 +109,9 @@ def test_an_instance_that_stops_in_mid_cell_is_told_of_and_fails_that_cell_which
 ) -> None:
     monkeypatch.setattr(pulse, "TOLD_AFTER_S", 1)
     monkeypatch.setattr(pulse, "DEAD_AFTER_S", 3)
-    selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
+    selection = select_lab(
+        {"lab": "embedded", "measure": "300ms", "settle": "200ms", "rate": "100/s", "results": tmp_path}
+    )
     cells = [Visit(Cell.parse("i1-t1-r1-p100-v2008"))]
     lab = OnServers(selection.settings, selection.topology)
     results = lab.open_results(cells)
