@@ -152,7 +152,7 @@ class Sweep(Generic[Swept]):
             names = ", ".join(label(item.id, item.block) for item in in_doubt)
             if len(in_doubt) > most:
                 self._reporter.note(
-                    f"{len(in_doubt)} of {counted(len(items), self._unit)} are in doubt, too many to repeat: see "
+                    f"in doubt: {len(in_doubt)} of {counted(len(items), self._unit)}, too many to repeat: see "
                     f"what else the machine does, or give a longer --measure ({names})"
                 )
                 return

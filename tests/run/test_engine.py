@@ -51,11 +51,16 @@ class FakeTestbed(in_process.Testbed[Visit]):
         self.tear_down()
 
 
-def sweep(testbed: FakeTestbed, folder: Path, free: int = 2**40, *, again: bool = False) -> Sweep:
+SILENT = Reporter()
+
+
+def sweep(
+    testbed: FakeTestbed, folder: Path, free: int = 2**40, *, again: bool = False, reporter: Reporter = SILENT
+) -> Sweep:
     return Sweep(
-        InProcess(testbed, Reporter()),
+        InProcess(testbed, SILENT),
         Journal(folder / "journal.jsonl"),
-        Reporter(),
+        reporter,
         folder,
         together=(lambda visit: visit.block) if again else None,
         free_bytes=lambda path: free,
@@ -170,6 +175,16 @@ def test_a_cell_in_doubt_is_measured_again_when_those_beside_it_have_run_up_to_t
     tally = sweep(testbed, tmp_path, again=True).run(CELLS)
     assert testbed.ran == [(each.id, 1) for each in CELLS] + [(CELLS[0].id, attempt) for attempt in expected]
     assert (tally.completed, tally.failed) == (3, 0)
+
+
+def test_where_more_than_half_are_in_doubt_none_is_measured_again_and_the_user_sees_what_to_do(tmp_path: Path) -> None:
+    reporter = NotingReporter()
+    testbed = FakeTestbed(states={(each.id, 1): State.UNSETTLED for each in CELLS[:2]})
+    sweep(testbed, tmp_path, again=True, reporter=reporter).run(CELLS)
+    assert testbed.ran == [(each.id, 1) for each in CELLS]
+    [note] = reporter.notes
+    assert note.startswith("in doubt: 2 of 3 cells, too many to repeat: ") and "a longer --measure" in note
+    assert CELLS[0].id in note and CELLS[1].id in note and CELLS[2].id not in note
 
 
 def test_the_next_cells_begin_after_a_cell_was_measured_again(tmp_path: Path) -> None:
