@@ -69,7 +69,7 @@ status: setup  ## say which containers run
 compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
-test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 8 minutes
+test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 7 minutes
 	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 4 --dist loadfile --no-loadscope-reorder
 
 test-all: .venv/.tests  ## all tests that need no SQL Server, and which branches they reach: what CI runs on GitHub
