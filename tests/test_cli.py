@@ -437,6 +437,24 @@ def test_plan_shows_cells_and_time_and_starts_nothing(tmp_path: Path, capsys: py
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "options, line",
+    [
+        (("--settle", "4s", "--measure", "2s"), "a queue reader is added every 5 s while messages are left over"),
+        (("--rate", "50/s"), "1 thread per initiator can make 50 sends/s while a send takes at most 20 ms on average"),
+        (("--settle", "10s", "--measure", "10s"), ""),  # long enough for what readers change
+        (("--settle", "4s", "--measure", "1s"), ""),  # too short for another one
+        (("--settle", "4s", "--measure", "2s", "--lab", "simulated"), ""),  # all run before
+    ],
+)
+def test_plan_says_what_keeps_its_cells_from_a_number(
+    options: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = printed(["plan", "--cells", "i1-t1-r150-p100-*", *options], capsys)
+    notes = [said for said in out.splitlines() if "a queue reader is added" in said or "can make" in said]
+    assert [said[: len(line)] for said in notes] == ([line] if line else [])
+
+
 def test_plan_says_that_nobody_knows_which_gain_repeats_can_show_before_any_were_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,8 +91,7 @@ def _run(lab: RunLab, reporter: Reporter, resume: Path | None = None) -> Outcome
             return None
         if settings.precision is not None:
             reporter.note(precision.forecast(settings))
-    _note_limits(settings, [visit.cell for visit in visits], reporter)
-    for line in machine_lines(settings, visits):
+    for line in (*limit_lines(settings, [visit.cell for visit in visits]), *machine_lines(settings, visits)):
         reporter.note(line)
     executor = lab.executor_of(visits, reporter)
     results = lab.open_results(visits, resume)
@@ -117,7 +116,8 @@ def single(
     cell = cell_of(cell_id, given_axes, lab.topology)
     lab = lab.changed(cells=(cell.id,), ratios=(cell.dialog_ratio,), repeats=1)
     reporter.note(f"cell: {cell.id}, {load_model.describe(lab.settings.open_loop)}")
-    _note_limits(lab.settings, [cell], reporter)
+    for line in limit_lines(lab.settings, [cell]):
+        reporter.note(line)
     results = lab.open_results([cell])
 
     def executor(run_journal: Journal) -> InProcess[Visit]:
@@ -140,34 +140,6 @@ def run_visits(
         stop_rule=lambda run_journal: Precision(settings.precision, visits, run_journal).is_needed,
         together=lambda visit: (visit.block, None if holds_all else visit.cell.server_version),
     )
-
-
-def _note_limits(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter) -> None:
-    _note_bound(settings, cells, reporter)
-    _note_readers(settings, reporter)
-
-
-def _note_bound(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter) -> None:
-    """Say how slow sends may become before the threads of an open loop are too few for its rate."""
-    if open_loop := settings.open_loop:
-        threads = min(cell.threads for cell in cells)
-        send_ms = 1000 * threads / open_loop.rate_per_s
-        reporter.note(
-            f"{threads} thread{'s' * (threads > 1)} per initiator can make {open_loop.rate_per_s:,g} sends/s while a "
-            f"send takes at most {send_ms:{',.0f' if send_ms >= 1000 else '.3g'}} ms on average; "
-            "if it takes longer, sends start late or never"
-        )
-
-
-def _note_readers(settings: RunSettings, reporter: Reporter) -> None:
-    """Say that cells will not settle if a queue reader can be added in them, and too late to become steady."""
-    if settings.kind.can.virtual_time:
-        return  # all readers run before a cell begins
-    if settings.settle < SHORTEST_MAX_S and settings.settle + settings.measure > ACTIVATION_PERIOD_S:
-        reporter.note(
-            f"a queue reader is added every {ACTIVATION_PERIOD_S:g} s while messages are left over: cells as long as "
-            "these are mostly unsettled; give --settle 20s or more, or a shorter --measure"
-        )
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -258,6 +230,26 @@ def plan_lines(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
         f"time: about {duration(estimate_s(settings, visits, settled_s))} on the {settings.lab} lab, if a cell settles "
         f"in {settling_s(settings, settled_s):.2g} s on average{basis}"
     )
+
+
+def limit_lines(settings: RunSettings, cells: Sequence[Cell]) -> Iterator[str]:
+    """Say how slow sends may become before the threads of an open loop are too few for its rate, and that cells do not
+    settle if a queue reader can be added in them too late for a steady rate."""
+    if open_loop := settings.open_loop:
+        threads = min(cell.threads for cell in cells)
+        send_ms = 1000 * threads / open_loop.rate_per_s
+        yield (
+            f"{threads} thread{'s' * (threads > 1)} per initiator can make {open_loop.rate_per_s:,g} sends/s while a "
+            f"send takes at most {send_ms:{',.0f' if send_ms >= 1000 else '.3g'}} ms on average; "
+            "if it takes longer, sends start late or never"
+        )
+    if settings.kind.can.virtual_time:
+        return  # all readers run before a cell begins
+    if settings.settle < SHORTEST_MAX_S and settings.settle + settings.measure > ACTIVATION_PERIOD_S:
+        yield (
+            f"a queue reader is added every {ACTIVATION_PERIOD_S:g} s while messages are left over: cells as long as "
+            "these are mostly unsettled; give --settle 20s or more, or a shorter --measure"
+        )
 
 
 def machine_lines(settings: RunSettings, visits: Sequence[Visit]) -> Iterator[str]:

@@ -49,7 +49,11 @@ def plan(options: Mapping[str, Any], *, settings_file: Path | None = None, noise
         lab=chosen.first_line,
         cells=[label(visit.id, visit.block) for visit in visits],
         length_s=matrix_run.estimate_s(settings, visits, settled_s),
-        lines=[*matrix_run.plan_lines(settings, visits, settled_s), *matrix_run.machine_lines(settings, visits)],
+        lines=[
+            *matrix_run.plan_lines(settings, visits, settled_s),
+            *matrix_run.limit_lines(settings, [visit.cell for visit in visits]),
+            *matrix_run.machine_lines(settings, visits),
+        ],
         repeats=repeats_plan.rows(noise, estimate_s),
         explanation=repeats_plan.explanation(twins, cells=len({visit.id for visit in visits})),
         noise=str(noise or repeats_plan.unknown(settings.results, settings.lab)),
