@@ -28,6 +28,7 @@ receive_top = 10_000              # $(ReceiveTop) of its scripts
 receive_timeout_ms = 3_000        # $(ReceiveTimeoutMs)
 max_queue_readers = 16
 tables = "clustered"              # those of processed messages; or "heap": without a key
+store_in_order = true             # $(StoreInOrder), 1 or 0: whether the paper's procedure stores with ORDER BY
 
 [queue]
 retention = false                 # of the queues of both sides; true begins new dialogs for each cell
@@ -104,7 +105,7 @@ _QUEUE = re.compile(r"({part})\.({part})".format(part=r"[A-Za-z_]\w*|\[[^]['\x00
 _NAME_MAX = 128  # characters of a sysname
 # The lab gives them to the workload's scripts.
 _LABS_VARIABLES = (
-    *("Database", "Prefix", "Encryption", "ReceiveTop", "ReceiveTimeoutMs", "MaxQueueReaders"),
+    *("Database", "Prefix", "Encryption", "ReceiveTop", "ReceiveTimeoutMs", "MaxQueueReaders", "StoreInOrder"),
     *("MessageType", "Contract", "Service", "TargetService", "Queue"),
 )
 
@@ -265,6 +266,11 @@ class Target(Receiving):
     scripts: tuple[str, ...] = ()  # those that create the activation procedure, unless an existing database has it
     activation_procedure: Procedure = Field(description="the procedure that the target's queue activates")
     tables: Literal["clustered", "heap"] = "clustered"  # dbo.messageDrop and dbo.receiveCount
+    store_in_order: bool = True
+
+    @property
+    def script_variables(self) -> dict[str, str]:
+        return {**super().script_variables, "StoreInOrder": str(int(self.store_in_order))}
 
 
 class Names(_Part):

@@ -23,7 +23,7 @@ start = {conversations = "one_per_thread", dialog_ratio = 1, warm_up = true, cli
 
 [[variants]]
 technique = "all"
-target = {tables = "heap", activation_procedure = "dbo.SRPerf_Queue_LabTest_Unordered"}
+target = {tables = "heap", store_in_order = false}
 client = {procedure = "dbo.SendMessageAsCaller", direct_rpc = true}
 queue.retention = true
 

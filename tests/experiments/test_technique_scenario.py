@@ -88,7 +88,7 @@ def test_each_variant_differs_in_one_setting_from_the_papers_set_up() -> None:
     assert [baseline.compared_with, *{one.compared_with for one in variants}] == [None, baseline.key]
     assert {one.key: differences(settings(one), settings(baseline)) for one in variants} == {
         "heaps": {"target.tables"},
-        "unordered": {"target.activation_procedure"},
+        "unordered": {"target.store_in_order"},
         "as_caller": {"client"},
         "direct_rpc": {"client"},
         "retention": {"queue"},
