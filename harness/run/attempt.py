@@ -178,6 +178,7 @@ class Attempt:
     on_stopped: Callable[[], None] = lambda: None  # called when clients have stopped and messages are still processed
     events: EventSessions | None = None  # None: none are recorded
     sending: Sending | None = None  # None: that of the lab's workload
+    in_batch: bool = False  # the target receives once the clients have stopped
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's dialogs, where they are known
     others_before_percent: float = 0.0  # of the processors' time: what other processes used before the run
     stolen_before_percent: float = 0.0  # likewise: what the hypervisor took in the run until now
@@ -506,7 +507,8 @@ def _measured(
         reached.punctuality = punctuality(
             open_loop, calls, report.barriers_at_ns, attempt.visit.block, reached.moments.window
         )
-    measures = Measures({**asdict(reached.moments), **reached.punctuality.columns()})
+    moments = {**asdict(reached.moments), **reached.punctuality.columns()}
+    measures = Measures(moments, in_batch=attempt.in_batch)
     for of_worker in calls.values():
         latencies_ns = of_worker.returned - of_worker.intended
         measures.add("calls", {"intended_at_ns": of_worker.intended, "latency_ns": latencies_ns})
@@ -517,6 +519,7 @@ def _measured(
     state, state_reason = judge(
         Evidence(
             window_s=window_s,
+            in_batch=attempt.in_batch,
             sent=measures.calls_by_part,
             processed=measures.processed_by_part,
             readers_at_begin=reached.window.readers_at_begin,

@@ -250,7 +250,8 @@ class LabTestbed:
 def _arranged(parts: Equipment, cell: Cell, arrangement: Arrangement) -> dict[str, Any]:
     """Return the fields of an attempt that follow from its arrangement."""
     target = arrangement.workload.target
-    how: dict[str, Any] = {"sending": attempts.sending_of(parts.lab, parts.initiators, cell, arrangement)}
+    sending = attempts.sending_of(parts.lab, parts.initiators, cell, arrangement)
+    how: dict[str, Any] = {"sending": sending, "in_batch": arrangement.batch}
     if not arrangement.outside_readers:  # they drain the queue as they are
         draining = target if arrangement.batch else DRAINING
         how["on_stopped"] = partial(link.apply_to_new_readers, parts.lab, draining)

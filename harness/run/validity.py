@@ -13,6 +13,8 @@ apply, the cause comes before its effects, in this order:
 * `behind`: the target processed more than was sent. It drained the backlog of the time before.
 * `unsettled`: the rates or the number of queue readers still changed, or the window was too short for them.
 * `saturated`: the target processed less than was sent.
+
+Where the target receives in batch, once the clients have stopped, what it processes decides nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class Evidence:
 
     window_s: float  # its length
     sent: Numbers  # calls that returned, in equal parts of the window
-    processed: Numbers  # messages, likewise
+    processed: Numbers  # messages, likewise; in batch, of the time in which the target receives
+    in_batch: bool = False  # the target receives after the window alone
     readers_at_begin: int
     readers_at_end: int
     growth_bytes: int = 0  # of all database files, in the window
@@ -66,6 +69,8 @@ class Evidence:
 def judge(evidence: Evidence) -> tuple[State, str]:
     """Return the state of a cell and the reason for it, which is empty for a valid one."""
     for state, reasons in _RULES:
+        if evidence.in_batch and state in _IN_THE_SAME_TIME:
+            continue
         if reasons_found := reasons(evidence):
             return state, "; ".join(reasons_found)
     return State.VALID, ""
@@ -107,6 +112,8 @@ def _behind(evidence: Evidence) -> list[str]:
 def _unsettled(evidence: Evidence) -> list[str]:
     if not evidence.sent.any():
         return ["no call returned in the window"]
+    if evidence.in_batch:
+        return change("sent", evidence.sent, evidence.window_s)
     quantities = change("processed", evidence.processed, evidence.window_s)
     if not _saturated(evidence):
         quantities += change("sent", evidence.sent, evidence.window_s)
@@ -135,6 +142,8 @@ def _backlog_by_chance(evidence: Evidence) -> float:
     return max(TOLERANCE * sent, math.sqrt(sent + processed), spread)
 
 
+# They compare what was sent with what was processed meanwhile.
+_IN_THE_SAME_TIME = (State.BEHIND, State.SATURATED)
 _RULES: Sequence[tuple[State, Callable[[Evidence], list[str]]]] = (
     (State.DISTURBED, _disturbed),
     (State.STARVED, _starved),

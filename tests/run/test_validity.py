@@ -122,6 +122,16 @@ def test_each_finding_has_its_state_and_reason(changes: dict[str, Any], state: S
     assert judged(**changes) == (state, reason)
 
 
+@pytest.mark.parametrize("processed", [EVEN * 0, EVEN // 2, EVEN * 2, RISING, IN_PIECES])
+def test_what_a_batch_processes_after_the_window_decides_nothing(processed: Any) -> None:
+    no_readers = {"readers_at_begin": 0, "readers_at_end": 0}
+    assert judged(in_batch=True, processed=processed, **no_readers) == (State.VALID, "")
+    assert judged(in_batch=True, processed=processed, sent=RISING, **no_readers) == (
+        State.UNSETTLED,
+        "the rate sent went from 27 to 43 messages/s",
+    )
+
+
 def test_a_few_cold_pages_do_not_mark_a_cell_nor_do_instances_that_do_not_show_their_files() -> None:
     assert judged(pages_read={"target": 3000, "initiator-1": 0}) == (State.VALID, "")
     assert judged(pages_read={}) == (State.VALID, "")
