@@ -11,7 +11,7 @@ import pyarrow as pa
 from harness.experiments.rate_steps import Step
 from harness.experiments.recorded_attempts import RecordedAttempt
 from harness.files import records
-from harness.run.punctuality import SHORTFALL_MAX
+from harness.run.punctuality import Punctuality
 
 NAME = "rates"
 
@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
         "due_calls": _INTEGER,  # null for the closed loop, as the next two
         "late_calls": _INTEGER,
         "missed_calls": _INTEGER,
-        "was_made": _FLAG,  # the rate: at most SHORTFALL_MAX of the sends are missing
+        "was_made": _FLAG,  # the rate: `Punctuality.is_kept`
     }
 )
 
@@ -57,6 +57,7 @@ def row(step: Step, recorded: RecordedAttempt, load_model: str) -> dict[str, Any
     """Make the row of a completed step, without the columns that all rows share."""
     cell, is_open = step.cell, step.percent is not None
     attempt_row, measures = recorded.cell, recorded.measures()
+    schedule = {name: attempt_row[name] for name in ("due_calls", "late_calls", "missed_calls")}
     return {
         "cell_id": cell.id,
         "server_version": cell.server_version,
@@ -69,6 +70,6 @@ def row(step: Step, recorded: RecordedAttempt, load_model: str) -> dict[str, Any
         "load_model": load_model,
         "asked_per_s": attempt_row["rate_per_s"] * cell.initiators if is_open else None,
         **measures.columns(),
-        **{name: attempt_row[name] if is_open else None for name in ("due_calls", "late_calls", "missed_calls")},
-        "was_made": measures.calls >= (1 - SHORTFALL_MAX) * attempt_row["due_calls"],
+        **(schedule if is_open else dict.fromkeys(schedule)),
+        "was_made": Punctuality(attempt_row["rate_per_s"], *schedule.values()).is_kept(measures.calls),
     }

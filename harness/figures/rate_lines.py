@@ -118,7 +118,7 @@ def _finding(table: pd.DataFrame, steps: pd.DataFrame, blocks: int) -> str:
             f"rate, {last.latency_us_p99 / 1000:,.3g} ms at {last.percent:.0f} %. "
         )
     hollow = (
-        "" if steps.was_made.all() else "Hollow: the clients did not make the rate, as sends started late or never. "
+        "" if steps.was_made.all() else "Hollow: the clients did not keep to the rate, as sends started late or never. "
     )
     return (
         f"{parts.clients(load.initiators, load.threads).capitalize()}. {sentence}{repeats_words(blocks)} {hollow}"

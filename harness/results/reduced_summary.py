@@ -47,7 +47,7 @@ def _rates(folder: Path) -> Summary:
             [
                 names[key],
                 f"{step.asked_per_s:,.0f}" if is_open else "",
-                f"{step.sent_per_s:,.0f}{'' if step.was_made else ' (not made)'}",
+                f"{step.sent_per_s:,.0f}{'' if step.was_made else ' (not kept)'}",
                 f"{step.processed_per_s:,.0f}",
                 *(_latency_words(step, name) for name in ("p50", "p95", "p99")),
                 *(f"{value:,.0f}" if is_open else "" for value in (step.late_calls, step.missed_calls)),

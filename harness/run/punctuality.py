@@ -12,7 +12,7 @@ import numpy.typing as npt
 from harness.definitions.load_model import LATE_NS, OpenLoop
 from harness.load.plan import Share
 
-SHORTFALL_MAX = 0.02  # of the sends that were due
+DEVIATION_MAX = 0.02  # of the sends that were due
 
 
 class Calls(NamedTuple):
@@ -41,13 +41,20 @@ class Punctuality:
             "missed_calls": self.missed,
         }
 
+    def is_kept(self, calls_made: int) -> bool:
+        """Whether as many calls returned in the window as were due: neither fewer, nor more because sends were late
+        before."""
+        most = DEVIATION_MAX * self.due
+        return calls_made >= self.due - most and (calls_made <= self.due + most or self.late <= most)
+
     def complaint(self, calls_made: int, window_s: float, initiators: int) -> str:
-        """Say that the rate was not made where too few calls returned in the window; else return nothing."""
-        if not self.rate_per_s or calls_made >= (1 - SHORTFALL_MAX) * self.due:
+        """Say that the rate was not kept, and what was made; else return nothing."""
+        if not self.rate_per_s or self.is_kept(calls_made):
             return ""
         rate_per_s = calls_made / window_s / initiators
+        instead = "caught up with " if calls_made > self.due else "made "
         return (
-            f"the clients did not make {self.rate_per_s:,g}/s per initiator, but {rate_per_s:,.0f}/s: "
+            f"the clients did not keep to {self.rate_per_s:,g}/s per initiator, but {instead}{rate_per_s:,.0f}/s: "
             f"{self.late:,} of {self.due:,} sends started late, {self.missed:,} never; use more threads or a lower rate"
         )
 

@@ -143,7 +143,7 @@ def test_the_figure_has_a_point_for_each_step_and_names_the_load(whole: tuple[Ou
     means = rate_lines.over_blocks(rate_lines.read(outcome.results))
     assert means.latency_us_p99_low.dtype == float and means.latency_us_p99_low.isna().all()
     assert "3 ms at 50 % of the closed loop's rate, 3 ms at 100 %" in sheet.subtitle
-    assert "Hollow: the clients did not make the rate" in sheet.subtitle
+    assert "Hollow: the clients did not keep to the rate" in sheet.subtitle
 
 
 def test_repeats_are_blocks_of_the_same_rates_and_the_figure_has_their_intervals(
