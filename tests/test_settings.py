@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from harness.definitions.units import parse_duration
-from harness.experiments.selected_cells import chosen_visits
 from harness.failures import UsageFailure
 from harness.files import settings
 from harness.files.settings import SettingsError
@@ -85,12 +84,6 @@ def test_the_passwords_of_all_servers_are_no_settings() -> None:
     assert settings.create({}, environment=secrets) == settings.create({}, environment={})
     with pytest.raises(SettingsError, match="unknown setting HARNESS_PASSWORD_INITIATOR_17"):
         settings.create({}, environment={"HARNESS_PASSWORD_INITIATOR_17": "x"})
-
-
-def test_one_rate_does_not_go_with_the_whole_paper_but_with_another_matrix() -> None:
-    with pytest.raises(SettingsError, match="--rate is the same for all cells: select those that it fits"):
-        chosen_visits(settings.create({"rate": "5/s"}, environment={}))
-    assert chosen_visits(settings.create({"rate": "5/s", "matrix": "quick"}, environment={}))
 
 
 def test_children_inherit_no_setting() -> None:

@@ -91,7 +91,7 @@ def _run(lab: RunLab, reporter: Reporter, resume: Path | None = None) -> Outcome
             return None
         if settings.precision is not None:
             reporter.note(precision.forecast(settings))
-    for line in (*limit_lines(settings, [visit.cell for visit in visits]), *machine_lines(settings, visits)):
+    for line in (*limit_lines(settings, visits), *machine_lines(settings, visits)):
         reporter.note(line)
     executor = lab.executor_of(visits, reporter)
     results = lab.open_results(visits, resume)
@@ -116,7 +116,7 @@ def single(
     cell = cell_of(cell_id, given_axes, lab.topology)
     lab = lab.changed(cells=(cell.id,), ratios=(cell.dialog_ratio,), repeats=1)
     reporter.note(f"cell: {cell.id}, {load_model.describe(lab.settings.open_loop)}")
-    for line in limit_lines(lab.settings, [cell]):
+    for line in limit_lines(lab.settings, [Visit(cell)]):
         reporter.note(line)
     results = lab.open_results([cell])
 
@@ -232,11 +232,11 @@ def plan_lines(settings: RunSettings, visits: Sequence[Visit], settled_s: float 
     )
 
 
-def limit_lines(settings: RunSettings, cells: Sequence[Cell]) -> Iterator[str]:
+def limit_lines(settings: RunSettings, visits: Sequence[Visit]) -> Iterator[str]:
     """Say how slow sends may become before the threads of an open loop are too few for its rate, and that cells do not
     settle if a queue reader can be added in them too late for a steady rate."""
     if open_loop := settings.open_loop:
-        threads = min(cell.threads for cell in cells)
+        threads = min(visit.cell.threads for visit in visits)
         send_ms = 1000 * threads / open_loop.rate_per_s
         yield (
             f"{threads} thread{'s' * (threads > 1)} per initiator can make {open_loop.rate_per_s:,g} sends/s while a "

@@ -57,7 +57,6 @@ def row(step: Step, recorded: RecordedAttempt, load_model: str) -> dict[str, Any
     """Make the row of a completed step, without the columns that all rows share."""
     cell, is_open = step.cell, step.percent is not None
     attempt_row, measures = recorded.cell, recorded.measures()
-    schedule = {name: attempt_row[name] for name in ("due_calls", "late_calls", "missed_calls")}
     return {
         "cell_id": cell.id,
         "server_version": cell.server_version,
@@ -70,6 +69,6 @@ def row(step: Step, recorded: RecordedAttempt, load_model: str) -> dict[str, Any
         "load_model": load_model,
         "asked_per_s": attempt_row["rate_per_s"] * cell.initiators if is_open else None,
         **measures.columns(),
-        **(schedule if is_open else dict.fromkeys(schedule)),
-        "was_made": Punctuality(attempt_row["rate_per_s"], *schedule.values()).is_kept(measures.calls),
+        **{name: attempt_row[name] if is_open else None for name in ("due_calls", "late_calls", "missed_calls")},
+        "was_made": Punctuality.of(attempt_row).is_kept(measures.calls),
     }

@@ -15,7 +15,7 @@ from harness.experiments.technique_scenario import Scenario, ScenarioError, Tech
 from harness.failures import UsageFailure
 from harness.files.journal import Journal
 from harness.files.settings import SettingsError
-from harness.files.workload_file import Dialogs, Target
+from harness.files.workload_file import Dialogs
 from harness.output.reporting import Reporter
 from harness.run import run_folder, under_way
 from harness.run.in_process import InProcess
@@ -132,15 +132,15 @@ def _as_manifest(scenario: Scenario, resume: Path | None) -> dict[str, Any]:
 def _require_modelled(technique: Technique) -> None:
     """Raise ScenarioError if the clients or the broker of the model cannot do what a step asks for."""
     workload = technique.arrangement.workload
-    client, dialogs = workload.client, workload.dialogs
+    client, dialogs, target = workload.client, workload.dialogs, workload.target
     if client.think_time or client.messages_per_transaction > 1:
         text = "clients neither pause nor share transactions"
     elif client.direct_rpc:
         text = "calls cost the same however the driver makes them"
     elif dialogs != Dialogs() or workload.queue.retention:
         text = "conversations have no priority and no common groups, and queues retain nothing"
-    elif technique.arrangement.batch or workload.target.tables != Target.model_fields["tables"].default:
-        text = "targets neither process in batch nor store in heaps"
+    elif technique.arrangement.batch or target.tables == "heap" or not target.store_in_order:
+        text = "targets neither process in batch nor store in heaps or without ORDER BY"
     elif technique.arrangement.outside_readers:
         text = "all readers are procedures"
     elif workload.bodies is not None:

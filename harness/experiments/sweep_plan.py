@@ -51,7 +51,7 @@ def plan(options: Mapping[str, Any], *, settings_file: Path | None = None, noise
         length_s=matrix_run.estimate_s(settings, visits, settled_s),
         lines=[
             *matrix_run.plan_lines(settings, visits, settled_s),
-            *matrix_run.limit_lines(settings, [visit.cell for visit in visits]),
+            *matrix_run.limit_lines(settings, visits),
             *matrix_run.machine_lines(settings, visits),
         ],
         repeats=repeats_plan.rows(noise, estimate_s),

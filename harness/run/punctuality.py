@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,11 @@ class Punctuality:
     late: int = 0  # started more than LATE_NS after their intended start
     missed: int = 0  # never started: the cell ended before a thread was free
 
+    @classmethod
+    def of(cls, cell: Mapping[str, Any]) -> Self:
+        """Return that of a cell's record."""
+        return cls(cell["rate_per_s"], cell["due_calls"], cell["late_calls"], cell["missed_calls"])
+
     def columns(self) -> dict[str, Any]:
         """Return the values of the cell's record."""
         return {
@@ -52,7 +57,7 @@ class Punctuality:
         if not self.rate_per_s or self.is_kept(calls_made):
             return ""
         rate_per_s = calls_made / window_s / initiators
-        instead = "caught up with " if calls_made > self.due else "made "
+        instead = "caught up at " if calls_made > self.due else "made "
         return (
             f"the clients did not keep to {self.rate_per_s:,g}/s per initiator, but {instead}{rate_per_s:,.0f}/s: "
             f"{self.late:,} of {self.due:,} sends started late, {self.missed:,} never; use more threads or a lower rate"

@@ -32,20 +32,8 @@ def own(tmp_path: Path) -> Iterator[OwnServers]:
 @pytest.mark.spark
 def test_a_restart_of_the_target_in_the_middle_loses_no_message(own: OwnServers, warm_jvm: dict[str, str]) -> None:
     target, _ = own.servers
-    words = (
-        "soak",
-        CELL,
-        "--for",
-        "1s",
-        "--measure",
-        "300ms",
-        "--settle",
-        "200ms",
-        "--rate",
-        "100/s",
-        "--lab-file",
-        "lab.toml",
-    )
+    times = "--for 1s --measure 300ms --settle 200ms --rate 100/s"
+    words = ("soak", CELL, *times.split(), "--lab-file", "lab.toml")
     jvm = {name: value for name, value in warm_jvm.items() if name.startswith("PYSPARK")}
     with own.begin(*words, "--restart-target", **jvm) as process:
         assert process.stdout is not None

@@ -33,7 +33,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.process
 
 freetds = [driver for driver in drivers.find() if driver.kind == "freetds"]
-THREE = "i1-t[1-3]-r1-p100-v2008"
+FIVE = "i1-t[1-5]-r1-p100-v2008"
 CELLS = ("i1-t2-r1-p100-v2008", "i1-t1-r1-p100-v2008")
 QUICK = ["--lab", "embedded", "--measure", "300ms", "--settle", "200ms", "--rate", "100/s"]
 
@@ -238,15 +238,15 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
 def test_an_interrupted_sweep_ends_with_130_how_to_go_on_a_whole_journal_and_no_process(
     ending: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    process = start("matrix", "--only-sweep", "--cells", THREE, *QUICK)
+    process = start("matrix", "--only-sweep", "--cells", FIVE, *QUICK)
     results, output = ended(process, ending, tmp_path)
     assert process.returncode == 130, output
     done = len(entries(results))
     assert output.splitlines()[-1] == (
-        f"harness: interrupted; measured: {done} of 3 cells; "
+        f"harness: interrupted; measured: {done} of 5 cells; "
         f"go on with: harness matrix --resume {results.relative_to(tmp_path)}"
     )
-    assert 1 <= done < 3
+    assert 1 <= done < 5
     assert {entry.outcome for entry in entries(results)} == {"completed"}
     assert not list((results / "lab").glob("*/data"))
 
@@ -254,17 +254,17 @@ def test_an_interrupted_sweep_ends_with_130_how_to_go_on_a_whole_journal_and_no_
 def test_a_killed_sweep_resumes_where_it_was_and_only_under_the_same_settings(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    results, _ = ended(start("matrix", "--only-sweep", "--cells", THREE, *QUICK), signal.SIGKILL, tmp_path)
+    results, _ = ended(start("matrix", "--only-sweep", "--cells", FIVE, *QUICK), signal.SIGKILL, tmp_path)
     done = [entry.cell for entry in entries(results)]
     refused = harness(tmp_path, "matrix", "--resume", str(results), "--measure", "2s")
     assert refused.code == 2
     assert "cannot be resumed with other settings: measure is 0.3 in the run and 2.0 now" in refused.line
     resumed = harness(tmp_path, "matrix", "--only-sweep", "--resume", str(results))
     assert resumed.code == 0, resumed
-    assert f"{len(done)} of 3 cells are done already" in resumed.out
+    assert f"{len(done)} of 5 cells are done already" in resumed.out
     completed = [entry.cell for entry in entries(results) if entry.outcome == "completed"]
     assert completed[: len(done)] == done
-    assert len(set(completed[:3])) == len(set(completed)) == 3  # those in doubt come once more, after all three
+    assert len(set(completed[:5])) == len(set(completed)) == 5  # those in doubt come once more, after all five
     assert json.loads((results / "manifest.json").read_text())["finished_at"]
 
 

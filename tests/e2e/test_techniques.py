@@ -11,6 +11,7 @@ import pytest
 
 from harness.experiments.technique_scenario import DEFAULT, read
 from harness.experiments.techniques_table import SCHEMA
+from harness.files import journal
 from tests.commands import harness
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients", "warm_lab")]
@@ -109,9 +110,9 @@ def test_a_lab_changes_from_one_variant_to_the_next_and_processes_each_message_o
     assert table.technique.tolist() == ["all", "batch", "outside_readers"]
     assert (table.sent_messages > 0).all()
     assert table.processed_per_s[1] > 0, "after the clients have stopped"
-    [attempt] = (json.loads(line) for line in (results / "journal.jsonl").read_text().splitlines() if '"batch"' in line)
-    assert attempt["processed_per_s"] == pytest.approx(table.processed_per_s[1])
-    assert "processed" not in attempt["state_reason"]
+    *_, batch = (entry for entry in journal.read(results / journal.NAME) if entry.cell == "batch")
+    assert batch.processed_per_s == pytest.approx(table.processed_per_s[1])
+    assert "processed" not in batch.state_reason
     raw = results / "techniques" / "batch" / "raw"
     [deliveries], [cells] = ([*map(pd.read_parquet, (raw / kind).iterdir())] for kind in ("deliveries", "cells"))
     assert deliveries.processed_at_ns.min() > cells.stopped_at_ns[0]

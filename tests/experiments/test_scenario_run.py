@@ -176,6 +176,7 @@ def test_variants_of_what_the_model_has_no_costs_for_are_refused_in_virtual_time
         ("client.messages_per_transaction = 10", "cold: on the lab simulated clients neither .* choose another --lab"),
         ("client.direct_rpc = true", "cold: on the lab simulated calls cost the same however the driver makes them"),
         ('client.think_time = "1ms"', "cold: on the lab simulated clients neither pause"),
+        ("target.store_in_order = false", "cold: on the lab simulated targets neither .* or without ORDER BY: choose"),
         ('client.parameters = ["handle", "body", "Region"]', "'Region' is not valid"),
         ('client.values = {Region = "north"}', "warnings-7.client.values.Region: no parameter"),
     ],

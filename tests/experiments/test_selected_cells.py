@@ -1,4 +1,4 @@
-"""Cells of a workload with bodies of its own."""
+"""Cells that one rate fits, and those of a workload with bodies of its own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiments.selected_cells import cell_of, visits_on
+from harness.experiments.selected_cells import cell_of, chosen_visits, visits_on
 from harness.failures import UsageFailure
-from harness.files import workload_file
+from harness.files import settings, workload_file
+from harness.files.settings import SettingsError
 from harness.lab.opening import Topology, select_lab
 
 TARGET = '[target]\nscripts = ["a.sql"]\nactivation_procedure = "dbo.Receive"\n'
@@ -36,3 +37,9 @@ def test_the_payload_of_every_cell_is_the_mean_of_the_sizes(sized: str) -> None:
 def test_another_payload_is_refused(sized: str, cell: str | None, axes: dict[str, str]) -> None:
     with pytest.raises(UsageFailure, match=r"workload.toml, line 5: the bodies of orders .* mean, 200 bytes, not"):
         cell_of(cell, axes, Topology(workload=workload_file.read(sized)))
+
+
+def test_one_rate_does_not_go_with_the_whole_paper_but_with_another_matrix() -> None:
+    with pytest.raises(SettingsError, match="--rate is the same for all cells: select those that it fits"):
+        chosen_visits(settings.create({"rate": "5/s"}, environment={}))
+    assert chosen_visits(settings.create({"rate": "5/s", "matrix": "quick"}, environment={}))

@@ -68,14 +68,14 @@ def test_the_workers_of_an_initiator_share_its_schedule() -> None:
 
 def test_clients_that_make_up_for_sends_that_were_late_before_the_window_do_not_keep_the_rate() -> None:
     caught_up = Punctuality(500.0, due=2000, late=1900, missed=10)
+    assert Punctuality.of(caught_up.columns()) == caught_up
     assert caught_up.complaint(2041, 2.0, 2) == (
-        "the clients did not keep to 500/s per initiator, but caught up with 510/s: 1,900 of 2,000 sends started late, "
+        "the clients did not keep to 500/s per initiator, but caught up at 510/s: 1,900 of 2,000 sends started late, "
         "10 never; use more threads or a lower rate"
     )
     assert caught_up.complaint(2040, 2.0, 2) == ""
-    assert Punctuality(500.0, due=2000, late=40, missed=0).complaint(2041, 2.0, 2) == "", (
-        "calls at an end of the window"
-    )
+    in_time = Punctuality(500.0, due=2000, late=40)
+    assert in_time.complaint(2041, 2.0, 2) == "", "calls at an end of the window"
 
 
 def test_a_rate_that_was_not_made_is_named_with_what_was_made() -> None:
