@@ -111,7 +111,7 @@ def test_a_lab_changes_from_one_variant_to_the_next_and_processes_each_message_o
     assert (table.sent_messages > 0).all()
     assert table.processed_per_s[1] > 0, "after the clients have stopped"
     *_, batch = (entry for entry in journal.read(results / journal.NAME) if entry.cell == "batch")
-    assert batch.processed_per_s == pytest.approx(table.processed_per_s[1])
+    assert batch.processed_per_s == pytest.approx(table.processed_per_s[1], abs=0.01)  # rounded in the table
     assert "processed" not in batch.state_reason
     raw = results / "techniques" / "batch" / "raw"
     [deliveries], [cells] = ([*map(pd.read_parquet, (raw / kind).iterdir())] for kind in ("deliveries", "cells"))
