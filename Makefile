@@ -37,6 +37,8 @@ setup: .venv/.ready  ## virtual environment, ODBC, Java: once
 .venv/.tests: .venv/.ready tests/constraints.txt
 	@echo 'tests: installing the packages that only tests need into .venv'
 	@.venv/bin/python .ci/packages.py tests/constraints.txt --constraint .constraints.txt --requirement tests/constraints.txt
+	@echo 'tests: compiling them once, which else each worker of the first run would do'
+	@.venv/bin/python -m pytest --collect-only --quiet >/dev/null || true  # the run itself says what cannot be imported
 	@touch $@
 
 matrix: setup  ## sweep the 528 cells, reduce, draw
