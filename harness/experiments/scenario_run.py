@@ -22,9 +22,6 @@ from harness.run.in_process import InProcess
 from harness.run.run_folder import ResumeRefused
 from harness.run.under_way import Outcome
 
-# Of `SEND_MESSAGE_ON_NEW_DIALOG`, by which the testbed of virtual time launches them.
-READERS_SCRIPT = "send_message_on_new_dialog.sql"
-
 
 class OtherLab(UsageFailure):
     """The run to which the table is to be added is of another lab or another model."""
@@ -148,8 +145,8 @@ def _require_modelled(technique: Technique) -> None:
         text = "all readers are procedures"
     elif workload.bodies is not None:
         text = "messages have neither text nor sizes of their own"
-    elif all(Path(script).name != READERS_SCRIPT for script in workload.initiator_scripts):
-        text = f"readers are launched before the load, with the procedure of {READERS_SCRIPT}, which the workload lacks"
+    elif not any(script.endswith("/send_message_on_new_dialog.sql") for script in workload.initiator_scripts):
+        text = "readers are launched before the load, by dbo.SendMessageOnNewDialog, which the workload lacks"
     else:
         return
     raise ScenarioError(f"{technique.key}: on the lab {SIMULATED.name} {text}: choose another --lab")

@@ -77,7 +77,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         places = [] if node.values == [[]] else changes.places_of(target, node.columns)
         source = _values(renderer, node, target, places) if node.values is not None else None
         sql = source or _query(renderer, node, target, places)
-        places_given = _all_places(target, places) or [0]
+        places_given = [*places, *_defaulted(target, places)] or [0]
         order = {place: number for number, place in enumerate(places_given, start=1)} | {target.identity: 0}
         shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
         triggers = changes.triggers_of(frame, target, "INSERT", node.target, node.output) if node.fires else ()
@@ -117,10 +117,6 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
 def _defaulted(target: Target, places: list[int]) -> list[int]:
     """The indexes of the columns that are left out and have a default."""
     return [place for place, default in enumerate(target.defaults) if default is not None and place not in places]
-
-
-def _all_places(target: Target, places: list[int]) -> list[int]:
-    return [*places, *_defaulted(target, places)]
 
 
 def _default(renderer: Renderer, target: Target, place: int) -> Fragment:

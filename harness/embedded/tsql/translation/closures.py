@@ -83,11 +83,8 @@ def _integer(tree: exp.Expr, scope: Scope, depth: int) -> Closure | None:
         elif (name := tree.this.name.upper()) in GLOBALS:
             type_, get = GLOBALS[name]
             closure = Closure(get, type_)
-    return closure if closure is not None and _is_integer(closure) else None
-
-
-def _is_integer(closure: Closure) -> bool:
-    return closure.type is not None and closure.type.name in INTEGER_RANGES
+    is_integer = closure is not None and closure.type is not None and closure.type.name in INTEGER_RANGES
+    return closure if is_integer else None
 
 
 def _operation(tree: exp.Expr, scope: Scope, depth: int) -> Closure | None:

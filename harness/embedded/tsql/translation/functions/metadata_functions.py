@@ -388,10 +388,6 @@ def suser_id(frame: Frame, name: Any = None) -> int | None:
     return rights.SA_ID if key == rights.SA else rights.SERVER_ROLE_IDS.get(key)
 
 
-def _name_of(identifiers: dict[str, int], identifier: Any) -> str | None:
-    return next((name for name, number in identifiers.items() if number == identifier), None)
-
-
 def suser_sname(frame: Frame, sid: Any) -> str | None:
     """SUSER_SNAME ( sid ); NULL if the sid is unknown."""
     for login in frame.instance.engine.logins.values():
@@ -414,7 +410,8 @@ def user_name(frame: Frame, identifier: Any = None) -> str | None:
     for user in frame.database.catalog.principals.users.values():
         if user.principal_id == identifier:
             return user.name if _sees_user(frame, user) else None
-    return _name_of(rights.FIXED_USER_IDS | rights.DATABASE_ROLE_IDS, identifier)
+    fixed = rights.FIXED_USER_IDS | rights.DATABASE_ROLE_IDS
+    return next((name for name, number in fixed.items() if number == identifier), None)
 
 
 def _sees_login(frame: Frame, login: Login | None) -> bool:
