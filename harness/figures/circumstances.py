@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import BaseModel
@@ -60,7 +61,9 @@ def forbidding(a: Run, b: Run) -> list[str]:
 def remarkable(a: Run, b: Run) -> list[str]:
     """List the differences that may be what the comparison is about, such as versions, a line each."""
     workloads = [_entries_of_workload(run) for run in (a, b)]
-    notes = _differ(f"The runs of the workload {a.workload}", *workloads) if all(workloads) else []
+    is_same = a.workload == b.workload
+    runs = f"The runs of the workload {a.workload}" if is_same else f"The workloads {a.workload} and {b.workload}"
+    notes = _differ(runs, *workloads) if all(workloads) else []
     if not (a.is_model and b.is_model):
         notes += _differ(
             "The systems", *(_entries(run, "machine", ("system", "distribution", "scaling_governor")) for run in (a, b))
@@ -105,8 +108,9 @@ def _placements(*runs: Run) -> list[dict[str, Any]]:
 def _entries_of_workload(run: Run) -> dict[str, Any]:
     """The numbers and procedures of a run's workload, and the digests of its files, by dotted names.
 
-    Empty for a model's run and for an older harness's, which know the paper's workload alone. A key that the manifest
-    does not have is younger than it and has its default.
+    Files go by their names alone: workloads may share them, or have copies of them, in other folders. Empty for a
+    model's run and for an older harness's, which know the paper's workload alone. A key that the manifest does not have
+    is younger than it and has its default.
     """
     stored = (run.manifest.get("settings") or {}).get("workload")
     if not stored:
@@ -116,6 +120,12 @@ def _entries_of_workload(run: Run) -> dict[str, Any]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             defaults = field.annotation.model_construct().model_dump(mode="json")
             tables[name] = {**defaults, **tables.get(name, {})}
+            if "scripts" in tables[name]:
+                tables[name]["scripts"] = [PurePath(file).name for file in tables[name]["scripts"]]
+    digests = tables["digests"] = {}
+    for file, digest in stored.get("digests", {}).items():
+        name = PurePath(file).name
+        digests[name] = f"{digests[name]}, {digest}" if name in digests else digest
     return {f"{name}.{key}": value for name, part in tables.items() for key, value in part.items()}
 
 

@@ -369,6 +369,20 @@ def test_a_changed_workload_is_what_a_comparison_may_be_about_and_another_one_is
     assert remarkable(earlier, read(write_reduced(tmp_path / "e", CELLS[:4]))) == []
 
 
+def test_a_script_in_another_folder_is_no_difference(tmp_path):
+    def run(name, *scripts):
+        digests = {script: f"digest of {script.removeprefix('../paper/')}" for script in scripts}
+        workload = {"name": name, "folder": str(tmp_path), "digests": digests, "target": {"scripts": scripts}}
+        return read(write_reduced(tmp_path / name, CELLS[:4], settings={"workload": workload}))
+
+    paper, mine = run("paper", "receive.sql"), run("mine", "../paper/receive.sql")
+    assert remarkable(paper, mine) == []
+    assert remarkable(paper, run("twice", "receive.sql", "more/receive.sql")) == [
+        "The workloads paper and twice differ (digests.receive.sql: digest of receive.sql / digest of receive.sql, "
+        "digest of more/receive.sql; target.scripts: ['receive.sql'] / ['receive.sql', 'receive.sql'])"
+    ]
+
+
 def test_a_key_that_an_older_manifest_lacks_has_its_default(tmp_path):
     def run(folder, **tables):
         workload = {"name": "orders", "folder": str(tmp_path), "digests": {}, **tables}
