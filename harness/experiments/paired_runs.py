@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.definitions.inference import BLOCKS_MIN
 from harness.definitions.matrix import Visit
@@ -38,6 +38,12 @@ class _Side:
     results: Path | None  # None: not made yet
 
 
+class _Turn(NamedTuple):
+    side: _Side
+    visits: Sequence[Visit]
+    length_s: float  # about; 0 in virtual time
+
+
 def run(
     options: Mapping[str, Any],
     reporter: Reporter,
@@ -54,7 +60,7 @@ def run(
     if resume is None and len(names) != len(SIDES):
         raise SettingsError(f"--pair: {','.join(names)!r}: name two workloads or two settings files, as in --pair A,B")
     folder = resume
-    sides, length_s = [], 0.0
+    sides = []
     for place, name in enumerate(SIDES):
         started = _run_in(folder / name) if folder else None
         if resume and started is None:
@@ -67,21 +73,21 @@ def run(
             raise SettingsError("--precision is that of gains, and --pair compares two runs: leave one out")
         folder = folder or lab.settings.results / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-pair"
         visits = visits_on(lab.topology, lab.settings)
-        if not lab.settings.kind.can.virtual_time:
-            length_s += matrix_run.estimate_s(lab.settings, visits)
         sides.append(_Side(name, lab.changed(results=folder / name), visits, started))
     assert folder is not None
     first, second = ({visit.cell.id for visit in side.visits} for side in sides)
     if not first & second:
         ids = f"{min(first)} ... and {min(second)} ..."
         raise SettingsError(f"--pair: the sides have no cell in common ({ids}): give both the same axes and versions")
+    turns = list(_turns(sides))
+    length_s = sum(turn.length_s for turn in turns)
     if length_s > matrix_run.ASK_FROM_S and not reporter.confirm(f"a pair, about {duration(length_s)}: begin?"):
         return None
     for side in sides:
         side.results = side.lab.open_results(side.visits, side.results, **{KEY: folder.name})
     reporter.note(f"the pair: {folder}")
     try:
-        return _in_turns(sides, reporter)
+        return _in_turns(sides, turns, reporter)
     except (KeyboardInterrupt, MachineFailure) as error:
         error.args = (f"{error}; both: harness matrix --resume {shlex.quote(str(folder))}",)
         raise
@@ -102,11 +108,13 @@ def _run_in(folder: Path) -> Path | None:
     return next((path.parent for path in folder.glob(f"*/{manifest_file.NAME}")), None)
 
 
-def _in_turns(sides: Sequence[_Side], reporter: Reporter) -> list[Outcome]:
+def _in_turns(sides: Sequence[_Side], turns: Sequence[_Turn], reporter: Reporter) -> list[Outcome]:
     outcomes = {side.name: Outcome(side.results, 0, 0, 0) for side in sides if side.results}
-    for side, visits in _turns(sides):
+    for number, (side, visits, _) in enumerate(turns):
         assert side.results is not None
-        reporter.note(f"{side.name}, block {visits[0].block} of {side.visits[-1].block}")
+        left_s = sum(turn.length_s for turn in turns[number:])
+        left = f", about {duration(left_s)} left" if left_s else ""
+        reporter.note(f"{side.name}, block {visits[0].block} of {side.visits[-1].block}{left}")
         executor = side.lab.executor_of(visits, reporter)
         block = matrix_run.run_visits(side.lab.settings, executor, side.results, visits, reporter)
         outcome = outcomes[side.name]
@@ -115,9 +123,11 @@ def _in_turns(sides: Sequence[_Side], reporter: Reporter) -> list[Outcome]:
     return list(outcomes.values())
 
 
-def _turns(sides: Sequence[_Side]) -> Iterator[tuple[_Side, list[Visit]]]:
+def _turns(sides: Sequence[_Side]) -> Iterator[_Turn]:
     """Yield each side's visits of each block: A B, B A, A B ..."""
     for block in range(1, max(side.visits[-1].block for side in sides) + 1):
         for side in sides if block % 2 else reversed(sides):
             if visits := [visit for visit in side.visits if visit.block == block]:
-                yield side, visits
+                settings = side.lab.settings
+                length_s = 0.0 if settings.kind.can.virtual_time else matrix_run.estimate_s(settings, visits)
+                yield _Turn(side, visits, length_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from harness.definitions.lab_kinds import SIMULATED
 from harness.definitions.matrix import Cell, Visit
 from harness.experiments import lab_choice, paired_runs
 from harness.experiments.virtual_lab import InVirtualTime
@@ -20,7 +22,7 @@ from harness.figures.comparison import compare
 from harness.figures.ratios import Design
 from harness.files import journal
 from harness.files.toml_file import TomlError
-from harness.output.reporting import Reporter, SafeConsole
+from harness.output.reporting import Lines, Reporter, SafeConsole
 from harness.run import engine, run_folder
 from tests.results_fixture import write_reduced
 
@@ -30,8 +32,9 @@ EMBEDDED = {"lab": "embedded", "cells": ("i1-t1-r150-p100-v2008",), "measure": "
 
 def test_sides_take_turns_and_the_first_one_changes_from_block_to_block() -> None:
     visits = [Visit(cell, block) for block in (1, 2, 3) for cell in CELLS]
-    sides: Any = [SimpleNamespace(name=name, visits=visits) for name in "ab"]
-    turns = [(side.name, [visit.block for visit in of_block]) for side, of_block in paired_runs._turns(sides)]
+    lab = SimpleNamespace(settings=SimpleNamespace(kind=SIMULATED))
+    sides: Any = [SimpleNamespace(name=name, visits=visits, lab=lab) for name in "ab"]
+    turns = [(turn.side.name, [visit.block for visit in turn.visits]) for turn in paired_runs._turns(sides)]
     assert turns == [("a", [1, 1]), ("b", [1, 1]), ("b", [2, 2]), ("a", [2, 2]), ("a", [3, 3]), ("b", [3, 3])]
 
 
@@ -111,7 +114,14 @@ def test_a_pair_is_run_in_turns_and_goes_on(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(paired_runs, "BLOCKS_MIN", 2)
     monkeypatch.setattr(engine, "MEASURED_MAX", 1)
     options = {**EMBEDDED, "repeats": 2, "results": tmp_path}
-    outcomes = paired_runs.run(options, Reporter(), names=["paper", "paper-variants"])
+    notes = io.StringIO()
+    outcomes = paired_runs.run(options, Lines(SafeConsole(file=notes)), names=["paper", "paper-variants"])
+    assert re.findall(r"(., block . of 2), about (?:\d+ min )?\d+ s left", notes.getvalue()) == [
+        "a, block 1 of 2",
+        "b, block 1 of 2",
+        "b, block 2 of 2",
+        "a, block 2 of 2",
+    ]
     assert outcomes is not None and [(one.total, one.completed) for one in outcomes] == [(2, 2), (2, 2)]
     [folder] = tmp_path.iterdir()
     manifests = [run_folder.read_manifest(outcome.results) for outcome in outcomes]
