@@ -205,6 +205,9 @@ def test_an_exclusion_may_match_no_cell_of_a_small_lab_of_another_version_or_of_
 def test_a_pattern_of_cells_without_a_match_is_refused_beside_others_that_match() -> None:
     with pytest.raises(matrix.UnknownCell, match=r"no cell matches 'i4-t50'; nearest: i\d-t50"):
         matrix.select(matrix.all_cells(), ["i1-t5", "i4-t50"])
+    few = [Cell("2022", 1, ratio, 2, 100) for ratio in (1, 150)]
+    with pytest.raises(matrix.UnknownCell, match=r"'i4-t50'; there are i1-t2-r1-p100-v2022, i1-t2-r150-p100-v2022$"):
+        matrix.select(few, ["i4-t50"])
 
 
 def test_the_smallest_payload_is_the_header() -> None:

@@ -64,6 +64,9 @@ def which_dialogs(dialog_ratio: int) -> str:
     return f"every {dialog_ratio}{ending} dialog"
 
 
+IDS_LISTED = 8  # where a pattern matches none of so few cells
+
+
 class UnknownCell(UsageFailure):
     """A pattern without a match; the message names the nearest cell ids."""
 
@@ -170,8 +173,10 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     for pattern in patterns:
         matches = matching(by_id, pattern)
         if not matches:
-            hint = nearest_ids(by_id, pattern)
-            raise UnknownCell(f"no cell matches {pattern!r}{hint}; harness plan --list prints all cell ids")
+            ids = f"{nearest_ids(by_id, pattern)}; harness plan --list prints all cell ids"
+            if len(by_id) <= IDS_LISTED:
+                ids = f"; there are {', '.join(by_id)}"
+            raise UnknownCell(f"no cell matches {pattern!r}{ids}")
         wanted_ids.update(matches)
     return [cell for cell in cells if not patterns or cell.id in wanted_ids]
 

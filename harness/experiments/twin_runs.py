@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ from harness.failures import MachineFailure, UsageFailure
 from harness.files import certificate, journal, manifest_file
 from harness.files.certificate import THRESHOLD, Certificate
 from harness.files.records import WITH_THROUGHPUT
-from harness.output.reporting import Reporter
+from harness.output.reporting import Reporter, duration
 from harness.run import run_folder
 
 MATRIX = "twins"  # unless another is given
@@ -49,10 +50,12 @@ def run(
     if resume and not _runs_in(resume):
         raise NoTwins(f"{resume} is no folder of twins: it has no run")
     folder = resume or _new_folder(options, reporter, settings_file)
+    begun_s, ended = time.monotonic(), 0
     try:
         for number in range(1, runs + 1):
             made = _runs_in(folder)
-            reporter.note(f"twin run {number} of {runs}")
+            left_s = (time.monotonic() - begun_s) / ended * (runs + 1 - number) if ended else 0.0
+            reporter.note(f"twin run {number} of {runs}{f', about {duration(left_s)} left' if ended else ''}")
             if number < len(made) or (number == len(made) and manifest_file.read(made[-1])["finished_at"]):
                 continue
             if number == len(made):
@@ -64,6 +67,7 @@ def run(
                 outcome = matrix_run.sweep(first, reporter, settings_file=settings_file)
             if outcome is None:
                 return None
+            ended += 1
     except (KeyboardInterrupt, MachineFailure) as error:
         error.args = (f"{error}; all twins: harness aa --runs {runs} --resume {shlex.quote(str(folder))}",)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.files import certificate
 from harness.files.certificate import Subject
 from harness.files.journal import Entry, Journal
 from harness.files.records import State
-from harness.output.reporting import Reporter, SafeConsole
+from harness.output.reporting import Lines, Reporter, SafeConsole
 from harness.run import engine, run_folder
 from tests.results_fixture import write_manifest, write_reduced
 
@@ -149,7 +150,9 @@ def test_twins_are_made_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(twin_runs, "RUNS_MIN", 2)
     monkeypatch.setattr(engine, "MEASURED_MAX", 1)
     options = {"lab": "embedded", "threads": [2], "measure": "200ms", "settle": "200ms", "repeats": 2}
-    found = api.run_twins(runs=2, results=tmp_path, **options)
+    notes = io.StringIO()
+    found = api.run_twins(runs=2, results=tmp_path, progress=Lines(SafeConsole(file=notes)), **options)
+    assert re.search(r"twin run 1 of 2\n.*\ntwin run 2 of 2, about \d+ s left\n", notes.getvalue(), re.DOTALL)
     assert found is not None
     assert (found.variances.runs, found.blocks, found.cells) == (2, 2, 2)
     [folder] = tmp_path.glob("*-twins")
