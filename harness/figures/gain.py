@@ -251,7 +251,7 @@ def comparison_scale(ratios: pd.Series) -> Normalize:
 
 
 def matrix_panel(ax: Axes, points: pd.DataFrame, all_points: pd.DataFrame, scale: Normalize) -> None:
-    """Draw payload by threads, each square with its change in percent; `whole` determines rows and columns.
+    """Draw payload by threads, each square with its change in percent; `all_points` determine rows and columns.
 
     A square has the colour of its log ratio: pale where it has no interval (`is_known`), grey where the interval cannot
     distinguish it from 1 (`differs`). One that does not count (`counts`) is white, with its number in brackets.

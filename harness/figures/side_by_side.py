@@ -116,7 +116,7 @@ def ratio_map(table: pd.DataFrame) -> parts.Sheet:
             ax.set_title(f"{parts.count(int(number)).capitalize()}, {parts.used_dialogs(ratio)}")
     for ax in panels[-1]:
         ax.set_xlabel("client threads per initiator")
-    colour_bar(fig, panels, scale, "b compared with a, messages processed per second, %")
+    colour_bar(fig, panels, scale, "b compared with a, %")
     low, middle, high = (100 * (value - 1) for value in np.exp(np.log(points.ratio).quantile([0, 0.5, 1])))
     grey = "Grey: neither faster nor slower." if has_intervals else "Pale: one run, no interval, so no verdict."
     pairs = rated.drop_duplicates(["server_version_a", "server_version_b"])
