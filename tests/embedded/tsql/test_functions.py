@@ -232,6 +232,7 @@ def test_decimals_of_more_than_15_digits_are_refused(side, text):
         ("'abc ' LIKE 'ab[c]'", True),
         ("'abc' LIKE 'abc '", False),
         ("N'abc ' LIKE N'abc'", False),
+        ("'abc ' LIKE N'abc'", False),
         ("'abc ' NOT LIKE 'abc'", False),
         ("5 IN (SELECT v FROM (VALUES ('5')) AS x (v))", True),
         ("'5' IN (SELECT v FROM (VALUES (5)) AS x (v))", True),

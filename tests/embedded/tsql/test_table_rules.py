@@ -214,6 +214,8 @@ def test_a_view_stands_for_its_query(related) -> None:
     assert related.error("ALTER VIEW v AS SELECT most AS number, 1 AS twice FROM w").number == 4429
     assert related.error("CREATE VIEW x AS SELECT COUNT(*) FROM dbo.a").number == 4511
     assert related.error("CREATE VIEW x AS SELECT * FROM nosuch").number == 208
+    assert related.error("CREATE VIEW x AS SELECT id INTO y FROM dbo.a").number == 50001
+    assert related.error("CREATE VIEW x AS SELECT id FROM dbo.a WHERE id = @n").number == 137
     assert related.error("INSERT v VALUES (1, 2)").number == 50001
     related.run("ALTER VIEW v AS SELECT id AS number, n AS twice FROM dbo.a")
     assert related.value("SELECT most FROM w") == 20

@@ -92,7 +92,9 @@ class Binding:
             raise SqlServerError(4429, view.name)
         self._views_inside.append(view)
         if view.compiled is None:
-            view.compiled = ViewQuery(view.name, parse_whole_query(view.query).tree, view.columns)
+            tree = parse_whole_query(view.query).tree
+            check(tree, 0, lambda variable: False)
+            view.compiled = ViewQuery(view.name, tree, view.columns)
         with self.chained():
             yield view.compiled
         self._views_inside.pop()

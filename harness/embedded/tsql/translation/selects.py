@@ -102,9 +102,6 @@ def _named(names: list[str], columns: list[Column], table: str) -> list[Column]:
 def _select(
     renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None, names: Names | None = None
 ) -> Rendered:
-    for clause, value in node.args.items():
-        if value and clause not in CLAUSES:
-            raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", renderer.line)
     if node.args.get("for_"):
         return _formatted(renderer, node, outer, convert)
     names = names or Names(outer=outer)
