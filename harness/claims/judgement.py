@@ -47,12 +47,6 @@ class Tables:
     techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
-PAPER_AXES = {
-    "initiators": INITIATORS,
-    "threads": THREADS,
-    "dialog_ratio": DIALOG_RATIOS,
-    "payload_bytes": PAYLOADS_BYTES,
-}
 VISIT = ["cell_id", "block"]  # one measurement of a cell
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]  # of cells that differ in the dialog ratio
 GAIN = [*PAIR, "dialog_ratio"]  # of a pair's cell with this ratio against that with ratio 1; the axes of a cell

@@ -104,12 +104,6 @@ class Cell:
         """The axes but for the dialog ratio: cells of one pair differ only in which dialogs they use."""
         return (self.server_version, self.initiators, self.threads, self.payload_bytes)
 
-    @property
-    def is_of_the_paper(self) -> bool:
-        """Whether the paper's matrix has this cell, whatever the version."""
-        axes = ((self.initiators, INITIATORS), (self.threads, THREADS), (self.dialog_ratio, DIALOG_RATIOS))
-        return all(value in values for value, values in (*axes, (self.payload_bytes, PAYLOADS_BYTES)))
-
     @classmethod
     def parse(cls, cell_id: str) -> Cell:
         """The cell of an id such as `i3-t50-r150-p8192-v2008`; raises ValueError."""

@@ -39,7 +39,6 @@ from harness.definitions.inference import (
     smallest_visible_slowdown,
 )
 from harness.definitions.variances import Variances, estimate
-from harness.experiments.twin_runs import RUNS
 from harness.figures.ratios import FAMILIES
 
 NOISE = 0.12  # standard deviation of a cell's log rate: that of one second on the embedded lab
@@ -49,6 +48,7 @@ THRESHOLD = 0.05
 EXCLUDED_MAX, FOUND_MIN, FALSE_ALARMS_MAX = 0.07, 0.8, 0.05
 CELLS = 6  # of a run, in the comparison of runs
 BETWEEN = (0.0, 0.03, 0.06)  # standard deviations of runs
+RUNS = 6  # of harness aa
 REPEATS_MAX = 100
 PAIRS, BLOCKS_MAX, WRONG_MAX = 12, 30, 0.06  # of a run with a precision
 

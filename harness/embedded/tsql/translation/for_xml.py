@@ -23,9 +23,6 @@ Words = dict[str, str | None]
 NAME = "XML_F52E2B61-18A1-11d1-B105-00805F49916B"  # of the column, unless it is of type xml
 
 
-_AS_THEY_ARE = frozenset({"bit", "uniqueidentifier"})
-
-
 def rendered(
     renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column], scope: Names
 ) -> tuple[str, Column]:

@@ -265,10 +265,6 @@ HASH_NS = 10
 _HASHES = {"MD5": "md5", "SHA": "sha1", "SHA1": "sha1", "SHA2_256": "sha256", "SHA2_512": "sha512"}
 
 
-def _hash_work(algorithm: str | None, data: bytes | None) -> int:
-    return HASH_NS * len(data or b"")
-
-
 def _hashed(algorithm: str, data: bytes) -> bytes | None:
     name = algorithm.upper()
     if name in ("MD2", "MD4"):
