@@ -34,6 +34,8 @@ def test_a_later_apply_sees_an_earlier_one(side):
     twice = "CROSS APPLY (SELECT o.id * 2) AS a (n) CROSS APPLY (VALUES (a.n, N'x'), (a.n + 1, o.customer)) AS v (m, s)"
     rows = side.rows(f"SELECT v.m, v.s FROM dbo.orders o {twice} WHERE o.id < 3 ORDER BY v.m")
     assert rows == [(2, "x"), (3, "ann"), (4, "x"), (5, "bob")]
+    halves = "SELECT a.f FROM dbo.orders o CROSS APPLY (SELECT o.id * 0.5e0 AS f) AS a WHERE a.f < 1"
+    assert side.rows(halves) == [(0.5,)]
 
 
 def test_apply_with_aggregates_and_a_common_table(side):

@@ -162,6 +162,7 @@ def test_xml_comes_out_of_a_queue(side):
             "id AS '@id', name AS 'a/n', d AS 'a/d', body FROM dbo.p ORDER BY id FOR XML PATH('r'), ROOT('rs')",
             '<rs><r id="1"/><r id="2"><a><n>b&lt;</n><d>2024-01-15T10:30:00</d></a><body><q/></body></r></rs>',
         ),
+        ("CAST(0x00 AS uniqueidentifier) AS g FOR XML PATH", "<row><g>00000000-0000-0000-0000-000000000000</g></row>"),
         ("id, name FROM dbo.p ORDER BY id FOR XML RAW", '<row id="1"/><row id="2" name="b&lt;"/>'),
         ("id, body FROM dbo.p WHERE id = 2 FOR XML RAW('z'), ROOT", '<root><z id="2"><body><q/></body></z></root>'),
         ("id FROM dbo.p AS o ORDER BY id DESC FOR XML AUTO", '<o id="2"/><o id="1"/>'),
