@@ -42,8 +42,8 @@ _MODULES = {
 
 
 class Commands(click.Group):
-    """Imports the module of a command, names the nearest command for an unknown one, and lists them in the order of
-    use."""
+    """Imports the module of a command, adds the exit codes to its help, names the nearest command for an unknown one,
+    and lists them in the order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_MODULES)
@@ -53,6 +53,8 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"harness.cli.{_MODULES[cmd_name]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        for documented in (command, *getattr(command, "commands", {}).values()):
+            documented.epilog = EXIT_CODES
         return command
 
     def resolve_command(

@@ -13,13 +13,13 @@ import click
 
 import harness
 from harness.cli.conventions import LAB_OPTIONS, json_option, settings_options
-from harness.cli.outcomes import EXIT_CODES, PATH, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import PATH, USAGE, Failure, one_line_errors
 from harness.definitions.lab_kinds import CONTAINERS
 from harness.definitions.matrix import INITIATORS_MAX
 from harness.output.terminal import say
 
 
-@click.group(epilog=EXIT_CODES, short_help="Instances to try things on; containers; clean-up of your servers.")
+@click.group(short_help="Instances to try things on; containers; clean-up of your servers.")
 def lab() -> None:
     """Labs without load: instances to try things on, containers, and what the harness created on your own servers.
 
@@ -34,7 +34,7 @@ def lab() -> None:
     """
 
 
-@lab.command(name="open", epilog=EXIT_CODES, short_help="Start linked instances and show how to connect.")
+@lab.command(name="open", short_help="Start linked instances and show how to connect.")
 @settings_options(*LAB_OPTIONS, "workload", "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
@@ -63,7 +63,7 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
             signal.sigtimedwait((), 1.0)
 
 
-@lab.command(epilog=EXIT_CODES, short_help="Start the containers and leave them running.")
+@lab.command(short_help="Start the containers and leave them running.")
 @click.option(
     "--initiators",
     type=click.IntRange(1, INITIATORS_MAX),
@@ -90,7 +90,7 @@ def up(initiators: int | None, server_version: str | None) -> None:
         containers.up(server_version or containers.SWEEP_VERSIONS[-1], initiators or lab_has, say)
 
 
-@lab.command(epilog=EXIT_CODES, short_help="Stop and remove the containers and their data.")
+@lab.command(short_help="Stop and remove the containers and their data.")
 def down() -> None:
     """Stop and remove the containers, their network and their data.
 
@@ -104,7 +104,7 @@ def down() -> None:
         containers.down(say)
 
 
-@lab.command(epilog=EXIT_CODES, short_help="Show which containers run.")
+@lab.command(short_help="Show which containers run.")
 def status() -> None:
     """Show which containers run, their versions and health, and how to connect.
 
@@ -119,7 +119,7 @@ def status() -> None:
             say(line)
 
 
-@lab.command(epilog=EXIT_CODES, short_help="Describe your own servers in a lab.toml, by answering questions.")
+@lab.command(short_help="Describe your own servers in a lab.toml, by answering questions.")
 @click.argument("file", type=PATH, default="lab.toml")
 def new(file: Path) -> None:
     """Ask for your own servers and write FILE (lab.toml), which --lab-file takes; then examine them, if you like.
@@ -144,7 +144,7 @@ def new(file: Path) -> None:
         click.get_current_context().invoke(doctor, initiators="1", settings_file=None, lab_file=file)
 
 
-@lab.command(epilog=EXIT_CODES, short_help="Remove everything that the harness created on your servers.")
+@lab.command(short_help="Remove everything that the harness created on your servers.")
 @settings_options("lab_file", "driver", "settings")
 @click.option("--yes", is_flag=True, help="Do not ask before removing.")
 def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
@@ -174,7 +174,7 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
         )
 
 
-@click.command(epilog=EXIT_CODES, short_help="Examine a lab: what would go wrong, and the remedy.")
+@click.command(short_help="Examine a lab: what would go wrong, and the remedy.")
 @settings_options(*LAB_OPTIONS, "workload", "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the newest of a sweep).")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conventions import console, metrics_option, settings_options
-from harness.cli.outcomes import EXIT_CODES, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import USAGE, Failure, one_line_errors
 from harness.output.terminal import say
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _NO_SERVER = (
 _SHORTEST_S = 0.1
 
 
-@click.command(epilog=EXIT_CODES, short_help="Watch queues and monitors of a server; why messages do not move.")
+@click.command(short_help="Watch queues and monitors of a server; why messages do not move.")
 @click.option(
     "--server",
     "addresses",

@@ -13,7 +13,7 @@ import click
 
 import harness
 from harness.cli.conventions import NewFile, Percent, console, json_option, print_rows
-from harness.cli.outcomes import CANNOT_TELL, CELLS_FAILED, EXIT_CODES, PATH, Failure, one_line_errors
+from harness.cli.outcomes import CANNOT_TELL, CELLS_FAILED, PATH, Failure, one_line_errors
 from harness.output.terminal import say, to_standard_error
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def show(run: harness.Run, next_step: str) -> None:
     say(" ".join(filter(None, [summary.conclusion, f"Next: {next_step}"])))
 
 
-@click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
+@click.command(short_help="Reduce raw records to tables, with PySpark.")
 @click.argument("results")
 @click.option("--master", metavar="URL", help="Where Spark reduces: this machine (default), spark://host:7077 ...")
 def reduce(results: str, master: str | None) -> None:
@@ -73,7 +73,7 @@ def reduce(results: str, master: str | None) -> None:
             say(f"table: {run.place}/{path.relative_to(run.folder.resolve())}")
 
 
-@click.command(name="figures", epilog=EXIT_CODES, short_help="Draw the figures of a run.")
+@click.command(name="figures", short_help="Draw the figures of a run.")
 @click.argument("results")
 def figures(results: str) -> None:
     """Draw the figures of a run from its reduced tables (PNG and SVG).
@@ -91,7 +91,7 @@ def figures(results: str) -> None:
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 
-@click.command(epilog=EXIT_CODES, short_help="Show the report of a run, in the browser with --open.")
+@click.command(short_help="Show the report of a run, in the browser with --open.")
 @click.argument("results")
 @click.option("--open", "in_browser", is_flag=True, help="Open it in the browser.")
 def report(results: str, in_browser: bool) -> None:
@@ -125,7 +125,7 @@ def _open_in_browser(path: Path) -> None:
         say("No browser can be opened here: open the file in one yourself.")
 
 
-@click.command(name="queue-course", epilog=EXIT_CODES, short_help="Draw the queues of one cell, second by second.")
+@click.command(name="queue-course", short_help="Draw the queues of one cell, second by second.")
 @click.argument("results")
 @click.argument("cell")
 @click.option("--block", type=click.IntRange(min=1), default=1, metavar="N", help="Which block of the run (default 1).")
@@ -147,7 +147,7 @@ def queue_course(results: str, cell: str, block: int) -> None:
             say(f"figure: {path}")
 
 
-@click.command(epilog=EXIT_CODES, short_help="Check the paper's claims against a run.")
+@click.command(short_help="Check the paper's claims against a run.")
 @click.argument("results")
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
 @json_option("the claims")
@@ -209,7 +209,7 @@ def _print_claims(rows: Sequence[Any]) -> None:
     screen.print(table)
 
 
-@click.command(name="support-bundle", epilog=EXIT_CODES, short_help="Pack what to attach to a question about a run.")
+@click.command(name="support-bundle", short_help="Pack what to attach to a question about a run.")
 @click.argument("results")
 def support_bundle(results: str) -> None:
     """Pack what others need to answer a question about a run into one zip file in its folder: the doctor's findings,
@@ -230,7 +230,7 @@ def support_bundle(results: str) -> None:
         say(f"written: {path}")
 
 
-@click.command(epilog=EXIT_CODES, short_help="Compare two runs: ratios, intervals, verdicts.")
+@click.command(short_help="Compare two runs: ratios, intervals, verdicts.")
 @click.argument("a")
 @click.argument("b")
 @click.option("--output", type=PATH, metavar="DIR", help="Folder for figures and tables.")

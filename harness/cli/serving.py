@@ -15,13 +15,13 @@ from typing import Any
 
 import click
 
-from harness.cli.outcomes import EXIT_CODES, OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.definitions.lab_kinds import EMBEDDED
 from harness.embedded.versions import NEWEST, PRODUCTS
 from harness.output.terminal import say
 
 
-@click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
+@click.command(short_help="Run one instance of the embedded Service Broker.")
 @click.option("--name", default=EMBEDDED.name, show_default=True, help="Name of the instance.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=1433, show_default=True, help="Port; 0 takes a free one.")
@@ -102,7 +102,7 @@ def _refuse_compiled_sqlglot() -> None:
         )
 
 
-@click.command(epilog=EXIT_CODES, short_help="Join a run of another machine with the test clients of this one.")
+@click.command(short_help="Join a run of another machine with the test clients of this one.")
 @click.argument("master", metavar="HOST[:PORT]")
 @click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many workers."
@@ -148,7 +148,7 @@ def worker(master: str, processes: int) -> None:
         )
 
 
-@click.command(epilog=EXIT_CODES, short_help="Start programs that read queues when they have messages.")
+@click.command(short_help="Start programs that read queues when they have messages.")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @click.option("--driver", type=click.Choice(("auto", "microsoft", "freetds")), default="auto", help="ODBC driver.")
 @click.option("--with-parent", is_flag=True, help="End when standard input ends.")

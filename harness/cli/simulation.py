@@ -15,7 +15,7 @@ import click
 
 import harness
 from harness.cli.conventions import MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import CELLS_FAILED, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.cli.results import draw_and_show
 from harness.definitions.units import counted
 from harness.output.terminal import say
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.simulation.parameters import Parameters
 
 
-@click.command(epilog=EXIT_CODES, short_help="Run the cells on a model of the paper's hardware.")
+@click.command(short_help="Run the cells on a model of the paper's hardware.")
 @settings_options(*MATRIX_OPTIONS, "repeats", "precision", "rate", "arrivals")
 @click.option(
     "--faults",
@@ -102,7 +102,7 @@ def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | Non
         )
 
 
-@click.command(epilog=EXIT_CODES, short_help="Fit the model's free parameters to the paper's numbers.")
+@click.command(short_help="Fit the model's free parameters to the paper's numbers.")
 @click.option(
     "--hardware", metavar="NAME", default="paper", help="The model's parameters to begin with (default paper)."
 )

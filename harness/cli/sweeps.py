@@ -29,7 +29,7 @@ from harness.cli.conventions import (
     require_free_port,
     settings_options,
 )
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, OK, PATH, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import CELLS_FAILED, OK, PATH, USAGE, Failure, one_line_errors
 from harness.cli.results import draw_and_show, show
 from harness.output.terminal import say
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 WEB_PORT = 8089  # Locust's own
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @settings_options(
     *(*ANY_LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "warm_up", "precision"),
     *("rate", "arrivals", *CLIENT_OPTIONS, "measure", "settle", "drain", "events", "seed", "hardware", "master"),
@@ -190,7 +190,7 @@ def _with_metrics(shown: Reporter, port: int | None) -> Iterator[Reporter]:
         yield reporter
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("cell", required=False)
 @settings_options(
     *(*ANY_LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS),
@@ -226,7 +226,7 @@ def run(cell: str | None, json_file: Path | None, settings_file: Path | None, **
         raise Failure(measured.outcome.reason, CELLS_FAILED)
 
 
-@click.command(epilog=EXIT_CODES, short_help="Does a lab keep its rate, its size and every message for hours?")
+@click.command(short_help="Does a lab keep its rate, its size and every message for hours?")
 @click.argument("cell")
 @settings_options(
     *(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS),
@@ -269,7 +269,7 @@ def soak(cell: str, duration: str, restart_target: bool, yes: bool, settings_fil
     require_all_completed(measured)
 
 
-@click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
+@click.command(short_help="Load by hand: Locust's web UI with a lab behind it.")
 @settings_options(*LAB_OPTIONS, "workload", "rate", "arrivals", *CLIENT_OPTIONS, "settings")
 @click.option("--port", default=WEB_PORT, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--initiators", metavar="N", help="How many initiators the lab has (default those of the lab, or 3).")
@@ -319,7 +319,7 @@ def ui(
         )
 
 
-@click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
+@click.command(short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
     *("workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "warm_up", "precision", "rate", "arrivals"),
@@ -359,7 +359,7 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
             say(planned.noise)
 
 
-@click.command(epilog=EXIT_CODES, short_help="Twin runs: how much do two runs of the same thing differ here?")
+@click.command(short_help="Twin runs: how much do two runs of the same thing differ here?")
 @settings_options(
     *(*LAB_OPTIONS, "workload", "server_versions", *MATRIX_OPTIONS, "repeats", "blocks", "warm_up", "rate", "arrivals"),
     *(*CLIENT_OPTIONS, "measure", "settle", "drain", "seed", "results", "settings"),
@@ -400,7 +400,7 @@ _repeated_steps = click.option(
 )
 
 
-@click.command(epilog=EXIT_CODES, short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
+@click.command(short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
 @click.argument("cell", required=False)
 @settings_options(*ANY_LAB_OPTIONS, "workload")
 @click.option(
@@ -442,7 +442,7 @@ def _show_steps(measured: harness.Run) -> None:
     show(measured, f"look at {measured.folder / 'figures'}")
 
 
-@click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
+@click.command(short_help="Run the paper's recommendations one after another.")
 @settings_options(*ANY_LAB_OPTIONS, "server_versions")
 @click.option("--measure", metavar="TIME", help="Length of a step's measured window (default the scenario's).")
 @click.option("--settle", metavar="TIME", help="Longest wait for a steady state before it (default the scenario's).")

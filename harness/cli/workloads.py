@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import harness
-from harness.cli.outcomes import CELLS_FAILED, EXIT_CODES, PATH, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import CELLS_FAILED, PATH, USAGE, Failure, one_line_errors
 from harness.definitions.lab_kinds import EMBEDDED
 from harness.failures import StatementRefused
 from harness.files import workload_file
@@ -21,7 +21,7 @@ _TEMPLATE = "fan-in"
 _GUIDE = "README.md"  # that of a workload of the package is about that workload
 
 
-@click.group(epilog=EXIT_CODES, short_help="Your own messages and procedures: check them, begin them.")
+@click.group(short_help="Your own messages and procedures: check them, begin them.")
 def workload() -> None:
     """What clients send, and what the target does with it: a workload.toml beside its SQL files.
 
@@ -33,7 +33,7 @@ def workload() -> None:
     """
 
 
-@workload.command(epilog=EXIT_CODES, short_help="Write a workload that runs into a new folder.")
+@workload.command(short_help="Write a workload that runs into a new folder.")
 @click.argument("folder", type=PATH)
 def new(folder: Path) -> None:
     """Write a workload that runs into a new folder: change its procedures into yours.
@@ -53,7 +53,7 @@ def new(folder: Path) -> None:
         say(f"next: harness workload check {folder}")
 
 
-@workload.command(epilog=EXIT_CODES, short_help="List what a workload creates, and run messages through it.")
+@workload.command(short_help="List what a workload creates, and run messages through it.")
 @click.argument("name")
 def check(name: str) -> None:
     """Read a workload, list what its scripts create, and run messages through it on the embedded lab.

@@ -63,8 +63,10 @@ def test_a_wheel_carries_the_scripts_and_the_compose_file(wheel: Path) -> None:
     assert CHECKOUT is not None
     scripts = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "sql").rglob("*.sql")}
     assert scripts | {"docker-compose.yml", "py.typed"} <= carried
-    pages = {Path(name).stem for name in carried if "/share/man/man1/" in name}
-    assert {"harness", "harness-matrix", "harness-lab-open"} <= pages, "a page for each command: man harness-matrix"
+    pages = {Path(name).stem: name for name in carried if "/share/man/man1/" in name}
+    assert {"harness", "harness-matrix", "harness-lab-open"} <= pages.keys(), "a page for each command"
+    page = zipfile.ZipFile(wheel).read(pages["harness-lab-open"]).decode()
+    assert "\n.SH EXIT STATUS\n  0    success\n  1    cells" in page
 
 
 def test_an_installed_harness_sweeps_in_an_empty_folder(
