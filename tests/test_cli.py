@@ -17,9 +17,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import cli
+from harness import api, cli
 from harness.cli import conventions, first_run, results
 from harness.cli.outcomes import Failure, one_line_errors
+from harness.failures import Declined
 from harness.files import workload_file
 from harness.lab import user_servers
 from harness.output.reporting import SafeConsole
@@ -298,6 +299,19 @@ def test_the_systems_own_reason_is_one_line_where_no_remedy_is_known() -> None:
     with pytest.raises(Failure) as reason, one_line_errors():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), "a/b")
     assert (reason.value.message, reason.value.exit_code) == ("a/b: Too many levels of symbolic links", 3)
+
+
+@pytest.mark.parametrize("command", ["rates", "soak", "techniques"])
+def test_a_question_answered_with_no_ends_any_command_with_a_line(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decline(*arguments: object, **options: object) -> None:
+        raise Declined("nothing was created on the servers")
+
+    monkeypatch.setattr(api, f"run_{command}", decline)
+    cell = [] if command == "techniques" else ["i1-t5-r1-p100-v2022"]
+    code, out = printed([command, *cell, "--lab", "embedded"], capsys)
+    assert (code, out.splitlines()[-1]) == (0, "nothing was created on the servers")
 
 
 def test_output_that_nobody_reads_any_more_is_not_a_failure() -> None:

@@ -20,13 +20,13 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, PREFLIGHT, USAGE, Failure
-from harness.failures import nearest
-from harness.output.terminal import show_traceback, to_standard_error
+from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.failures import Declined, nearest
+from harness.output.terminal import say, show_traceback, to_standard_error
 
 # The module of each command, in the order of use.
 _MODULES = {
@@ -42,8 +42,8 @@ _MODULES = {
 
 
 class Commands(click.Group):
-    """Imports the module of a command, adds the exit codes to its help, names the nearest command for an unknown one,
-    and lists them in the order of use."""
+    """Imports the module of a command, adds the exit codes to its help, makes its errors one line, names the nearest
+    command for an unknown one, and lists them in the order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_MODULES)
@@ -63,6 +63,10 @@ class Commands(click.Group):
         if args and not args[0].startswith("-") and args[0] not in _MODULES:
             raise Failure(f"unknown command {args[0]!r}{nearest(args[0], list(_MODULES))}", USAGE)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with one_line_errors():
+            return super().invoke(ctx)
 
 
 @click.group(
@@ -88,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.excepthook = show_traceback
     try:
         code = harness.main(arguments, prog_name="harness", standalone_mode=False)
+    except Declined as declined:
+        say(str(declined))
+        sys.exit(OK)
     except Failure as failure:
         to_standard_error(f"harness: {failure.message}")
         sys.exit(failure.exit_code)

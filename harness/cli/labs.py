@@ -13,7 +13,7 @@ import click
 
 import harness
 from harness.cli.conventions import LAB_OPTIONS, json_option, settings_options
-from harness.cli.outcomes import PATH, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import PATH, USAGE, Failure
 from harness.definitions.lab_kinds import CONTAINERS
 from harness.definitions.matrix import INITIATORS_MAX
 from harness.output.terminal import say
@@ -49,12 +49,9 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
     """
     from harness.lab import opening
 
-    with (
-        one_line_errors(),
-        harness.open_lab(
-            initiators=initiators, server_version=server_version, settings_file=settings_file, tell=say, **options
-        ) as opened,
-    ):
+    with harness.open_lab(
+        initiators=initiators, server_version=server_version, settings_file=settings_file, tell=say, **options
+    ) as opened:
         for line in opening.how_to_connect(opened):
             say(line)
         say("Ctrl-C ends the lab.")
@@ -85,9 +82,8 @@ def up(initiators: int | None, server_version: str | None) -> None:
     from harness.lab import containers
     from harness.lab.opening import Topology
 
-    with one_line_errors():
-        lab_has = Topology(CONTAINERS).initiators_usual
-        containers.up(server_version or containers.SWEEP_VERSIONS[-1], initiators or lab_has, say)
+    lab_has = Topology(CONTAINERS).initiators_usual
+    containers.up(server_version or containers.SWEEP_VERSIONS[-1], initiators or lab_has, say)
 
 
 @lab.command(short_help="Stop and remove the containers and their data.")
@@ -100,8 +96,7 @@ def down() -> None:
     """
     from harness.lab import containers
 
-    with one_line_errors():
-        containers.down(say)
+    containers.down(say)
 
 
 @lab.command(short_help="Show which containers run.")
@@ -114,9 +109,8 @@ def status() -> None:
     """
     from harness.lab import containers
 
-    with one_line_errors():
-        for line in containers.status():
-            say(line)
+    for line in containers.status():
+        say(line)
 
 
 @lab.command(short_help="Describe your own servers in a lab.toml, by answering questions.")
@@ -133,12 +127,11 @@ def new(file: Path) -> None:
     """
     from harness.cli import new_lab
 
-    with one_line_errors():
-        if file.exists():
-            raise Failure(f"{file} exists: name another file", USAGE)
-        if not (sys.stdin and sys.stdin.isatty()):
-            raise Failure("standard input is no terminal, so nobody can be asked: see sql/server/README.md", USAGE)
-        new_lab.write(file)
+    if file.exists():
+        raise Failure(f"{file} exists: name another file", USAGE)
+    if not (sys.stdin and sys.stdin.isatty()):
+        raise Failure("standard input is no terminal, so nobody can be asked: see sql/server/README.md", USAGE)
+    new_lab.write(file)
     say(f"wrote {file}; next: harness doctor --lab-file {file}")
     if click.confirm("Examine the servers now? You are asked again before anything is created"):
         click.get_current_context().invoke(doctor, initiators="1", settings_file=None, lab_file=file)
@@ -159,19 +152,18 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
     """
     from harness.lab import drivers, opening, user_servers
 
-    with one_line_errors():
-        chosen = opening.select_lab(options, settings_file=settings_file)
-        if chosen.topology.lab_file is None:
-            raise Failure("no servers named: harness lab clean --lab-file lab.toml", USAGE)
-        if not yes and not (sys.stdin and sys.stdin.isatty()):
-            raise Failure("standard input is no terminal, so nobody can be asked: add --yes to remove", USAGE)
-        drivers.check_manager()
-        user_servers.clean(
-            chosen.topology.lab_file,
-            driver=drivers.choose(chosen.settings.driver),
-            tell=say,
-            confirm=lambda question: yes or click.confirm(question),
-        )
+    chosen = opening.select_lab(options, settings_file=settings_file)
+    if chosen.topology.lab_file is None:
+        raise Failure("no servers named: harness lab clean --lab-file lab.toml", USAGE)
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        raise Failure("standard input is no terminal, so nobody can be asked: add --yes to remove", USAGE)
+    drivers.check_manager()
+    user_servers.clean(
+        chosen.topology.lab_file,
+        driver=drivers.choose(chosen.settings.driver),
+        tell=say,
+        confirm=lambda question: yes or click.confirm(question),
+    )
 
 
 @click.command(short_help="Examine a lab: what would go wrong, and the remedy.")
@@ -215,18 +207,14 @@ def doctor(  # noqa: PLR0917
     from harness.cli import first_run as checklist
 
     lab: dict[str, Any] = {"initiators": initiators, "server_version": server_version, "settings_file": settings_file}
-    with one_line_errors():
-        if json_file and (script or first_run):
-            raise Failure(f"--json: not with --{'script' if script else 'first-run'}, leave it out", USAGE)
-        if script is not None:
-            return _write_scripts(script, initiators, options, settings_file)
-        try:
-            if first_run:
-                return checklist.walk(**lab, ask=not yes, options=options)
-            checklist.examine(**lab, ask=not yes, json_file=json_file, **options)
-        except harness.Declined as declined:
-            return say(str(declined))
-        say("No finding is an error: cells can run on this lab.")
+    if json_file and (script or first_run):
+        raise Failure(f"--json: not with --{'script' if script else 'first-run'}, leave it out", USAGE)
+    if script is not None:
+        return _write_scripts(script, initiators, options, settings_file)
+    if first_run:
+        return checklist.walk(**lab, ask=not yes, options=options)
+    checklist.examine(**lab, ask=not yes, json_file=json_file, **options)
+    say("No finding is an error: cells can run on this lab.")
 
 
 def _write_scripts(folder: Path, initiators: str, options: dict[str, Any], settings_file: Path | None) -> None:

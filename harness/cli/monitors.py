@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conventions import console, metrics_option, settings_options
-from harness.cli.outcomes import USAGE, Failure, one_line_errors
+from harness.cli.outcomes import USAGE, Failure
 from harness.output.terminal import say
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def monitors(
         return
     if metrics and (once or as_json):
         raise Failure(f"--metrics goes on: leave out --{'once' if once else 'json'}", USAGE)
-    with one_line_errors(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         try:
             every_s = parse_duration(watch)
         except ValueError as error:

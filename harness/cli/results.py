@@ -13,7 +13,7 @@ import click
 
 import harness
 from harness.cli.conventions import NewFile, Percent, console, json_option, print_rows
-from harness.cli.outcomes import CANNOT_TELL, CELLS_FAILED, PATH, Failure, one_line_errors
+from harness.cli.outcomes import CANNOT_TELL, CELLS_FAILED, PATH, Failure
 from harness.output.terminal import say, to_standard_error
 
 if TYPE_CHECKING:
@@ -66,11 +66,10 @@ def reduce(results: str, master: str | None) -> None:
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        with harness.Run.fetched(results) as run, reporting.on_console() as reporter:
-            tables = run.reduce(master=master, progress=reporter)
-        for path in tables:
-            say(f"table: {run.place}/{path.relative_to(run.folder.resolve())}")
+    with harness.Run.fetched(results) as run, reporting.on_console() as reporter:
+        tables = run.reduce(master=master, progress=reporter)
+    for path in tables:
+        say(f"table: {run.place}/{path.relative_to(run.folder.resolve())}")
 
 
 @click.command(name="figures", short_help="Draw the figures of a run.")
@@ -84,11 +83,10 @@ def figures(results: str) -> None:
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        with reporting.on_console() as reporter:
-            files = harness.Run(results).draw(progress=reporter)
-        for path in files:
-            say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
+    with reporting.on_console() as reporter:
+        files = harness.Run(results).draw(progress=reporter)
+    for path in files:
+        say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 
 @click.command(short_help="Show the report of a run, in the browser with --open.")
@@ -106,12 +104,11 @@ def report(results: str, in_browser: bool) -> None:
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        with reporting.on_console() as reporter:
-            path = harness.Run(results).report(progress=reporter)
-        say(f"report: {path}")
-        if in_browser:
-            _open_in_browser(path)
+    with reporting.on_console() as reporter:
+        path = harness.Run(results).report(progress=reporter)
+    say(f"report: {path}")
+    if in_browser:
+        _open_in_browser(path)
 
 
 def _open_in_browser(path: Path) -> None:
@@ -142,9 +139,8 @@ def queue_course(results: str, cell: str, block: int) -> None:
       harness queue-course results/20260101-120000-embedded i1-t5-r150-p100-v2008
       harness queue-course results/20260101-120000-sqlserver i3-t50-r1-p100 --block 2
     """
-    with one_line_errors():
-        for path in harness.Run(results).queue_course(cell, block=block):
-            say(f"figure: {path}")
+    for path in harness.Run(results).queue_course(cell, block=block):
+        say(f"figure: {path}")
 
 
 @click.command(short_help="Check the paper's claims against a run.")
@@ -163,25 +159,24 @@ def claims(results: str, markdown: bool, json_file: Path | None) -> None:
       harness claims results/20260101-120000-embedded
       harness claims results/20260101-120000-simulated --markdown
     """
-    with one_line_errors():
-        from harness import claims as judging
-        from harness.claims import document
-        from harness.output import reporting
+    from harness import claims as judging
+    from harness.claims import document
+    from harness.output import reporting
 
-        run = harness.Run(results)
-        with reporting.on_console(stderr=True) as reporter:
-            table = run.claims(progress=reporter)
-        if json_file:
-            document.of_table(table).write_json(json_file)
-        if markdown:
-            for line in judging.markdown(table):
-                say(line)
-            return
-        for sentence in run.origin():
-            say(sentence)
-        rows = list(table.itertuples())
-        _print_claims(rows)
-        say(f"{judging.counted(rows)}.")
+    run = harness.Run(results)
+    with reporting.on_console(stderr=True) as reporter:
+        table = run.claims(progress=reporter)
+    if json_file:
+        document.of_table(table).write_json(json_file)
+    if markdown:
+        for line in judging.markdown(table):
+            say(line)
+        return
+    for sentence in run.origin():
+        say(sentence)
+    rows = list(table.itertuples())
+    _print_claims(rows)
+    say(f"{judging.counted(rows)}.")
 
 
 def _print_claims(rows: Sequence[Any]) -> None:
@@ -222,12 +217,11 @@ def support_bundle(results: str) -> None:
     Example:
       harness support-bundle results/20260101-120000-sqlserver
     """
-    with one_line_errors():
-        run = harness.Run(results)
-        path = run.support_bundle()
-        if not (run.folder / "reduced").is_dir():
-            to_standard_error(f"it has no tables: harness reduce {results} makes them")
-        say(f"written: {path}")
+    run = harness.Run(results)
+    path = run.support_bundle()
+    if not (run.folder / "reduced").is_dir():
+        to_standard_error(f"it has no tables: harness reduce {results} makes them")
+    say(f"written: {path}")
 
 
 @click.command(short_help="Compare two runs: ratios, intervals, verdicts.")
@@ -282,19 +276,18 @@ def compare(  # noqa: PLR0917
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        with reporting.on_console() as reporter:
-            comparison = harness.Run(a).compare(
-                b,
-                output,
-                threshold=fail_over or harness.Run.THRESHOLD,
-                despite_differences=despite_differences,
-                console=console(),
-                progress=reporter,
-            )
-        written = comparison.document().write(json=json_file, junit=junit, markdown=markdown)
-        for path in (*comparison.files, *written):
-            say(f"written: {path}")
+    with reporting.on_console() as reporter:
+        comparison = harness.Run(a).compare(
+            b,
+            output,
+            threshold=fail_over or harness.Run.THRESHOLD,
+            despite_differences=despite_differences,
+            console=console(),
+            progress=reporter,
+        )
+    written = comparison.document().write(json=json_file, junit=junit, markdown=markdown)
+    for path in (*comparison.files, *written):
+        say(f"written: {path}")
     if fail_over is None:
         say(comparison.conclusion)
         return

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from harness.cli.outcomes import OK, PATH, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import OK, PATH, PREFLIGHT, USAGE, Failure
 from harness.definitions.lab_kinds import EMBEDDED
 from harness.embedded.versions import NEWEST, PRODUCTS
 from harness.output.terminal import say
@@ -78,16 +78,15 @@ def serve(verify: Path | None, **options: Any) -> None:
       HARNESS_PASSWORD=secret harness serve --port 1433 --data /tmp/broker
       harness serve --verify /tmp/broker
     """
-    with one_line_errors():
-        if verify is not None:
-            from harness.embedded.server import data_folder
+    if verify is not None:
+        from harness.embedded.server import data_folder
 
-            say(data_folder.verify(verify))
-            return
-        _refuse_compiled_sqlglot()
-        from harness.embedded.server import serve as server
+        say(data_folder.verify(verify))
+        return
+    _refuse_compiled_sqlglot()
+    from harness.embedded.server import serve as server
 
-        sys.exit(server.main(**options) or OK)
+    sys.exit(server.main(**options) or OK)
 
 
 def _refuse_compiled_sqlglot() -> None:
@@ -126,26 +125,25 @@ def worker(master: str, processes: int) -> None:
     from harness.files.settings import MASTER_PORT, load_token
     from harness.machine.places import LOCUSTFILE
 
-    with one_line_errors():
-        load_token()
-        host, separator, port = master.rpartition(":")
-        if not separator:
-            host, port = master, str(MASTER_PORT)
-        if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
-            raise Failure(f"{master!r} is no address: write 10.0.0.5 or 10.0.0.5:{MASTER_PORT}", USAGE)
-        try:
-            socket.getaddrinfo(host, None)
-        except OSError:
-            raise Failure(f"the host {host} is unknown: check its name", PREFLIGHT) from None
-        say(f"joining the run at {host}:{port}, or waiting until one listens there; Ctrl-C ends this")
-        words = ["--worker", "--master-host", host, "--master-port", port, "--loglevel", "WARNING"]
-        if processes > 1:
-            words += ["--processes", str(processes)]
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), *words],
-            {**os.environ, "LOCUST_SKIP_MONKEY_PATCH": "1"},
-        )
+    load_token()
+    host, separator, port = master.rpartition(":")
+    if not separator:
+        host, port = master, str(MASTER_PORT)
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise Failure(f"{master!r} is no address: write 10.0.0.5 or 10.0.0.5:{MASTER_PORT}", USAGE)
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        raise Failure(f"the host {host} is unknown: check its name", PREFLIGHT) from None
+    say(f"joining the run at {host}:{port}, or waiting until one listens there; Ctrl-C ends this")
+    words = ["--worker", "--master-host", host, "--master-port", port, "--loglevel", "WARNING"]
+    if processes > 1:
+        words += ["--processes", str(processes)]
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), *words],
+        {**os.environ, "LOCUST_SKIP_MONKEY_PATCH": "1"},
+    )
 
 
 @click.command(short_help="Start programs that read queues when they have messages.")
@@ -188,12 +186,11 @@ def activator(config: Path, driver: Any, with_parent: bool) -> None:
     from harness.activator.supervisor import Supervisor
     from harness.lab import drivers
 
-    with one_line_errors():
-        checked = read(config)
-        drivers.check_manager()
-        supervisor = Supervisor(checked, drivers.choose(driver), _say_with_time)
-        with contextlib.suppress(KeyboardInterrupt):  # to whoever runs it as a service, an end on request is no failure
-            supervisor.run(with_parent=with_parent)
+    checked = read(config)
+    drivers.check_manager()
+    supervisor = Supervisor(checked, drivers.choose(driver), _say_with_time)
+    with contextlib.suppress(KeyboardInterrupt):  # to whoever runs it as a service, an end on request is no failure
+        supervisor.run(with_parent=with_parent)
 
 
 def _say_with_time(line: str) -> None:

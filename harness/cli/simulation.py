@@ -15,7 +15,7 @@ import click
 
 import harness
 from harness.cli.conventions import MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
-from harness.cli.outcomes import CELLS_FAILED, PREFLIGHT, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import CELLS_FAILED, PREFLIGHT, USAGE, Failure
 from harness.cli.results import draw_and_show
 from harness.definitions.units import counted
 from harness.output.terminal import say
@@ -80,7 +80,7 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
         raise Failure("--seeds goes with --faults", USAGE)
     from harness.output import reporting
 
-    with one_line_errors(), reporting.on_console() as reporter:
+    with reporting.on_console() as reporter:
         computed = harness.simulate(resume=resume, progress=reporter, **options)
         draw_and_show(computed, reporter)
     require_all_completed(computed)
@@ -92,7 +92,7 @@ def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | Non
 
     if misplaced := [f"--{name}" for name, value in other_options.items() if value]:
         raise Failure(f"{misplaced[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
-    with one_line_errors(), reporting.on_console() as reporter:
+    with reporting.on_console() as reporter:
         summary = fault_run.simulate_faults(seeds, seed, reporter, hardware=hardware)
     if summary.failed:
         raise Failure(
@@ -165,29 +165,28 @@ def calibrate(  # noqa: PLR0917
     for path in (write, csv):
         if path:
             _require_writable(path)
-    with one_line_errors():
-        from harness.output import reporting
-        from harness.simulation import calibration, parameters
+    from harness.output import reporting
+    from harness.simulation import calibration, parameters
 
-        model = parameters.read(hardware)
-        numbers = calibration.numbers_of(like, model) if like else calibration.PAPER
-        moved = names or calibration.charged(model) if sensitivity else model.free
-        if not moved:
-            raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")
-        calibration.require_charged(model, moved)
-        text = parameters.path_of(hardware).read_text(encoding="utf-8") if write else ""
-        if write:
-            parameters.with_values_in(text, {name: model.value(name) for name in moved})
-        say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
-        with calibration.Bench(model, seed=seed) as bench, reporting.on_console() as reporter:
-            if sensitivity:
-                table, rows = _sensitivity(bench, model, moved, seed, reporter)
-            else:
-                table = rows = _fit(bench.measure, model, numbers, text, write, reporter)
-        print_rows(table)
-        if csv:
-            with csv.open("w", encoding="utf-8", newline="") as file:
-                csv_module.writer(file, lineterminator="\n").writerows(rows)
+    model = parameters.read(hardware)
+    numbers = calibration.numbers_of(like, model) if like else calibration.PAPER
+    moved = names or calibration.charged(model) if sensitivity else model.free
+    if not moved:
+        raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")
+    calibration.require_charged(model, moved)
+    text = parameters.path_of(hardware).read_text(encoding="utf-8") if write else ""
+    if write:
+        parameters.with_values_in(text, {name: model.value(name) for name in moved})
+    say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
+    with calibration.Bench(model, seed=seed) as bench, reporting.on_console() as reporter:
+        if sensitivity:
+            table, rows = _sensitivity(bench, model, moved, seed, reporter)
+        else:
+            table = rows = _fit(bench.measure, model, numbers, text, write, reporter)
+    print_rows(table)
+    if csv:
+        with csv.open("w", encoding="utf-8", newline="") as file:
+            csv_module.writer(file, lineterminator="\n").writerows(rows)
 
 
 def _require_writable(path: Path) -> None:

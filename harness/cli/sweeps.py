@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +28,7 @@ from harness.cli.conventions import (
     require_free_port,
     settings_options,
 )
-from harness.cli.outcomes import CELLS_FAILED, OK, PATH, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import CELLS_FAILED, PATH, USAGE, Failure
 from harness.cli.results import draw_and_show, show
 from harness.output.terminal import say
 
@@ -103,24 +102,20 @@ def matrix(  # noqa: PLR0917
         if given := [name for name, value in (("only-sweep", only_sweep), ("web", web), ("metrics", metrics)) if value]:
             raise Failure(f"--{given[0]}: not with a pair of runs, leave it out", USAGE)
         return _pair(pair, resume, settings_file, options, json_file, ask=not yes)
-    with one_line_errors():
-        try:
-            with (
-                reporting.on_console(ask=not yes) as shown,
-                _on_page(shown, web) as on_page,
-                _with_metrics(on_page, metrics) as reporter,
-            ):
-                measured = harness.run_matrix(
-                    resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
-                )
-                if only_sweep:
-                    say(f"results: {measured.folder}")
-                else:
-                    draw_and_show(measured, reporter)
-        except harness.Declined:
-            sys.exit(OK)
-        if json_file:
-            measured.document().write_json(json_file)
+    with (
+        reporting.on_console(ask=not yes) as shown,
+        _on_page(shown, web) as on_page,
+        _with_metrics(on_page, metrics) as reporter,
+    ):
+        measured = harness.run_matrix(
+            resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
+        )
+        if only_sweep:
+            say(f"results: {measured.folder}")
+        else:
+            draw_and_show(measured, reporter)
+    if json_file:
+        measured.document().write_json(json_file)
     require_all_completed(measured)
 
 
@@ -136,22 +131,18 @@ def _pair(
     """Run both sides of a pair and compare them."""
     from harness.output import reporting
 
-    with one_line_errors():
-        try:
-            with reporting.on_console(ask=ask) as reporter:
-                runs = harness.run_pair(
-                    *re.split(r"\s*,\s*", names or ""),
-                    resume=resume,
-                    settings_file=settings_file,
-                    progress=reporter,
-                    **options,
-                )
-                folder = runs[0].folder.parents[1] / "compared"
-                comparison = runs[0].compare(runs[1], folder, console=console(), progress=reporter)
-        except harness.Declined:
-            sys.exit(OK)
-        if json_file:
-            comparison.document().write_json(json_file)
+    with reporting.on_console(ask=ask) as reporter:
+        runs = harness.run_pair(
+            *re.split(r"\s*,\s*", names or ""),
+            resume=resume,
+            settings_file=settings_file,
+            progress=reporter,
+            **options,
+        )
+        folder = runs[0].folder.parents[1] / "compared"
+        comparison = runs[0].compare(runs[1], folder, console=console(), progress=reporter)
+    if json_file:
+        comparison.document().write_json(json_file)
     for run in runs:
         say(f"results: {run.folder}")
     say(f"{comparison.conclusion} Next: look at {folder}")
@@ -215,13 +206,10 @@ def run(cell: str | None, json_file: Path | None, settings_file: Path | None, **
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        measured = harness.run_cell(
-            cell, settings_file=settings_file, reduce=False, progress=reporting.Notes(), **options
-        )
-        show(measured, f"harness queue-course {shlex.quote(str(measured.folder))} 'i*'")
-        if json_file:
-            measured.document().write_json(json_file)
+    measured = harness.run_cell(cell, settings_file=settings_file, reduce=False, progress=reporting.Notes(), **options)
+    show(measured, f"harness queue-course {shlex.quote(str(measured.folder))} 'i*'")
+    if json_file:
+        measured.document().write_json(json_file)
     if measured.outcome.failed:
         raise Failure(measured.outcome.reason, CELLS_FAILED)
 
@@ -252,20 +240,16 @@ def soak(cell: str, duration: str, restart_target: bool, yes: bool, settings_fil
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        try:
-            with reporting.on_console(ask=not yes) as reporter:
-                measured = harness.run_soak(
-                    cell,
-                    duration=duration,
-                    restart_target=restart_target,
-                    settings_file=settings_file,
-                    progress=reporter,
-                    **options,
-                )
-                draw_and_show(measured, reporter)
-        except harness.Declined:
-            sys.exit(OK)
+    with reporting.on_console(ask=not yes) as reporter:
+        measured = harness.run_soak(
+            cell,
+            duration=duration,
+            restart_target=restart_target,
+            settings_file=settings_file,
+            progress=reporter,
+            **options,
+        )
+        draw_and_show(measured, reporter)
     require_all_completed(measured)
 
 
@@ -300,23 +284,22 @@ def ui(
     from harness.experiments import selected_cells
     from harness.lab import opening
 
-    with one_line_errors():
-        chosen = opening.select_lab(options, settings_file=settings_file)
-        initiators_wanted = initiators or chosen.topology.initiators_usual
-        axes = selected_cells.axes({"initiators": initiators_wanted, "server_version": server_version}, chosen.topology)
-        say(chosen.first_line)
-        require_free_port(port, "--port")
-        from harness.load import ui as load_ui
+    chosen = opening.select_lab(options, settings_file=settings_file)
+    initiators_wanted = initiators or chosen.topology.initiators_usual
+    axes = selected_cells.axes({"initiators": initiators_wanted, "server_version": server_version}, chosen.topology)
+    say(chosen.first_line)
+    require_free_port(port, "--port")
+    from harness.load import ui as load_ui
 
-        load_ui.main(
-            chosen,
-            port=port,
-            metrics=metrics,
-            version=axes.server_version,
-            initiators=axes.initiators,
-            payload_bytes=axes.payload_bytes,
-            say=say,
-        )
+    load_ui.main(
+        chosen,
+        port=port,
+        metrics=metrics,
+        version=axes.server_version,
+        initiators=axes.initiators,
+        payload_bytes=axes.payload_bytes,
+        say=say,
+    )
 
 
 @click.command(short_help="Show what a sweep would do, and how long it takes.")
@@ -343,20 +326,19 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
       harness plan --cells 'i3-*' --list
       harness plan --noise-from results/20260101-120000-embedded
     """
-    with one_line_errors():
-        planned = harness.plan_matrix(noise_from=noise_from, settings_file=settings_file, **options)
-        for line in (planned.lab, *planned.lines):
-            say(line)
-        if list_cells:
-            for cell in planned.cells:
-                say(cell)
-        else:
-            print_rows(planned.repeats)
-            say(planned.explanation)
-        if planned.forecast:
-            say(planned.forecast)
-        if not list_cells or planned.forecast:
-            say(planned.noise)
+    planned = harness.plan_matrix(noise_from=noise_from, settings_file=settings_file, **options)
+    for line in (planned.lab, *planned.lines):
+        say(line)
+    if list_cells:
+        for cell in planned.cells:
+            say(cell)
+    else:
+        print_rows(planned.repeats)
+        say(planned.explanation)
+    if planned.forecast:
+        say(planned.forecast)
+    if not list_cells or planned.forecast:
+        say(planned.noise)
 
 
 @click.command(short_help="Twin runs: how much do two runs of the same thing differ here?")
@@ -384,15 +366,14 @@ def aa(runs: int, resume: Path | None, yes: bool, settings_file: Path | None, **
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        with reporting.on_console(ask=not yes) as reporter:
-            certificate = harness.run_twins(
-                runs=runs, resume=resume, settings_file=settings_file, progress=reporter, **options
-            )
-        if certificate is None:
-            return
-        print_rows(certificate.rows)
-        say(f"{certificate.sentence} Next: harness compare A B takes this into its intervals")
+    with reporting.on_console(ask=not yes) as reporter:
+        certificate = harness.run_twins(
+            runs=runs, resume=resume, settings_file=settings_file, progress=reporter, **options
+        )
+    if certificate is None:
+        return
+    print_rows(certificate.rows)
+    say(f"{certificate.sentence} Next: harness compare A B takes this into its intervals")
 
 
 _repeated_steps = click.option(
@@ -430,10 +411,9 @@ def rates(cell: str | None, arrivals: Arrivals | None, resume: Path | None, **op
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        with reporting.on_console() as reporter:
-            measured = harness.run_rates(cell, arrivals=arrivals, resume=resume, progress=reporter, **options)
-        _show_steps(measured)
+    with reporting.on_console() as reporter:
+        measured = harness.run_rates(cell, arrivals=arrivals, resume=resume, progress=reporter, **options)
+    _show_steps(measured)
     require_all_completed(measured, "steps")
 
 
@@ -487,10 +467,9 @@ def techniques(scenario_file: Path | None, add_to: Path | None, resume: Path | N
     """
     from harness.output import reporting
 
-    with one_line_errors():
-        with reporting.on_console() as reporter:
-            measured = harness.run_techniques(
-                scenario_file=scenario_file, add_to=add_to, resume=resume, progress=reporter, **options
-            )
-        _show_steps(measured)
+    with reporting.on_console() as reporter:
+        measured = harness.run_techniques(
+            scenario_file=scenario_file, add_to=add_to, resume=resume, progress=reporter, **options
+        )
+    _show_steps(measured)
     require_all_completed(measured, "runs")

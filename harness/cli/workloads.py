@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import harness
-from harness.cli.outcomes import CELLS_FAILED, PATH, USAGE, Failure, one_line_errors
+from harness.cli.outcomes import CELLS_FAILED, PATH, USAGE, Failure
 from harness.definitions.lab_kinds import EMBEDDED
 from harness.failures import StatementRefused
 from harness.files import workload_file
@@ -42,15 +42,14 @@ def new(folder: Path) -> None:
     Example:
       harness workload new orders
     """
-    with one_line_errors():
-        try:
-            shutil.copytree(workload_file.FOLDER / _TEMPLATE, folder, ignore=shutil.ignore_patterns(_GUIDE))
-        except FileExistsError:
-            raise Failure(f"{folder} exists: name another folder", USAGE) from None
-        for path in sorted(folder.iterdir()):
-            say(f"wrote {path}")
-        say(f"what its procedures must do, and every key: {workload_file.FOLDER / _GUIDE}")
-        say(f"next: harness workload check {folder}")
+    try:
+        shutil.copytree(workload_file.FOLDER / _TEMPLATE, folder, ignore=shutil.ignore_patterns(_GUIDE))
+    except FileExistsError:
+        raise Failure(f"{folder} exists: name another folder", USAGE) from None
+    for path in sorted(folder.iterdir()):
+        say(f"wrote {path}")
+    say(f"what its procedures must do, and every key: {workload_file.FOLDER / _GUIDE}")
+    say(f"next: harness workload check {folder}")
 
 
 @workload.command(short_help="List what a workload creates, and run messages through it.")
@@ -68,35 +67,34 @@ def check(name: str) -> None:
     from harness.lab import scripts
     from harness.output import reporting
 
-    with one_line_errors():
-        checked = workload_file.read(name)
-        say(f"workload {checked}: {checked.about}")
-        if bodies := checked.bodies:
-            say(f"bodies: {checked.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
-        say(f"clients call {checked.client}")
-        of_sides = {
-            "both": checked.both_scripts,
-            "initiators": checked.initiator_scripts,
-            "target": checked.target_scripts,
-        }
-        for side, paths in of_sides.items():
-            for path in paths:
-                say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")
-        with tempfile.TemporaryDirectory(prefix="harness-workload-") as results:
-            try:
-                outcome = harness.run_cell(
-                    threads=2,
-                    dialog_ratio=1,
-                    lab=EMBEDDED.name,
-                    workload=name,
-                    measure="200ms",
-                    settle="500ms",
-                    results=results,
-                    reduce=False,
-                    progress=reporting.Notes(),
-                ).outcome
-            except StatementRefused as error:  # the embedded lab lacks no rights
-                raise harness.UsageFailure(str(error)) from None
+    checked = workload_file.read(name)
+    say(f"workload {checked}: {checked.about}")
+    if bodies := checked.bodies:
+        say(f"bodies: {checked.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
+    say(f"clients call {checked.client}")
+    of_sides = {
+        "both": checked.both_scripts,
+        "initiators": checked.initiator_scripts,
+        "target": checked.target_scripts,
+    }
+    for side, paths in of_sides.items():
+        for path in paths:
+            say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")
+    with tempfile.TemporaryDirectory(prefix="harness-workload-") as results:
+        try:
+            outcome = harness.run_cell(
+                threads=2,
+                dialog_ratio=1,
+                lab=EMBEDDED.name,
+                workload=name,
+                measure="200ms",
+                settle="500ms",
+                results=results,
+                reduce=False,
+                progress=reporting.Notes(),
+            ).outcome
+        except StatementRefused as error:  # the embedded lab lacks no rights
+            raise harness.UsageFailure(str(error)) from None
     if outcome.measured is None:
         raise Failure(outcome.reason, CELLS_FAILED)
     say(outcome.measured.accounted)
