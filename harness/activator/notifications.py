@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.activator import event
 from harness.activator.config import Config, WatchedQueue
@@ -12,11 +12,8 @@ from harness.activator.statements import END_DIALOG, ERROR, first_rows
 from harness.failures import MachineFailure
 from harness.files.script_text import substitute
 from harness.lab import drivers, error_remedies, interruption
-from harness.lab.drivers import Driver, OdbcError
+from harness.lab.drivers import Connection, Driver, OdbcError
 from harness.lab.error_remedies import error_text
-
-if TYPE_CHECKING:
-    import pyodbc
 
 EVENT_NOTIFICATION = "http://schemas.microsoft.com/SQL/Notifications/EventNotification"
 WAIT_MS = 1000  # for a notification; processes that have ended are noticed in between
@@ -80,7 +77,7 @@ class Notifications:
         if reason := error_remedies.out_of_reach(server.host, server.port):
             raise NotificationsLost(f"{self._place}: {reason}")
         try:
-            self._connection: pyodbc.Connection = drivers.connect(config.connection_string(driver))
+            self._connection: Connection = drivers.connect(config.connection_string(driver))
         except OdbcError as error:
             raise NotificationsLost(f"{self._place}: {error_text(error)}") from None
         self._connection.timeout = _ANSWER_TIMEOUT_S

@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -26,12 +26,9 @@ from harness.activator.statements import END_DIALOG, ERROR, first_rows
 from harness.failures import MachineFailure
 from harness.files.script_text import substitute
 from harness.lab import drivers, interruption
-from harness.lab.drivers import OdbcError
+from harness.lab.drivers import Connection, OdbcError
 from harness.lab.error_remedies import error_text
 from harness.output.terminal import to_standard_error
-
-if TYPE_CHECKING:
-    import pyodbc
 
 PROGRAM = "service-broker-harness reader"
 _ANSWER_TIMEOUT_S = 600  # for a statement
@@ -60,7 +57,7 @@ _ENDED_BY_ERROR = "The other side ended the conversation with an error."
 class Reader:
     """Receives from a queue (schema.name) over one connection. Every method raises OdbcError if that is lost."""
 
-    def __init__(self, connection: pyodbc.Connection, queue: str, *, top: int, timeout_ms: int) -> None:
+    def __init__(self, connection: Connection, queue: str, *, top: int, timeout_ms: int) -> None:
         self._connection, self._queue, self._top, self._timeout_ms = connection, queue, top, timeout_ms
         self._singly = 0  # messages to receive one at a time
         self._pause_s = _PAUSE_S
@@ -106,7 +103,7 @@ class Reader:
             if kind in (ERROR, END_DIALOG):
                 self._do(f"END CONVERSATION '{handle}';")
 
-    def _after(self, error: pyodbc.Error, messages: list[Any]) -> None:
+    def _after(self, error: Exception, messages: list[Any]) -> None:
         """Keep a single message that fails; receive the messages of a batch that fails one at a time."""
         [[state]] = self._do("SELECT XACT_STATE();")  # fails if the connection is lost
         if len(messages) == 1 and state == 1:

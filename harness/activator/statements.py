@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.lab import interruption
-
-if TYPE_CHECKING:
-    import pyodbc
+from harness.lab.drivers import Connection
 
 ERROR = "http://schemas.microsoft.com/SQL/ServiceBroker/Error"
 END_DIALOG = "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
 
 
-def first_rows(connection: pyodbc.Connection, statement: str, *values: Any) -> list[Any]:
+def first_rows(connection: Connection, statement: str, *values: Any) -> list[Any]:
     """Return the rows of a statement's first result set; none without one. Raises pyodbc.Error."""
     cursor = connection.cursor()
 

@@ -25,17 +25,14 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.definitions.lab_kinds import PROBE_COMMITS, LabKind
 from harness.doctor.facts import HOST, TRACE_FLAGS, Facts, Finding
 from harness.doctor.machine import ClockDifference
 from harness.files.script_text import ScriptError
 from harness.lab import placement, scripts
+from harness.lab.drivers import Connection
 from harness.lab.scripts import is_refusal
-
-if TYPE_CHECKING:
-    import pyodbc
 
 CHECK = "commits"
 
@@ -65,7 +62,7 @@ class CommitTimes:
 
 
 def measure(
-    side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, commits: int = PROBE_COMMITS
+    side: Facts, connection: Connection, clock: ClockDifference, *, commits: int = PROBE_COMMITS
 ) -> CommitTimes:
     """Commit so many rows in a table of its own, which is removed again; `clock` is of the same connection."""
     database = {"Database": side.instance.database}
@@ -86,7 +83,7 @@ def measure(
     return CommitTimes(calls_us, 2 * clock.uncertainty_ns / 1000, waited_us)
 
 
-def _writelog(connection: pyodbc.Connection) -> tuple[int, int] | None:
+def _writelog(connection: Connection) -> tuple[int, int] | None:
     """Return how often and for how many milliseconds the instance has waited for its logs; None if it does not say."""
     try:
         [row] = scripts.rows(connection, "doctor/commit_waits.sql", {})
@@ -97,7 +94,7 @@ def _writelog(connection: pyodbc.Connection) -> tuple[int, int] | None:
     return int(row["waiting_tasks"] or 0), int(row["wait_time_ms"] or 0)
 
 
-def check(side: Facts, connection: pyodbc.Connection, clock: ClockDifference, *, kind: LabKind) -> Iterator[Finding]:
+def check(side: Facts, connection: Connection, clock: ClockDifference, *, kind: LabKind) -> Iterator[Finding]:
     """Report what single commits take on an instance."""
     if side.instance.is_existing:
         return

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from harness.failures import MachineFailure
 from harness.lab import scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance
-
-if TYPE_CHECKING:
-    import pyodbc
 
 Row = Mapping[str, Any]
 
@@ -124,7 +122,7 @@ class Facts:
             yield self.warning(question, f"not examined: {reason}", remedy)
 
 
-def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> Facts:
+def read(instance: Instance, local_name: str, connection: Connection) -> Facts:
     """Run all queries. One that fails is recorded, and the others still run."""
     facts = Facts(instance, local_name)
     for question in QUESTIONS:
@@ -138,7 +136,7 @@ def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> 
     return facts
 
 
-def read_files(instance: Instance, local_name: str, connection: pyodbc.Connection) -> Facts:
+def read_files(instance: Instance, local_name: str, connection: Connection) -> Facts:
     """Run only the queries about files and their room."""
     facts = Facts(instance, local_name)
     for question in ABOUT_FILES:
@@ -147,7 +145,7 @@ def read_files(instance: Instance, local_name: str, connection: pyodbc.Connectio
     return facts
 
 
-def _ask_of_volumes(facts: Facts, connection: pyodbc.Connection) -> None:
+def _ask_of_volumes(facts: Facts, connection: Connection) -> None:
     volumes: list[dict[str, Any]] = []
     for file in facts.rows("files"):
         _ask(facts, connection, "volume", FileId=str(file["file_id"]))
@@ -155,9 +153,7 @@ def _ask_of_volumes(facts: Facts, connection: pyodbc.Connection) -> None:
     facts.answers["volumes"] = volumes
 
 
-def _ask(
-    facts: Facts, connection: pyodbc.Connection, question: str, *, folder: str = "doctor", **variables: str
-) -> None:
+def _ask(facts: Facts, connection: Connection, question: str, *, folder: str = "doctor", **variables: str) -> None:
     try:
         facts.answers[question] = scripts.rows(
             connection, f"{folder}/{question}.sql", facts.instance.variables | variables

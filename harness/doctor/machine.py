@@ -12,17 +12,14 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.definitions import units
 from harness.definitions.whitepaper import INITIATOR_SCHEDULERS
 from harness.doctor.facts import Facts, Finding
 from harness.lab import placement, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Lab
 from harness.lab.placement import PROCESSORS, Placement
-
-if TYPE_CHECKING:
-    import pyodbc
 
 CLOCK_SAMPLES = 9
 CLOCK_TOLERANCE_NS = 5_000_000  # for a difference beyond its uncertainty; a larger one makes latencies misleading
@@ -36,7 +33,7 @@ class ClockDifference:
     uncertainty_ns: int
 
 
-def measure_clock(connection: pyodbc.Connection) -> ClockDifference:
+def measure_clock(connection: Connection) -> ClockDifference:
     """Measure several times and return the median. It is assumed that a query reads the clock halfway through."""
     answers: list[tuple[int, int]] = []
     for _ in range(CLOCK_SAMPLES):

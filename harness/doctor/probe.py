@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from harness.doctor.dialog_security import may_send
 from harness.doctor.facts import Facts, Finding
@@ -25,10 +24,8 @@ from harness.doctor.transport import used_routes
 from harness.failures import MachineFailure
 from harness.files.script_text import quoted
 from harness.lab import scripts, statuses
+from harness.lab.drivers import Connection
 from harness.lab.instances import Lab, connections, in_parallel
-
-if TYPE_CHECKING:
-    import pyodbc
 
 SERVICE = "//MySSB.com/Lab/S_Probe"
 TIMEOUT_S = 45.0  # the first message between two instances waits for a connection and its handshakes
@@ -109,14 +106,14 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
 # -- temporary objects of the probe ------------------------------------------------------------------------------------
 
 
-def _clear(side: Facts, far_sides: Sequence[Facts], connection: pyodbc.Connection) -> None:
+def _clear(side: Facts, far_sides: Sequence[Facts], connection: Connection) -> None:
     database = {"Database": side.instance.database}
     scripts.run(connection, "doctor/probe_drop.sql", database)
     for other in far_sides:
         scripts.run(connection, "doctor/probe_unlink.sql", database | {"RemoteName": other.local_name})
 
 
-def _cleared(side: Facts, far_sides: Sequence[Facts], connection: pyodbc.Connection) -> list[Finding]:
+def _cleared(side: Facts, far_sides: Sequence[Facts], connection: Connection) -> list[Finding]:
     try:
         _clear(side, far_sides, connection)
     except MachineFailure as reason:
@@ -130,7 +127,7 @@ def _cleared(side: Facts, far_sides: Sequence[Facts], connection: pyodbc.Connect
     return []
 
 
-def _install(lab: Lab, side: Facts, far_sides: Sequence[Facts], connection: pyodbc.Connection) -> None:
+def _install(lab: Lab, side: Facts, far_sides: Sequence[Facts], connection: Connection) -> None:
     variables = {"Database": side.instance.database}
     scripts.run(connection, "doctor/probe_service.sql", variables)
     for grantee in {str(row["grantee_name"]) for row in side.rows("service_grants")}:
@@ -157,7 +154,7 @@ def _install(lab: Lab, side: Facts, far_sides: Sequence[Facts], connection: pyod
 # -- the message -------------------------------------------------------------------------------------------------------
 
 
-def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Course, encryption: str) -> None:
+def _ask(side: Facts, connection: Connection, target: Facts, course: _Course, encryption: str) -> None:
     """Send from one initiator and wait for the answer."""
     attempt, database = course.attempts[side.local_name], {"Database": side.instance.database}
     sending = {"LocalName": side.local_name, "BrokerInstance": target.broker_instance, "Encryption": encryption}
@@ -178,7 +175,7 @@ def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Cou
             return
 
 
-def _watch_target(target: Facts, connection: pyodbc.Connection, course: _Course, initiators: Sequence[Facts]) -> None:
+def _watch_target(target: Facts, connection: Connection, course: _Course, initiators: Sequence[Facts]) -> None:
     """Note whose messages arrive, and call the procedure that answers them if the target does not."""
     names = {side.broker_instance.lower(): side.local_name for side in initiators}
     last_at = time.monotonic()  # when no message waited
@@ -197,7 +194,7 @@ def _watch_target(target: Facts, connection: pyodbc.Connection, course: _Course,
         course.over.wait(_SLICE_MS / 1000)
 
 
-def _status(side: Facts, connection: pyodbc.Connection) -> str:
+def _status(side: Facts, connection: Connection) -> str:
     rows = scripts.rows(connection, "doctor/probe_status.sql", {})
     return next((str(row["transmission_status"]) for row in rows if row["transmission_status"]), "")
 
@@ -208,7 +205,7 @@ def _description(text: str) -> str:
     return html.unescape(match[1]) if match else text
 
 
-def _note_answers_status(target: Facts, connection: pyodbc.Connection, course: _Course) -> None:
+def _note_answers_status(target: Facts, connection: Connection, course: _Course) -> None:
     waiting = [attempt for attempt in course.attempts.values() if attempt.arrived and attempt.seconds is None]
     status = _status(target, connection) if waiting else ""
     for attempt in waiting:
@@ -245,7 +242,7 @@ def _activation(target: Facts, course: _Course) -> Iterator[Finding]:
 # -- handles -----------------------------------------------------------------------------------------------------------
 
 
-def _handles(side: Facts, target: Facts, connection: pyodbc.Connection) -> list[Finding]:
+def _handles(side: Facts, target: Facts, connection: Connection) -> list[Finding]:
     """Check whether handles ascend on this instance. The paper says so of 2005 and 2008; later versions may differ."""
     variables = {"Database": side.instance.database, "BrokerInstance": target.broker_instance}
     rows = scripts.rows(connection, "doctor/handles.sql", variables)

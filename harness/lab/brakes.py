@@ -10,18 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.definitions.units import counted
 from harness.failures import MachineFailure
 from harness.files.lab_file import LabFile
 from harness.files.script_text import ScriptError
 from harness.lab import interruption, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import is_refusal
-
-if TYPE_CHECKING:
-    import pyodbc
 
 LOOK_EVERY_S = 10.0
 FREE_PERCENT_MIN = 5
@@ -64,7 +62,7 @@ class Brakes:
             raise Overload(self._reason)
 
     def _watch(self, instance: Instance) -> None:
-        opened: pyodbc.Connection | None = None
+        opened: Connection | None = None
         before: frozenset[str] = frozenset()
         used = ProcessorShare()
         while not self._ended.wait(LOOK_EVERY_S):

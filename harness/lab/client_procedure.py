@@ -11,15 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from harness.failures import nearest
 from harness.files.workload_file import Value, Workload, WorkloadError
 from harness.lab import scripts
-
-if TYPE_CHECKING:
-    import pyodbc
+from harness.lab.drivers import Connection
 
 _DECLARED = """\
 SELECT p.name, ISNULL(t.name, N'other') AS type, p.max_length, p.precision, p.scale
@@ -129,7 +126,7 @@ _FITS: dict[str, Callable[[Declared, Value], bool]] = {
 }
 
 
-def declared(connection: pyodbc.Connection, procedure: str) -> list[Declared] | None:
+def declared(connection: Connection, procedure: str) -> list[Declared] | None:
     """The parameters of a procedure of the connection's database in their order; None if there is no such procedure."""
     if scripts.scalar(connection, f"SELECT OBJECT_ID(N'{procedure}', N'P');") is None:
         return None

@@ -8,17 +8,14 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from harness.definitions.units import counted
 from harness.files.script_text import ScriptError
 from harness.files.workload_file import Client
 from harness.lab import procedure_text, scripts
+from harness.lab.drivers import Connection
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError, ProcedureFails, connections, in_parallel
-
-if TYPE_CHECKING:
-    import pyodbc
 
 WARM_UP_TIMEOUT_S = 600.0
 _POLL_S = 0.01
@@ -58,7 +55,7 @@ def build(
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
         empty_tables(lab, target)  # older messages would count as processed
 
-        def make(instance: Instance, connection: pyodbc.Connection) -> None:
+        def make(instance: Instance, connection: Connection) -> None:
             scripts.execute(connection, _CREATE, dialogs, guid)
             if not warm_up:
                 return
@@ -76,13 +73,13 @@ def build(
         empty_tables(lab, target)
 
 
-def empty_tables(lab: Lab, target: pyodbc.Connection) -> None:
+def empty_tables(lab: Lab, target: Connection) -> None:
     """Empty the target's tables. Queues and transmission queues must be empty."""
     table = "errors" if lab.workload.is_counted else "messages"
     scripts.run(target, f"reset/{table}.sql", {"Database": lab.target.database})
 
 
-def used(initiators: Sequence[pyodbc.Connection], dialog_ratio: int, threads: int) -> list[list[str]]:
+def used(initiators: Sequence[Connection], dialog_ratio: int, threads: int) -> list[list[str]]:
     """Return the handles of the dialogs in use, by initiator: thread n sends on the nth."""
     last = dialog_ratio * threads
     statement = f"SELECT handle FROM dbo.dialogs WHERE id <= {last} AND id % {dialog_ratio} = 0 ORDER BY id;"
@@ -90,7 +87,7 @@ def used(initiators: Sequence[pyodbc.Connection], dialog_ratio: int, threads: in
 
 
 def identifiers(
-    lab: Lab, initiators: Sequence[pyodbc.Connection], client: Client, dialog_ratio: int, threads: int
+    lab: Lab, initiators: Sequence[Connection], client: Client, dialog_ratio: int, threads: int
 ) -> list[list[str]]:
     """Return what each thread of each initiator passes on: its dialog, or the target's broker instance.
 
@@ -112,8 +109,8 @@ def broker_instance(lab: Lab) -> str:
 def wait_until_drained(
     lab: Lab,
     initiators: Sequence[Instance],
-    clients: Sequence[pyodbc.Connection],
-    target: pyodbc.Connection,
+    clients: Sequence[Connection],
+    target: Connection,
     *,
     expected: int,
     timeout_s: float,
@@ -159,19 +156,19 @@ def wait_until_drained(
         pause_s = min(_POLL_MAX_S, pause_s * 1.5)
 
 
-def _is_drained(lab: Lab, clients: Sequence[pyodbc.Connection], target: pyodbc.Connection, expected: int) -> bool:
+def _is_drained(lab: Lab, clients: Sequence[Connection], target: Connection, expected: int) -> bool:
     """Whether all was processed and nothing waits, by reading the queues in place of their metadata."""
     if _left(lab, target, expected) or not (lab.target.retention or _unprocessed(lab, target) == 0):
         return False
     return not any(scripts.rows(each, "observe/transmission_status.sql", {}) for each in clients)
 
 
-def _left(lab: Lab, target: pyodbc.Connection, expected: int) -> int:
+def _left(lab: Lab, target: Connection, expected: int) -> int:
     """Return how many messages the target has not processed, though all queues looked empty."""
     return _unprocessed(lab, target) if lab.workload.is_counted else max(0, expected - processed(target))
 
 
-def _unprocessed(lab: Lab, target: pyodbc.Connection) -> int:
+def _unprocessed(lab: Lab, target: Connection) -> int:
     """Return how many messages are in the target's queue, those included whose RECEIVE is not committed."""
     scripts.execute(target, f"SET LOCK_TIMEOUT {_LOCK_TIMEOUT_MS};")
     try:
@@ -188,10 +185,10 @@ def _remaining(  # noqa: PLR0917
     lab: Lab,
     expected: int,
     left: int,
-    target: pyodbc.Connection,
+    target: Connection,
     depths: Sequence[int],
     initiators: Sequence[Instance],
-    clients: Sequence[pyodbc.Connection],
+    clients: Sequence[Connection],
 ) -> LabError:
     """Return the error that says how many messages remain, where, and why."""
     processed_count = max(0, expected - (sum(depths[:-1]) or left)) if lab.workload.is_counted else processed(target)
@@ -216,7 +213,7 @@ def _remaining(  # noqa: PLR0917
     return (ProcedureFails if is_refused else LabError)("; ".join(parts))
 
 
-def _reason_at_target(lab: Lab, target: pyodbc.Connection, depth: int) -> str:
+def _reason_at_target(lab: Lab, target: Connection, depth: int) -> str:
     """Return why the target does not process its messages; "" if it knows no reason and its queue is empty."""
     recorded = recorded_errors(target)
     if not is_enabled(target, lab.target.queue):
@@ -226,7 +223,7 @@ def _reason_at_target(lab: Lab, target: pyodbc.Connection, depth: int) -> str:
     return recorded
 
 
-def _logged_error(lab: Lab, target: pyodbc.Connection) -> str:
+def _logged_error(lab: Lab, target: Connection) -> str:
     """Return the newest entry of the target's error log about its activation procedure, or where to look for one."""
     try:
         variables = {"Database": lab.target.database, "Queue": lab.target.queue.translate(_UNQUOTED)}
@@ -241,12 +238,12 @@ def _logged_error(lab: Lab, target: pyodbc.Connection) -> str:
     return procedure_text.HIDES_ERRORS if hides else _SEE_ITS_LOG
 
 
-def is_enabled(target: pyodbc.Connection, queue: str) -> bool:
+def is_enabled(target: Connection, queue: str) -> bool:
     """Return whether messages can be received from the target's queue."""
     return bool(scripts.scalar(target, _IS_ENABLED.format(queue)))
 
 
-def recorded_errors(target: pyodbc.Connection) -> str:
+def recorded_errors(target: Connection) -> str:
     """Return what the activation procedure has written to the error table, in one line; "" if nothing."""
     rows = scripts.poll(target, "observe/errors.sql", {})
     if not rows:
@@ -257,12 +254,12 @@ def recorded_errors(target: pyodbc.Connection) -> str:
     return f"the activation procedure recorded {counted(sum(row['errors'] for row in rows), 'error')}: {text}"
 
 
-def sent_messages(connection: pyodbc.Connection) -> int:
+def sent_messages(connection: Connection) -> int:
     """Count the messages that an initiator has sent on the dialogs that it has."""
     return int(scripts.rows(connection, "observe/sent_messages.sql", {})[0]["messages"] or 0)
 
 
-def error_messages(connection: pyodbc.Connection, queue: str) -> str:
+def error_messages(connection: Connection, queue: str) -> str:
     """Say how many Error messages the queue of an initiator holds, with the text of one; "" if none."""
     rows = scripts.rows(connection, "observe/error_messages.sql", {"Queue": queue})
     if not rows:
@@ -278,16 +275,16 @@ def error_message_text(body: bytes) -> str:
     return f"{match[1]} {html.unescape(match[2])}" if match else text
 
 
-def processed(target: pyodbc.Connection) -> int:
+def processed(target: Connection) -> int:
     """Count the messages that the target has stored and committed."""
     return int(scripts.scalar(target, "SELECT COUNT_BIG(*) FROM dbo.messageDrop;"))
 
 
-def queue_depth(connection: pyodbc.Connection, queue: str, *, retention: bool = False) -> int:
+def queue_depth(connection: Connection, queue: str, *, retention: bool = False) -> int:
     path = f"observe/queue_depth{'_retention' if retention else ''}.sql"
     rows = scripts.poll(connection, path, {"Queue": queue})
     return sum(int(row["messages"]) for row in rows)
 
 
-def transmission_queue_depth(connection: pyodbc.Connection) -> int:
+def transmission_queue_depth(connection: Connection) -> int:
     return sum(int(row["messages"]) for row in scripts.poll(connection, "observe/transmission_queue.sql", {}))

@@ -13,17 +13,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.failures import MachineFailure
 from harness.machine.system_packages import FREETDS_PLACES, how_to_install
 
 try:
     import pyodbc
+    from pyodbc import Connection as Connection  # noqa: PLC0414  others take these two from here
+    from pyodbc import Cursor as Cursor  # noqa: PLC0414
 
     OdbcError: type[Exception] = pyodbc.Error
     load_failure = ""
 except ImportError as error:  # without unixODBC; `check_manager` reports it
+    Connection = Cursor = Any
     OdbcError, load_failure = OSError, str(error)
 
 Kind = Literal["microsoft", "freetds"]

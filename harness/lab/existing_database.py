@@ -13,17 +13,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.definitions.units import counted
 from harness.files.script_text import ScriptError, quoted
 from harness.files.workload_file import DEFAULT_PRIORITY
 from harness.lab import scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance, Lab
 from harness.lab.link import local_name
-
-if TYPE_CHECKING:
-    import pyodbc
 
 # Kinds of objects in a database as DROP writes them, in an order in which nothing else depends on them any more.
 _REMOVALS = (
@@ -75,7 +72,7 @@ class Plan:
     refusals: tuple[str, ...]
 
 
-def plan(lab: Lab, instance: Instance, connection: pyodbc.Connection, far_sides: Sequence[Instance]) -> Plan:
+def plan(lab: Lab, instance: Instance, connection: Connection, far_sides: Sequence[Instance]) -> Plan:
     """Read the database and plan what is created in it. `others` are the sides that this one is linked to."""
     scripts.execute(connection, f"USE [{instance.database}];")
     present = _objects(instance, connection)
@@ -103,9 +100,7 @@ def plan(lab: Lab, instance: Instance, connection: pyodbc.Connection, far_sides:
     return Plan(tuple(dict.fromkeys(needed)), existing, tuple(refusals))
 
 
-def remove(
-    instance: Instance, connection: pyodbc.Connection, listed: Sequence[Thing], tell: Callable[[str], None]
-) -> None:
+def remove(instance: Instance, connection: Connection, listed: Sequence[Thing], tell: Callable[[str], None]) -> None:
     """Drop the objects that the ledger lists, then the ledger and the mark."""
     objects = _objects(instance, connection)
     left = sorted((thing for thing in listed if thing.is_inside), key=lambda thing: _REMOVALS.index(thing.kind))
@@ -125,7 +120,7 @@ def remove(
     scripts.run(connection, "server/leave_database.sql", {"Database": instance.database})
 
 
-def _objects(instance: Instance, connection: pyodbc.Connection) -> set[tuple[str, str]]:
+def _objects(instance: Instance, connection: Connection) -> set[tuple[str, str]]:
     """The keys of the objects that exist in the database."""
     rows = scripts.rows(connection, "server/objects.sql", {"Database": instance.database})
     return {
@@ -193,7 +188,7 @@ def _of_scripts(lab: Lab, instance: Instance) -> Iterator[tuple[str, Thing, str]
             yield Path(path).name, _inside(kind, name), table
 
 
-def _unfit(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iterator[str]:
+def _unfit(lab: Lab, instance: Instance, connection: Connection) -> Iterator[str]:
     """What the database lacks, each with the statement that a user may run."""
     database = instance.database
     if lab.workload.dialogs.priority != DEFAULT_PRIORITY:
@@ -231,7 +226,7 @@ def _unfit(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Itera
             yield f"{complaint}, and must be empty: wait, or end them"
 
 
-def _unfit_service(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iterator[str]:
+def _unfit_service(lab: Lab, instance: Instance, connection: Connection) -> Iterator[str]:
     """In what an existing service and its queue differ from what the workload says of them."""
     for service in scripts.rows(connection, "doctor/service.sql", instance.variables):
         queue = _inside("QUEUE", f"[{service['queue_schema_name']}].[{service['queue_name']}]")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from harness.definitions.lab_kinds import LabKind
 from harness.definitions.matrix import INITIATORS_MAX
@@ -18,14 +18,11 @@ from harness.files.script_text import ScriptError
 from harness.files.workload_file import Names, Workload
 from harness.lab import drivers, error_remedies, interruption
 from harness.lab.control_groups import ControlGroup
-from harness.lab.drivers import Driver, OdbcError, Secret
+from harness.lab.drivers import Connection, Driver, OdbcError, Secret
 from harness.lab.error_remedies import error_text
 from harness.lab.log_storage import LogStorage
 from harness.lab.placement import Placement
 from harness.lab.processes import Process, stop_all
-
-if TYPE_CHECKING:
-    import pyodbc
 
 Result = TypeVar("Result")
 
@@ -175,11 +172,11 @@ class Instance:
             trust_server_certificate=self.trust_server_certificate,
         )
 
-    def connect(self, database: str | None = None, *, query_timeout_s: int | None = None) -> pyodbc.Connection:
+    def connect(self, database: str | None = None, *, query_timeout_s: int | None = None) -> Connection:
         """Open a connection with autocommit. Raises LabError, or InstanceDied if the instance has ended."""
         return self._connect(self.connection_string(database), self.port, query_timeout_s)
 
-    def connect_admin(self, database: str | None = None) -> pyodbc.Connection:
+    def connect_admin(self, database: str | None = None) -> Connection:
         """Open the dedicated administrator connection, which alone may read system base tables.
 
         An instance has only one: close it at once. The server frees its place some time after that, so a place that is
@@ -198,7 +195,7 @@ class Instance:
             self.check()
             time.sleep(_ADMIN_POLL_S)
 
-    def _connect(self, connection_string: Secret, port: int, query_timeout_s: int | None) -> pyodbc.Connection:
+    def _connect(self, connection_string: Secret, port: int, query_timeout_s: int | None) -> Connection:
         self.check()
         # Never a knock on the administrator's port: the server may count it as the one connection.
         if reason := self.out_of_reach():
@@ -232,9 +229,9 @@ class ReconnectingConnection:
     def __init__(self, instance: Instance, *, query_timeout_s: int) -> None:
         self._instance = instance
         self._query_timeout_s = query_timeout_s
-        self._connection: pyodbc.Connection | None = None
+        self._connection: Connection | None = None
 
-    def get(self) -> pyodbc.Connection:
+    def get(self) -> Connection:
         if self._connection is None:
             self._connection = self._instance.connect(query_timeout_s=self._query_timeout_s)
         return self._connection
@@ -302,7 +299,7 @@ def in_parallel(
 
 
 @contextlib.contextmanager
-def connections(instances: Sequence[Instance], database: str | None = None) -> Iterator[list[pyodbc.Connection]]:
+def connections(instances: Sequence[Instance], database: str | None = None) -> Iterator[list[Connection]]:
     """Open a connection to each instance, and close them at the end."""
     opened = in_parallel(lambda instance: instance.connect(database), instances)
     try:

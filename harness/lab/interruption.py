@@ -24,10 +24,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    import pyodbc
+from harness.lab.drivers import Connection, Cursor
 
 Result = TypeVar("Result")
 
@@ -73,8 +72,8 @@ def noted() -> Iterator[None]:
 class _Statement:
     """A statement and the cancellation of it, which may run on after the statement has ended."""
 
-    cursor: pyodbc.Cursor
-    connection: pyodbc.Connection  # a cursor that has been closed does not know it
+    cursor: Cursor
+    connection: Connection  # a cursor that has been closed does not know it
     cancellation: threading.Thread = field(default_factory=threading.Thread)  # does nothing
     closings: list[Callable[[], None]] = field(default_factory=list)  # of what nobody needs once it has ended
 
@@ -84,7 +83,7 @@ _cancelled: set[_Statement] = set()
 _lock = threading.Lock()  # a connection is not closed while a cancellation of its statement begins
 
 
-def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
+def call(cursor: Cursor, action: Callable[[], Result]) -> Result:
     """Call `action`, which uses this cursor. Ctrl-C cancels it."""
     statement = _Statement(cursor, cursor.connection)
 
@@ -142,19 +141,19 @@ def result(answer: Future[Result], timeout_s: float) -> Result:
     return answer.result()
 
 
-def close(connection: pyodbc.Connection) -> None:
+def close(connection: Connection) -> None:
     """Close a connection; never raises. If a statement that was given up still runs on it, for which a driver would
     wait, it is closed afterwards. A cancellation that still runs is waited for: a driver crashes when its connection is
     taken away."""
     _close(connection, lambda statement: statement.connection is connection)
 
 
-def close_cursor(cursor: pyodbc.Cursor) -> None:
+def close_cursor(cursor: Cursor) -> None:
     """Close a cursor as a connection is closed: a cancellation crashes when its cursor is taken away, too."""
     _close(cursor, lambda statement: statement.cursor is cursor)
 
 
-def _close(what: pyodbc.Connection | pyodbc.Cursor, is_of_it: Callable[[_Statement], bool]) -> None:
+def _close(what: Connection | Cursor, is_of_it: Callable[[_Statement], bool]) -> None:
     with _lock:
         for statement in filter(is_of_it, _under_way):
             statement.closings.append(partial(_close, what, is_of_it))
@@ -186,7 +185,7 @@ def cancel(awaited: Sequence[Future[Any]]) -> None:
                     _cancelled.add(statement)
 
 
-def _cancel_one(cursor: pyodbc.Cursor) -> None:
+def _cancel_one(cursor: Cursor) -> None:
     with contextlib.suppress(Exception):
         cursor.cancel()
 

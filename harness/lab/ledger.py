@@ -15,17 +15,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.files.lab_file import LabFile, Server
 from harness.files.script_text import ScriptError
 from harness.lab import existing_database, scripts
+from harness.lab.drivers import Connection
 from harness.lab.existing_database import Thing
 from harness.lab.instances import Instance, LabError
 from harness.lab.link import local_name
-
-if TYPE_CHECKING:
-    import pyodbc
 
 MASTER_KEY = "##MS_DatabaseMasterKey##"
 # Classes of objects outside the database, in the order in which they can be dropped.
@@ -88,7 +85,7 @@ def planned(instance: Instance, far_sides: Iterable[Instance], prefix: str) -> l
     ]
 
 
-def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str) -> Holdings:
+def read_holdings(instance: Instance, connection: Connection, prefix: str) -> Holdings:
     """Read catalog, mark and ledger."""
     database = {"Database": instance.database}
     rows = scripts.rows(connection, "server/inventory.sql", database | {"Prefix": prefix})
@@ -190,7 +187,7 @@ def grouped(things: Iterable[Thing]) -> list[str]:
     return [f"{_PLURAL[kind]} {', '.join(things_of_kind)}" for kind, things_of_kind in names.items() if things_of_kind]
 
 
-def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings, needed: Sequence[Thing]) -> None:
+def begin(instance: Instance, connection: Connection, holdings: Holdings, needed: Sequence[Thing]) -> None:
     """Create and mark the database, and list in it what will be created."""
     database = {"Database": instance.database}
     if instance.is_existing:
@@ -212,7 +209,7 @@ def is_name_taken(error: BaseException) -> bool:
 
 def remove(
     instance: Instance,
-    connection: pyodbc.Connection,
+    connection: Connection,
     holdings: Holdings,
     prefix: str,
     tell: Callable[[str], None],
@@ -248,7 +245,7 @@ def remove(
         tell(f"{instance.name}: removed the database {instance.database}")
 
 
-def refuse_if_in_use(instance: Instance, connection: pyodbc.Connection) -> None:
+def refuse_if_in_use(instance: Instance, connection: Connection) -> None:
     """Raise LabError if another run of the harness keeps using the database."""
     deadline = time.monotonic() + _SESSIONS_END_WITHIN_S
     while rows := scripts.rows(connection, "server/sessions.sql", {"Database": instance.database}):

@@ -18,16 +18,13 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.files.script_text import ScriptError
 from harness.files.workload_file import Receiving, Workload, WorkloadError
 from harness.lab import client_procedure, pool_dialogs, queue_readers, scripts
-from harness.lab.drivers import Secret
+from harness.lab.drivers import Connection, Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
-
-if TYPE_CHECKING:
-    import pyodbc
 
 Variables = dict[str, str]
 
@@ -159,7 +156,7 @@ def adopt(lab: Lab) -> None:
 def relink(lab: Lab) -> None:
     """Create the routes again after the databases got new broker instances, and read the lab's identities again."""
 
-    def route(instance: Instance, connection: pyodbc.Connection, far_sides: Sequence[Identity]) -> None:
+    def route(instance: Instance, connection: Connection, far_sides: Sequence[Identity]) -> None:
         for other in far_sides:
             scripts.run(connection, "link/route.sql", other.as_remote.route | {"Database": instance.database})
 
@@ -175,7 +172,7 @@ def _others(identities: Sequence[Identity]) -> list[Sequence[Identity]]:
     return [initiators, *([target] for _ in initiators)]
 
 
-def describe(instance: Instance, connection: pyodbc.Connection) -> dict[str, Any]:
+def describe(instance: Instance, connection: Connection) -> dict[str, Any]:
     """Return the row of observe/instance.sql."""
     scripts.execute(connection, f"USE [{instance.database}];")
     return scripts.rows(connection, "observe/instance.sql", {})[0]
@@ -196,7 +193,7 @@ def remove_conversations(lab: Lab) -> None:
     disabled is turned on. In a database that existed before only the dialogs of the pool are ended.
     """
 
-    def new_broker(instance: Instance, connection: pyodbc.Connection) -> None:
+    def new_broker(instance: Instance, connection: Connection) -> None:
         variables = lab.variables | instance.variables
         queue = _ACTIVATION if instance is lab.target else "initiator/queue.sql"
         for path in ("reset/broker.sql", queue):
@@ -282,7 +279,7 @@ def side_variables(lab: Lab, instance: Instance, master_key_password: str) -> Va
     }
 
 
-def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Identity:
+def _set_up(lab: Lab, instance: Instance, connection: Connection) -> Identity:
     variables = side_variables(lab, instance, _password())
     if instance is not lab.target:
         client = Login(f"{lab.prefix}Client", _password())
@@ -306,7 +303,7 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
 def enlarge_files(lab: Lab, wanted: Mapping[str, FileSizes]) -> None:
     """Enlarge files of the lab's databases to these sizes, by the names of instances; a larger one stays as it is."""
 
-    def enlarge(instance: Instance, connection: pyodbc.Connection) -> None:
+    def enlarge(instance: Instance, connection: Connection) -> None:
         sizes = wanted[instance.name]
         variables = {"Database": instance.database, "DataSizeMb": str(sizes.data), "LogSizeMb": str(sizes.log)}
         scripts.run(connection, "common/files.sql", variables)
@@ -316,7 +313,7 @@ def enlarge_files(lab: Lab, wanted: Mapping[str, FileSizes]) -> None:
         in_parallel(enlarge, instances, opened)
 
 
-def _check_client(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> None:
+def _check_client(lab: Lab, instance: Instance, connection: Connection) -> None:
     """Raise WorkloadError unless the clients' procedure exists and takes what they pass."""
     workload, client = lab.workload, lab.workload.client
     if lab.kind.can.virtual_time and client.parameters[1:] == ("body",):
@@ -331,7 +328,7 @@ def _check_client(lab: Lab, instance: Instance, connection: pyodbc.Connection) -
     client_procedure.check(workload, takes)
 
 
-def export_certificate(connection: pyodbc.Connection, kind: str, variables: dict[str, str]) -> bytes:
+def export_certificate(connection: Connection, kind: str, variables: dict[str, str]) -> bytes:
     """Return the public part of a side's endpoint or dialog certificate."""
     path = f"link/export_{kind}_certificate.sql"
     binary = scripts.rows(connection, path, variables)[0]["certificate_binary"]
@@ -344,7 +341,7 @@ def _password() -> Secret:
     return Secret(secrets.token_urlsafe(24) + "aA1!")  # satisfies every password policy of SQL Server
 
 
-def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, far_sides: Sequence[Identity]) -> None:
+def _introduce(lab: Lab, instance: Instance, connection: Connection, far_sides: Sequence[Identity]) -> None:
     for other in far_sides:
         variables = {
             **lab.variables,
@@ -430,7 +427,7 @@ def _require_own_queue(instance: Instance) -> None:
         )
 
 
-def _install(lab: Lab, target: pyodbc.Connection, receiving: Receiving) -> None:
+def _install(lab: Lab, target: Connection, receiving: Receiving) -> None:
     lab.variables |= receiving.script_variables
     variables = lab.variables | lab.target.variables
     for path in lab.workload.target_scripts:

@@ -8,15 +8,12 @@ initiators, and their other sides at the target, which have the same conversatio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from harness.lab import scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance
 
-if TYPE_CHECKING:
-    import pyodbc
-
-Side = tuple[Instance, "pyodbc.Connection"]
+Side = tuple[Instance, "Connection"]
 
 _IDS_AT_ONCE = 500
 

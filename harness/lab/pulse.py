@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from harness.lab import interruption, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance, Lab
-
-if TYPE_CHECKING:
-    import pyodbc
 
 TOLD_AFTER_S = 5
 DEAD_AFTER_S = 12  # before the timeout of a sign-in (`drivers.LOGIN_TIMEOUT_S`), which says less
@@ -52,7 +49,7 @@ class Pulse:
             instance.check()
 
     def _ask(self, instance: Instance) -> None:
-        opened: pyodbc.Connection | None = None
+        opened: Connection | None = None
         while not self._ended.wait(BEAT_S):
             try:
                 opened = opened or instance.connect("master", query_timeout_s=0)

@@ -13,26 +13,22 @@ there every cell begins with all readers (`simulation.simulated_cell`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from harness.definitions.units import counted
 from harness.lab import scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Lab, LabError
-
-if TYPE_CHECKING:
-    import pyodbc
 
 AT_REST = 1  # readers, at most
 END_WITHIN_S = 30.0  # beyond their timeout: a reader may still process what it has received
 _POLL_S = 0.05
 
 
-def running(target: pyodbc.Connection, queue: str) -> int:
+def running(target: Connection, queue: str) -> int:
     """Count the readers of the target's queue."""
     return sum(int(row["tasks"]) for row in scripts.poll(target, "observe/activated_tasks.sql", {"Queue": queue}))
 
 
-def wait_until_at_most(most: int, lab: Lab, target: pyodbc.Connection, *, timeout_s: float) -> None:
+def wait_until_at_most(most: int, lab: Lab, target: Connection, *, timeout_s: float) -> None:
     """Wait until so many readers or fewer are left. Nothing may be sent meanwhile. LabError if they do not end."""
     deadline_s = lab.clock.now_s() + timeout_s
     while (left := running(target, lab.target.queue)) > most:

@@ -9,16 +9,13 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.files.script_text import VARIABLE, Batch, ScriptError, ScriptRefused, split, substitute
 from harness.lab import interruption
-from harness.lab.drivers import OdbcError
+from harness.lab.drivers import Connection, Cursor, OdbcError
 from harness.lab.error_remedies import OF_STATEMENT, error_text, explain
 from harness.machine.places import SQL_ROOT
-
-if TYPE_CHECKING:
-    import pyodbc
 
 _BATCH_ROWS = 20_000  # in memory as Python's objects, of a result of millions
 POLL_TIMEOUT_S = 30  # a poll that takes longer is blocked by something
@@ -73,7 +70,7 @@ def single(path: Path | str, variables: Mapping[str, str]) -> str:
     return batches[0].text
 
 
-def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> None:
+def run(connection: Connection, path: Path | str, variables: Mapping[str, str]) -> None:
     """Run a file on a connection with autocommit. Reads all results, drops them, and raises errors in any of them."""
     batches = load(path, variables)
     for batch in batches:
@@ -91,7 +88,7 @@ def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str,
                 raise failure
 
 
-def _failure(connection: pyodbc.Connection, path: Path | str, batch: Batch) -> ScriptError | None:
+def _failure(connection: Connection, path: Path | str, batch: Batch) -> ScriptError | None:
     """Run a batch; return its error."""
     try:
         _query(connection, batch.text, f"{path}, batch at line {batch.line}")
@@ -100,7 +97,7 @@ def _failure(connection: pyodbc.Connection, path: Path | str, batch: Batch) -> S
     return None
 
 
-def _located(connection: pyodbc.Connection, batch: Batch, error: ScriptError) -> tuple[int, str] | None:
+def _located(connection: Connection, batch: Batch, error: ScriptError) -> tuple[int, str] | None:
     """Return the line of the file at which a batch failed, and the error's text; None where nothing says it.
 
     ODBC drivers pass no line on. So the batch runs once more, in a transaction that is rolled back, and inside TRY,
@@ -125,12 +122,12 @@ def _located(connection: pyodbc.Connection, batch: Batch, error: ScriptError) ->
     return batch.line + line - 1, explain(f"{message} (error {number})")
 
 
-def execute(connection: pyodbc.Connection, statement: str, *parameters: object) -> None:
+def execute(connection: Connection, statement: str, *parameters: object) -> None:
     """Run one statement or call. Reads all results, drops them, and raises errors in any of them."""
     _query(connection, statement, statement, parameters)
 
 
-def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+def rows(connection: Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a file's only result set, by column name."""
     table: list[dict[str, Any]] = []
     for batch in load(path, variables):
@@ -139,7 +136,7 @@ def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str
     return table
 
 
-def poll(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+def poll(connection: Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     """Do what `rows` does, for a state that somebody waits for, and that no server takes long to tell."""
     before, connection.timeout = connection.timeout, POLL_TIMEOUT_S
     try:
@@ -149,7 +146,7 @@ def poll(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str
 
 
 def result_sets(
-    connection: pyodbc.Connection, batch: str, origin: str
+    connection: Connection, batch: str, origin: str
 ) -> tuple[list[list[dict[str, Any]]], ScriptError | None]:
     """Return the rows of each result set that was complete before an error, and that error, if there is one."""
     tables: list[list[dict[str, Any]]] = []
@@ -175,11 +172,11 @@ def result_sets(
     return tables, None
 
 
-def columns(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> dict[str, array[int]]:
+def columns(connection: Connection, path: Path | str, variables: Mapping[str, str]) -> dict[str, array[int]]:
     """Return the columns of a file's only result set, all of them integers. Millions of rows take 8 bytes a value."""
     by_name: dict[str, array[int]] = {}
 
-    def keep(cursor: pyodbc.Cursor) -> None:
+    def keep(cursor: Cursor) -> None:
         by_name.update((column[0], array("q")) for column in cursor.description)
         while batch := cursor.fetchmany(_BATCH_ROWS):
             for values, more in zip(by_name.values(), zip(*batch, strict=True), strict=True):
@@ -189,24 +186,24 @@ def columns(connection: pyodbc.Connection, path: Path | str, variables: Mapping[
     return by_name
 
 
-def values(connection: pyodbc.Connection, statement: str) -> list[Any]:
+def values(connection: Connection, statement: str) -> list[Any]:
     """Return the first column of every row."""
     return [row[0] for row in _query(connection, statement, statement)[1]]
 
 
-def scalar(connection: pyodbc.Connection, statement: str) -> Any:
+def scalar(connection: Connection, statement: str) -> Any:
     """Return the first column of the first row."""
     return _query(connection, statement, statement)[1][0][0]
 
 
 def _query(
-    connection: pyodbc.Connection, statement: str, origin: str, parameters: Sequence[object] = ()
+    connection: Connection, statement: str, origin: str, parameters: Sequence[object] = ()
 ) -> tuple[list[str], list[Any]]:
     """Run a statement and read all its results. Returns the last column names and all rows."""
     names: list[str] = []
     values: list[Any] = []
 
-    def keep(cursor: pyodbc.Cursor) -> None:
+    def keep(cursor: Cursor) -> None:
         names[:] = [column[0] for column in cursor.description]
         values.extend(cursor.fetchall())
 
@@ -215,11 +212,11 @@ def _query(
 
 
 def _each_result(
-    connection: pyodbc.Connection,
+    connection: Connection,
     statement: str,
     origin: str,
     parameters: Sequence[object],
-    keep: Callable[[pyodbc.Cursor], None],
+    keep: Callable[[Cursor], None],
 ) -> None:
     """Run a statement, and let `keep` read each result set."""
     with connection.cursor() as cursor:

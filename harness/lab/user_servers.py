@@ -15,20 +15,17 @@ import ipaddress
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.definitions.lab_kinds import SERVERS
 from harness.failures import Declined, MachineFailure, UsageFailure
 from harness.files import settings
 from harness.files.lab_file import LEAST, MAJORS, LabFile, Server
 from harness.lab import error_remedies, existing_database, interruption, ledger, pool_dialogs, scripts
-from harness.lab.drivers import LOGIN_TIMEOUT_S, Driver, Secret
+from harness.lab.drivers import LOGIN_TIMEOUT_S, Connection, Driver, Secret
 from harness.lab.existing_database import Thing
 from harness.lab.instances import SIDES, Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.ledger import Holdings, place
-
-if TYPE_CHECKING:
-    import pyodbc
 
 Tell = Callable[[str], None]
 
@@ -141,7 +138,7 @@ def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
         except (MachineFailure, OSError) as error:
             tell(f"{place(instance)} still has what was created ({error}): remove it with harness lab clean")
 
-    def reached(instance: Instance) -> pyodbc.Connection | None:
+    def reached(instance: Instance) -> Connection | None:
         with still_there(instance):
             return instance.connect("master")
         return None
@@ -281,9 +278,7 @@ def _others(lab: Lab, instance: Instance) -> Sequence[Instance]:
     return lab.initiators if instance is lab.target else [lab.target]
 
 
-def _refuse_other_servers(
-    lab_file: LabFile, instances: Sequence[Instance], opened: Sequence[pyodbc.Connection]
-) -> None:
+def _refuse_other_servers(lab_file: LabFile, instances: Sequence[Instance], opened: Sequence[Connection]) -> None:
     """Raise LabError if a server is not what the lab file says, or if two sides are one instance."""
     identities: list[dict[str, Any]] = in_parallel(
         lambda instance, connection: scripts.rows(connection, "server/identity.sql", {})[0], instances, opened
@@ -337,7 +332,7 @@ def _refuse_dialogs_of_clients(lab_file: LabFile, lab: Lab) -> None:
 
 
 def _plan_existing(
-    lab_file: LabFile, lab: Lab, opened: Sequence[pyodbc.Connection], planned: Sequence[list[Thing]], tell: Tell
+    lab_file: LabFile, lab: Lab, opened: Sequence[Connection], planned: Sequence[list[Thing]], tell: Tell
 ) -> None:
     """Add to the plans what is created in existing databases. Raises LabError if one of them does not suit."""
     refusals: list[str] = []
@@ -374,7 +369,7 @@ def _refuse_taken_port(lab_file: LabFile, server: Server, instance: Instance) ->
 
 
 def _check_rights(
-    instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], tell: Tell, *, creates: bool = True
+    instances: Sequence[Instance], opened: Sequence[Connection], tell: Tell, *, creates: bool = True
 ) -> None:
     """Raise LabError if a login lacks a right that it needs; remark on the others.
 
@@ -404,14 +399,14 @@ def _check_rights(
             tell(f"{instance.name}: without {right['permission']}, the run does not include {right['needed_for']}")
 
 
-def _missing_rights(instance: Instance, connection: pyodbc.Connection) -> list[dict[str, Any]]:
+def _missing_rights(instance: Instance, connection: Connection) -> list[dict[str, Any]]:
     """Return the rows of server/rights.sql for what the login lacks, in the order in which it is needed."""
     rows = scripts.rows(connection, "server/rights.sql", {"Database": instance.database})
     return [row for row in rows if row["is_held"] != 1]
 
 
 def _remove_leftovers(
-    lab: Lab, opened: Sequence[pyodbc.Connection], holdings: Sequence[Holdings], tell: Tell
+    lab: Lab, opened: Sequence[Connection], holdings: Sequence[Holdings], tell: Tell
 ) -> list[Holdings]:
     """Remove what an earlier opening left, and return what exists afterwards."""
     left: list[Holdings] = []
@@ -426,9 +421,7 @@ def _remove_leftovers(
     return left
 
 
-def _end_dialogs(
-    instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], holdings: Sequence[Holdings]
-) -> None:
+def _end_dialogs(instances: Sequence[Instance], opened: Sequence[Connection], holdings: Sequence[Holdings]) -> None:
     """End the dialogs of an earlier lab where a database existed before it."""
     rows = zip(instances, opened, holdings, strict=True)
     left = {instance.name: (instance, connection) for instance, connection, held in rows if held.is_left_over}

@@ -8,14 +8,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.files.script_text import ScriptError, quoted
 from harness.lab import interruption, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance
-
-if TYPE_CHECKING:
-    import pyodbc
 
 QUERY_TIMEOUT_S = 10
 _SETTINGS = "SET LOCK_TIMEOUT 2000; SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;"
@@ -60,7 +58,7 @@ class Asker:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._connection: pyodbc.Connection | None = None
+        self._connection: Connection | None = None
         self._refused: dict[tuple[str, str], str] = {}  # script and place → why
         self.cost_s = 0.0  # the server's time for all answers so far, by its own clock
 

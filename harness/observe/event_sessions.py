@@ -11,16 +11,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from harness.failures import MachineFailure
 from harness.files import records
 from harness.lab import scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance, in_parallel
-
-if TYPE_CHECKING:
-    import pyodbc
 
 COLLECT_S = 3.0  # events reach the buffer once a second
 QUERY_TIMEOUT_S = 30
@@ -94,7 +92,7 @@ def _taken(instance: Instance) -> tuple[int, list[Event]] | str:
         return f"{error}"
 
 
-def _drop(connection: pyodbc.Connection, variables: Mapping[str, str]) -> None:
+def _drop(connection: Connection, variables: Mapping[str, str]) -> None:
     with suppress(MachineFailure):
         scripts.rows(connection, "observe/events_drop.sql", variables)
 

@@ -13,16 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.files.script_text import ScriptError
 from harness.lab import scripts
+from harness.lab.drivers import Connection
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance, ReconnectingConnection
 from harness.lab.scripts import is_broken, is_refusal
-
-if TYPE_CHECKING:
-    import pyodbc
 
 SAMPLE_EVERY_S = 0.1
 SAMPLE_TIMEOUT_S = 10
@@ -47,7 +45,7 @@ ALLOCATION = 99
 _PFS_INTERVAL, _GAM_INTERVAL = 8088, 511232
 
 
-Method = Callable[["pyodbc.Connection", "Page"], tuple[int, int] | None]
+Method = Callable[["Connection", "Page"], tuple[int, int] | None]
 
 
 class Page(NamedTuple):
@@ -79,9 +77,7 @@ class PageObjects:
         self._names: dict[tuple[int, int], str] = {}
         self.unresolved = ""  # why the last call of `resolve` left pages out
 
-    def resolve(
-        self, connection: pyodbc.Connection, pages: Iterable[Page], *, within_s: float
-    ) -> dict[Page, PageObject]:
+    def resolve(self, connection: Connection, pages: Iterable[Page], *, within_s: float) -> dict[Page, PageObject]:
         """Find the objects of as many pages as the time allows, in the order given. Unknown ones are left out."""
         deadline = time.monotonic() + within_s
         objects: dict[Page, PageObject] = {}
@@ -100,7 +96,7 @@ class PageObjects:
                 self.unresolved = str(error)  # this page cannot be read, or nobody says in time what it is
         return objects
 
-    def _ids(self, connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
+    def _ids(self, connection: Connection, page: Page) -> tuple[int, int] | None:
         methods = self._methods.setdefault(page.database_id, {_by_page_info: 0, _by_dbcc_page: 0})
         for method in list(methods):
             try:
@@ -118,7 +114,7 @@ class PageObjects:
         self.unresolved = self._refusals[page.database_id]
         return None
 
-    def _name(self, connection: pyodbc.Connection, page: Page, object_id: int) -> str:
+    def _name(self, connection: Connection, page: Page, object_id: int) -> str:
         if object_id == ALLOCATION:
             return allocation_name(page.page_id)
         key = (page.database_id, object_id)
@@ -155,12 +151,12 @@ def _variables(page: Page) -> dict[str, str]:
     return {"DatabaseId": str(page.database_id), "FileId": str(page.file_id), "PageId": str(page.page_id)}
 
 
-def _by_page_info(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
+def _by_page_info(connection: Connection, page: Page) -> tuple[int, int] | None:
     rows = scripts.rows(connection, "observe/page_object.sql", _variables(page))
     return _ids_of(rows[0]["object_id"], rows[0]["index_id"]) if rows else None
 
 
-def _by_dbcc_page(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
+def _by_dbcc_page(connection: Connection, page: Page) -> tuple[int, int] | None:
     rows = scripts.rows(connection, "observe/page_header.sql", _variables(page))
     fields = {row["Field"].strip(): row["VALUE"] for row in rows}
     return _ids_of(fields.get("Metadata: ObjectId"), fields.get("Metadata: IndexId"))
@@ -196,7 +192,7 @@ class Watched:
         return self.objects.get(wait.page, UNKNOWN)
 
 
-def take_sample(connection: pyodbc.Connection, watched: Watched, at_ns: int) -> None:
+def take_sample(connection: Connection, watched: Watched, at_ns: int) -> None:
     """Add the tasks that wait for a page now."""
     rows = scripts.rows(connection, "observe/page_latch_waits.sql", {})
     watched.sampled_at_ns.append(at_ns)
@@ -208,7 +204,7 @@ def take_sample(connection: pyodbc.Connection, watched: Watched, at_ns: int) -> 
             watched.waits.append(LatchWait(at_ns, session, row["wait_type"], duration_ms, page))
 
 
-def resolve(connection: pyodbc.Connection, watched: Watched, objects: PageObjects, *, within_s: float) -> None:
+def resolve(connection: Connection, watched: Watched, objects: PageObjects, *, within_s: float) -> None:
     """Look up the objects of the pages, those with the most waits first."""
     often = Counter(wait.page for wait in watched.waits).most_common()
     watched.objects = objects.resolve(connection, [page for page, _ in often], within_s=within_s)

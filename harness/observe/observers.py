@@ -16,22 +16,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from harness.files import records
 from harness.files.script_text import ScriptError
 from harness.lab import interruption, scripts
+from harness.lab.drivers import Connection
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance, LabError, ReconnectingConnection
 from harness.observe import snapshots
 from harness.observe.latch_watch import RESOLVE_WITHIN_S, SAMPLE_TIMEOUT_S, LatchWatch, Watched
 from harness.observe.snapshots import Snapshot
-
-if TYPE_CHECKING:
-    import pyodbc
-
 
 Answer = TypeVar("Answer")
 
@@ -42,12 +39,12 @@ class Sample(NamedTuple):
     value: float
 
 
-Query = Callable[["pyodbc.Connection", str], list[Sample]]  # of a connection and the lab's queue there
+Query = Callable[["Connection", str], list[Sample]]  # of a connection and the lab's queue there
 Sampled = Callable[[str, int, Sequence[Sample]], None]  # of an instance's name, a moment in ns, and the samples
 
 
 def _query(file: str, to_sample: Callable[[dict[str, Any]], Sample]) -> Query:
-    def ask(connection: pyodbc.Connection, queue: str) -> list[Sample]:
+    def ask(connection: Connection, queue: str) -> list[Sample]:
         return [to_sample(row) for row in scripts.rows(connection, f"observe/{file}.sql", {"Queue": queue})]
 
     return ask
@@ -57,7 +54,7 @@ def _depth(file: str) -> Query:
     return _query(file, lambda row: Sample("queue_depth", row["queue_name"], row["messages"]))
 
 
-def _schedulers(connection: pyodbc.Connection, queue: str) -> list[Sample]:
+def _schedulers(connection: Connection, queue: str) -> list[Sample]:
     [row] = scripts.rows(connection, "observe/schedulers.sql", {})
     return [Sample("counter", label, row[column]) for label, column in records.SCHEDULERS.items()]
 
@@ -88,7 +85,7 @@ SAMPLED_WITH_RETENTION: Sequence[Query] = (_depth("queue_depth_retention"), *SAM
 WAITS: Query = _query("waits", lambda row: Sample("wait_ms", row["wait_type"], row["wait_time_ms"]))
 
 
-def _end_to_end(connection: pyodbc.Connection, queue: str) -> list[Sample]:
+def _end_to_end(connection: Connection, queue: str) -> list[Sample]:
     latencies_ms = [row["latency_ns"] / 1e6 for row in scripts.rows(connection, "observe/newest_deliveries.sql", {})]
     return [Sample("end_to_end_ms", *point) for point in spread(latencies_ms).items()] if latencies_ms else []
 
@@ -112,7 +109,7 @@ class TargetProgress(NamedTuple):
     untransmitted: int | None = None  # where messages are counted: those in the initiators' transmission queues
 
 
-def target_progress(connection: pyodbc.Connection, queue: str, *, retention: bool = False) -> TargetProgress:
+def target_progress(connection: Connection, queue: str, *, retention: bool = False) -> TargetProgress:
     path = f"observe/target_progress{'_retention' if retention else ''}.sql"
     [row] = scripts.rows(connection, path, {"Queue": queue})
     return TargetProgress(**{name: int(value or 0) for name, value in row.items()})

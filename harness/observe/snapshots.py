@@ -9,19 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.files import records
 from harness.files.records import FIELDS
 from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.control_groups import ControlGroup
+from harness.lab.drivers import Connection
 from harness.lab.log_storage import LogStorage
 from harness.lab.scripts import is_refusal
 from harness.observe.latch_watch import local_name
-
-if TYPE_CHECKING:
-    import pyodbc
 
 # Of a container's processor time, the instance's own may differ by so much: by as much as rates and clients' shares may
 # in a cell that counts (`run.validity`). The claims about processors would not turn on less.
@@ -66,7 +64,7 @@ class Snapshot:
 
 
 def snapshot(
-    connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.time_ns, control_group: ControlGroup | None = None
+    connection: Connection, utc_ns: Callable[[], int] = time.time_ns, control_group: ControlGroup | None = None
 ) -> Snapshot:
     """Read all totals of an instance, and the processor time of its container, if there is one."""
     refusals: dict[str, str] = {}
@@ -100,7 +98,7 @@ def _of_indexes(rows: list[dict[str, Any]]) -> Totals:
     }
 
 
-def _rows(connection: pyodbc.Connection, kind: str, file: str, refusals: dict[str, str]) -> list[dict[str, Any]] | None:
+def _rows(connection: Connection, kind: str, file: str, refusals: dict[str, str]) -> list[dict[str, Any]] | None:
     """Read a file of sql/. If the instance refuses it, note why and return None."""
     try:
         return scripts.rows(connection, f"{file}.sql", {})
@@ -195,7 +193,7 @@ def pages_read(file_io: Mapping[str, Sequence[Any]], databases: Mapping[str, str
     return pages
 
 
-def fingerprint(connection: pyodbc.Connection, log_storage: LogStorage | None = None) -> dict[str, Any]:
+def fingerprint(connection: Connection, log_storage: LogStorage | None = None) -> dict[str, Any]:
     """Return the facts about an instance on which results depend: plain values for JSON, the same keys for each.
 
     They hold no secrets, and only the lab's database and tempdb. A value that the instance does not show is None, with

@@ -8,19 +8,17 @@ is known. By count the target stores nothing for the harness. What was sent and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from harness.definitions.units import counted
 from harness.lab import dialog_pool, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance, Lab
 from harness.load.plan import LoadReport
 from harness.observe.observers import TargetProgress
 from harness.run import accounting, counting
 from harness.run.accounting import Accounting
 from harness.run.counting import Numbers
-
-if TYPE_CHECKING:
-    import pyodbc
 
 Columns = Mapping[str, Any]  # by name, of equal length
 
@@ -47,7 +45,7 @@ class HeaderAccounts:
 
     def __init__(
         self,
-        target: Callable[[], pyodbc.Connection],
+        target: Callable[[], Connection],
         run: int,
         target_progress: Callable[[], TargetProgress],
         *,
@@ -76,7 +74,7 @@ class CountAccounts:
     def __init__(
         self,
         lab: Lab,
-        initiators: Sequence[tuple[Instance, pyodbc.Connection]],
+        initiators: Sequence[tuple[Instance, Connection]],
         target_progress: Callable[[], TargetProgress],
         *,
         has_dialogs: bool,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from harness.files import records
 from harness.files.records import State
 from harness.files.settings import RunSettings
 from harness.lab import dialog_pool, placement
+from harness.lab.drivers import Connection
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError
 from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
@@ -46,9 +47,6 @@ from harness.run.settling import Settling
 from harness.run.steadiness import RATE_ERROR_AIM
 from harness.run.validity import Evidence, judge
 from harness.run.worker_clocks import Clocks
-
-if TYPE_CHECKING:
-    import pyodbc
 
 POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
@@ -160,8 +158,8 @@ class Equipment:
     lab: Lab
     clients: Clients
     observers: Observers
-    target: pyodbc.Connection
-    initiators: Sequence[pyodbc.Connection]
+    target: Connection
+    initiators: Sequence[Connection]
 
 
 @dataclass(frozen=True)
@@ -331,7 +329,7 @@ def _prepare(attempt: Attempt, equipment: Equipment) -> Accounts:
 
 
 def sending_of(
-    lab: Lab, initiators: Sequence[pyodbc.Connection], cell: Cell, arrangement: Arrangement | None = None
+    lab: Lab, initiators: Sequence[Connection], cell: Cell, arrangement: Arrangement | None = None
 ) -> Sending:
     """Return the call of a workload, the lab's without an arrangement, with the dialogs of the pool or the target's
     broker instance."""
@@ -463,7 +461,7 @@ def _drain(attempt: Attempt, equipment: Equipment, report: LoadReport) -> int:
     return lab.clock.utc_ns()
 
 
-def _require_faultless(report: LoadReport, accounting: Accounting, target: pyodbc.Connection) -> None:
+def _require_faultless(report: LoadReport, accounting: Accounting, target: Connection) -> None:
     if report.problems or report.failed_calls:
         calls = counted(report.failed_calls, "call")
         reason = report.problems[0] if report.problems else f"{calls} failed: {report.errors[0][0]}"

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from harness.definitions.units import counted
 from harness.lab import scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Clock, Instance
 
-if TYPE_CHECKING:
-    import pyodbc
-
-Sides = Sequence[tuple[Instance, "pyodbc.Connection"]]
+Sides = Sequence[tuple[Instance, "Connection"]]
 
 SHARE_MIN = 0.5  # of the messages, which is far beyond what the ends of dialogs take
 MESSAGES_MIN = 10
@@ -72,7 +70,7 @@ class Leaks:
             self._clock.sleep(POLL_S)
         return []
 
-    def _of(self, instance: Instance, connection: pyodbc.Connection, messages: int) -> Leak | None:
+    def _of(self, instance: Instance, connection: Connection, messages: int) -> Leak | None:
         least = SHARE_MIN * messages
         if _rows(connection) - self._before[instance.name] < least:
             return None
@@ -87,5 +85,5 @@ class Leaks:
         return Leak(instance.name, state, more, number / states.total(), messages)
 
 
-def _rows(connection: pyodbc.Connection) -> int:
+def _rows(connection: Connection) -> int:
     return int(scripts.scalar(connection, _ROWS) or 0)

@@ -7,12 +7,10 @@ the other wrong by as much; rates are of one clock each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from harness.lab.drivers import Connection
 from harness.load.plan import WorkerClock
-
-if TYPE_CHECKING:
-    import pyodbc
 
 Clocks = Mapping[str, WorkerClock]  # by worker, each minus the target's
 
@@ -26,7 +24,7 @@ class ClockRow(NamedTuple):
     uncertainty_ns: int
 
 
-def against_target(workers: Sequence[WorkerClock], target: pyodbc.Connection) -> Clocks:
+def against_target(workers: Sequence[WorkerClock], target: Connection) -> Clocks:
     """Both are known against this machine's clock; nothing without workers of other machines."""
     if not workers:
         return {}

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.definitions.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit
 from harness.definitions.whitepaper import ACTIVATION_PERIOD_S, BASE_DIALOG_RATIO, MAX_QUEUE_READERS, WARM_UP_BYTES
 from harness.lab import dialog_pool, link, queue_readers, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.load.plan import Sending
@@ -48,9 +49,6 @@ from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 from harness.simulation.world import derived_seed
-
-if TYPE_CHECKING:
-    import pyodbc
 
 USED_DIALOGS = THREADS[-1]  # of an initiator, with any dialog ratio of the paper's cells
 # A flush of the target's log takes this long while readers are launched, so every reader is busy with one message.
@@ -159,7 +157,7 @@ class WarmedWorld:
         return run(self.lab, visit, attempt, times, results, pages=self.pages)
 
 
-def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
+def one_on_each(clients: Sequence[Connection]) -> int:
     """Send one message on each of the first dialogs, as many as there can be threads; return their number."""
     sent = 0
     for connection, handles in zip(clients, dialog_pool.used(clients, 1, USED_DIALOGS), strict=True):
@@ -173,7 +171,7 @@ def launch_readers(
     lab: SimulatedLab,
     most: int,
     *,
-    send: Callable[[Sequence[pyodbc.Connection]], int] = one_on_each,
+    send: Callable[[Sequence[Connection]], int] = one_on_each,
 ) -> None:
     """Have the queue monitor launch `most` queue readers at the target, its MAX_QUEUE_READERS.
 
@@ -214,7 +212,7 @@ def _sleep_until(lab: SimulatedLab, condition: Callable[[], bool], complaint: st
 class _Observer:
     """The observations of one instance in one cell."""
 
-    connection: pyodbc.Connection
+    connection: Connection
     queue: str
     recording: Recording = field(default_factory=Recording)
     watched: Watched = field(default_factory=Watched)

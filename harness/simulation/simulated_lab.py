@@ -19,21 +19,18 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 from harness.definitions.lab_kinds import SIMULATED
 from harness.definitions.whitepaper import BROKER_PORT
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.requests import ClientSession
-from harness.lab.drivers import Driver, Secret
+from harness.lab.drivers import Connection, Driver, Secret
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import PROGRAM, STATEMENT_TIMEOUT_S, Instance, InstanceDied, Lab, LabError, Login
 from harness.simulation.parameters import Parameters
 from harness.simulation.world import Server, World
-
-if TYPE_CHECKING:
-    import pyodbc
 
 # Names the instance where a connection string is wanted; nobody connects with it.
 NO_DRIVER = Driver("microsoft", "none: virtual time", "simulation")
@@ -82,11 +79,11 @@ class SimulatedInstance(Instance):
             server=server,
         )
 
-    def connect(self, database: str | None = None, *, query_timeout_s: int | None = None) -> pyodbc.Connection:
-        return cast("pyodbc.Connection", self._open(self.login, database, query_timeout_s))
+    def connect(self, database: str | None = None, *, query_timeout_s: int | None = None) -> Connection:
+        return cast("Connection", self._open(self.login, database, query_timeout_s))
 
-    def connect_admin(self, database: str | None = None) -> pyodbc.Connection:
-        return cast("pyodbc.Connection", self._open(self.login, database, None, is_administrative=True))
+    def connect_admin(self, database: str | None = None) -> Connection:
+        return cast("Connection", self._open(self.login, database, None, is_administrative=True))
 
     def connect_client(self) -> VirtualConnection:
         """Connect with the login of the test clients, which may only send."""
@@ -349,24 +346,25 @@ _INTERRUPTIONS = {
 }
 
 
-def _errors(failures: Sequence[StatementError]) -> pyodbc.Error:
+def _errors(failures: Sequence[StatementError]) -> Exception:
     (state, first), *other_failures = [(_STATES.get(failure.number, "42000"), failure) for failure in failures]
     more = [f"[{state}] {_DRIVER}[SQL Server]{failure_.text} ({failure_.number})" for state, failure_ in other_failures]
     return _error(state, f"[SQL Server]{first.text}", first.number, more)
 
 
-def _error(state: str, text: str, number: int = 0, more: Sequence[str] = ()) -> pyodbc.Error:
+def _error(state: str, text: str, number: int = 0, more: Sequence[str] = ()) -> Exception:
     errors = _pyodbc()
-    kinds: dict[str, type[pyodbc.Error]] = {
+    base: type[Exception] = errors.Error
+    kinds: dict[str, type[Exception]] = {
         "08": errors.OperationalError,
         "22": errors.DataError,
         "23": errors.IntegrityError,
         "28": errors.InterfaceError,
         "42": errors.ProgrammingError,
-        "HY": errors.OperationalError if state.startswith("HYT") else errors.Error,
+        "HY": errors.OperationalError if state.startswith("HYT") else base,
     }
     words = ";  ".join([f"[{state}] {_DRIVER}{text} ({number}) (SQLExecDirectW)", *more])
-    return kinds.get(state[:2], errors.Error)(state, words)
+    return kinds.get(state[:2], base)(state, words)
 
 
 def _pyodbc() -> Any:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.definitions.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES
 from harness.files.script_text import ScriptError
 from harness.files.settings import SimulationSettings
 from harness.files.workload_file import Workload
 from harness.lab import dialog_pool, link, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.run import attempt as attempts
@@ -29,9 +29,6 @@ from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import WarmedWorld, WorldSize
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
-
-if TYPE_CHECKING:
-    import pyodbc
 
 # A reader needs one message to be busy with while others are launched, and one more until the last of them has
 # committed. With just these two, some seeds leave a reader without a message.
@@ -141,7 +138,7 @@ def _run(lab: SimulatedLab, item: Item, attempt: int, times: Times, folder: Path
     return simulated_cell.run(lab, item.visit, attempt, times, folder, pages={}, sending=sending, on_stopped=drain)
 
 
-def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:
+def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[Connection]) -> int:
     """Send messages on new dialogs, so that the step's own dialogs stay as cold as they are."""
     guid = dialog_pool.broker_instance(lab)
     for _ in range(count):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.definitions.units import counted
 from harness.embedded.broker.frames import Frame, MessageFrame
@@ -18,6 +18,7 @@ from harness.embedded.runtime.tasks import SECOND, Delay, TaskState, Waiting
 from harness.embedded.runtime.virtual import EPOCH_UTC_NS
 from harness.embedded.sqltypes import MAX, Parameter, SqlType
 from harness.lab import dialog_pool, link, scripts
+from harness.lab.drivers import Connection
 from harness.lab.instances import Instance
 from harness.load import payload
 from harness.load import plan as load_plan
@@ -37,9 +38,6 @@ from harness.simulation.faults.fault_plan import (
 from harness.simulation.faults.injector import ClientConnection, Injector, InstanceConnections
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab
-
-if TYPE_CHECKING:
-    import pyodbc
 
 VERSION = "2008"
 # Virtual time for clients and faults; for draining, with time for the slowest retry and reader; for readers to end; and
@@ -361,7 +359,7 @@ class ScenarioRun:
         self.timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")
 
 
-def _stored(target: pyodbc.Connection) -> list[Stored]:
+def _stored(target: Connection) -> list[Stored]:
     processed = target.execute("SELECT messageVal FROM dbo.messageDrop ORDER BY id;").fetchall()
     noted = target.execute(_ERRORS).fetchall()
     return [Stored(_message(body)) for (body,) in processed] + [
