@@ -21,7 +21,6 @@ default connections are encrypted and certificates verified: `trust_server_certi
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import time
 from collections.abc import Sequence
@@ -34,13 +33,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from harness.definitions.matrix import INITIATORS_MAX
 from harness.files import toml_file
 from harness.files.toml_file import Key, TomlFile
+from harness.machine.addresses import is_loopback
 
 PREFIX = "ssbh_"
 # version -> major of SERVERPROPERTY('ProductVersion')
 MAJORS = {"2016": 13, "2017": 14, "2019": 15, "2022": 16, "2025": 17}
 LEAST = (13, 0, 4001)  # Service Pack 1 of 2016: the scripts of sql/ have CREATE OR ALTER
-
-_LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain"})
 
 
 def _identifier(text: str) -> str:
@@ -127,7 +125,7 @@ class Server(ServerKeys):
     @property
     def is_local(self) -> bool:
         """Whether the other instances reach it by the loopback address: all are on one machine."""
-        return _is_loopback(self.broker_host)
+        return is_loopback(self.broker_host)
 
 
 @dataclass(frozen=True)
@@ -218,7 +216,7 @@ def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequ
             message = f"{server.broker_host} port {server.broker_port} is already the endpoint of {same.role}"
             raise toml.error((*table, "broker_port"), message)
     for table, server in sides:
-        if server.is_local and not all(_is_loopback(other.broker_host) for _, other in sides):
+        if server.is_local and not all(is_loopback(other.broker_host) for _, other in sides):
             message = f"the other instances cannot reach {server.broker_host}: set the address that they see"
             raise toml.error((*table, "broker_host"), message)
 
@@ -230,10 +228,3 @@ def check_login(toml: TomlFile, table: Key, server: LoginKeys) -> None:
         raise toml.error((*table, "user"), f'missing: {who} (or authentication = "integrated")')
     if server.authentication == "integrated" and server.user is not None:
         raise toml.error((*table, "user"), "integrated authentication signs in as this process's user: remove it")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() in _LOOPBACK_NAMES

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import itertools
 import logging
 import os
@@ -39,6 +38,7 @@ from harness.embedded.server.broker_handshake import (
     quoted,
 )
 from harness.embedded.server.unproved import WaitingRoom
+from harness.machine.addresses import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class BrokerTransport:
         """The address to listen on; ALL (no address) stands for the operator's."""
         if host.upper() in ("", "ALL", "0.0.0.0", "::"):
             return self._host
-        if host != self._host and not _is_loopback(host) and _is_loopback(self._host):
+        if host != self._host and not is_loopback(host) and is_loopback(self._host):
             raise PermissionError(errno.EACCES, f"this server may listen on {self._host} only (--host), not on {host}")
         return host
 
@@ -374,13 +374,6 @@ def _logged_in(connection: Connection, handshake: Handshake) -> None:
 def _of_system(number: int) -> str:
     """How SQL Server quotes an error of the operating system."""
     return f"{number}({os.strerror(number)})"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ its headers are taken out.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import re
 import socket
@@ -33,6 +32,7 @@ from werkzeug.serving import make_server
 
 from harness.failures import UsageFailure
 from harness.files.settings import TOKEN, load_token
+from harness.machine.addresses import is_loopback
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = ("localhost", LOOPBACK, "[::1]")
@@ -48,7 +48,7 @@ HEADERS = [
 def protect(app: Flask, host: str = LOOPBACK, *, is_encrypted: bool = False) -> None:
     """Guard an app that will listen on this host, or everywhere if that is empty; raises UsageFailure."""
     names, token = [re.escape(name) for name in (*LOCAL_NAMES, host) if name], ""
-    if not _is_loopback(host):
+    if not is_loopback(host):
         if not is_encrypted:
             raise UsageFailure(
                 f"--web-host opens the page to other machines: add --tls-cert, --tls-key and {TOKEN}, "
@@ -110,10 +110,3 @@ def _is_foreign(request: Request) -> bool:
         return False
     how = request.method, headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")
     return how != ("GET", "navigate", "document")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
