@@ -8,6 +8,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from harness.files import settings as settings_module
 from harness.files import workload_file
 
 if TYPE_CHECKING:
-    from harness.output.reporting import SafeConsole
+    from harness.output.reporting import Reporter, SafeConsole
 
 Function = Callable[..., Any]
 _SERVER_OPTIONS = ("lab_file", "dialog_security", "endpoint_encryption", "driver")
@@ -196,6 +197,13 @@ class Percent(click.ParamType[float]):
             return settings_module.parse_percent(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def on_console(*, ask: bool = True, stderr: bool = False) -> AbstractContextManager[Reporter]:
+    """As `reporting.on_console`, which only a command that shows progress imports."""
+    from harness.output import reporting
+
+    return reporting.on_console(ask=ask, stderr=stderr)
 
 
 def console() -> SafeConsole:

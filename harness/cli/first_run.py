@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import harness
+from harness.cli.conventions import on_console
 from harness.cli.outcomes import CELLS_FAILED, Failure
 from harness.files.records import WITH_THROUGHPUT
 from harness.output.terminal import say
@@ -40,7 +41,6 @@ def walk(
 ) -> None:
     """Walk all steps; raises a failure of the first one that differs."""
     from harness.lab import opening
-    from harness.output import reporting
 
     lab = {"settings_file": settings_file, **options}
     selected = opening.select_lab(options, settings_file=settings_file)
@@ -54,7 +54,7 @@ def walk(
     with _step(4, "the instances show what explains a rate"):
         _evidence(run)
     with _step(5, "tables, figures and the report are made"):
-        with reporting.on_console() as reporter:
+        with on_console() as reporter:
             *_, report = run.draw(progress=reporter)
         say(f"the report is {report}")
     say(closing({cell["cell_id"]: cell["state"] for cell in run.cells().to_dict("records")}))
@@ -91,9 +91,8 @@ def examine(*, ask: bool, json_file: Path | None = None, **options: Any) -> None
 
     With `ask` the user is asked before anything is created on own servers; a no raises Declined."""
     from harness.doctor import document, raise_errors
-    from harness.output import reporting
 
-    with reporting.on_console(ask=ask) as reporter:
+    with on_console(ask=ask) as reporter:
         findings = harness.examine_lab(progress=reporter, **options)
     for finding in findings:
         say(str(finding))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.conventions import NewFile, Percent, console, json_option, print_rows
+from harness.cli.conventions import NewFile, Percent, console, json_option, on_console, print_rows
 from harness.cli.outcomes import CANNOT_TELL, CELLS_FAILED, PATH, Failure
 from harness.output.terminal import say, to_standard_error
 
@@ -64,9 +64,7 @@ def reduce(results: str, master: str | None) -> None:
       harness reduce /shared/20260101-120000-sqlserver --master spark://host:7077
       harness reduce s3://bucket/20260101-120000-sqlserver
     """
-    from harness.output import reporting
-
-    with harness.Run.fetched(results) as run, reporting.on_console() as reporter:
+    with harness.Run.fetched(results) as run, on_console() as reporter:
         tables = run.reduce(master=master, progress=reporter)
     for path in tables:
         say(f"table: {run.place}/{path.relative_to(run.folder.resolve())}")
@@ -81,9 +79,7 @@ def figures(results: str) -> None:
     Example:
       harness figures results/20260101-120000-embedded
     """
-    from harness.output import reporting
-
-    with reporting.on_console() as reporter:
+    with on_console() as reporter:
         files = harness.Run(results).draw(progress=reporter)
     for path in files:
         say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
@@ -102,9 +98,7 @@ def report(results: str, in_browser: bool) -> None:
       harness report results/20260101-120000-embedded
       harness report results/20260101-120000-embedded --open
     """
-    from harness.output import reporting
-
-    with reporting.on_console() as reporter:
+    with on_console() as reporter:
         path = harness.Run(results).report(progress=reporter)
     say(f"report: {path}")
     if in_browser:
@@ -161,10 +155,9 @@ def claims(results: str, markdown: bool, json_file: Path | None) -> None:
     """
     from harness import claims as judging
     from harness.claims import document
-    from harness.output import reporting
 
     run = harness.Run(results)
-    with reporting.on_console(stderr=True) as reporter:
+    with on_console(stderr=True) as reporter:
         table = run.claims(progress=reporter)
     if json_file:
         document.of_table(table).write_json(json_file)
@@ -274,9 +267,7 @@ def compare(  # noqa: PLR0917
       harness compare results/before results/after --fail-over 5% --junit compare.xml --markdown summary.md
       harness compare results/20260101-120000-embedded results/20260102-120000-simulated --despite-differences
     """
-    from harness.output import reporting
-
-    with reporting.on_console() as reporter:
+    with on_console() as reporter:
         comparison = harness.Run(a).compare(
             b,
             output,

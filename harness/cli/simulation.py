@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import harness
-from harness.cli.conventions import MATRIX_OPTIONS, print_rows, require_all_completed, settings_options
+from harness.cli.conventions import MATRIX_OPTIONS, on_console, print_rows, require_all_completed, settings_options
 from harness.cli.outcomes import CELLS_FAILED, PREFLIGHT, USAGE, Failure
 from harness.cli.results import draw_and_show
 from harness.definitions.units import counted
@@ -78,21 +78,18 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
         return
     if seeds is not None:
         raise Failure("--seeds goes with --faults", USAGE)
-    from harness.output import reporting
-
-    with reporting.on_console() as reporter:
+    with on_console() as reporter:
         computed = harness.simulate(resume=resume, progress=reporter, **options)
         draw_and_show(computed, reporter)
     require_all_completed(computed)
 
 
 def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **other_options: Any) -> None:
-    from harness.output import reporting
     from harness.simulation.faults import fault_run
 
     if misplaced := [f"--{name}" for name, value in other_options.items() if value]:
         raise Failure(f"{misplaced[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
-    with reporting.on_console() as reporter:
+    with on_console() as reporter:
         summary = fault_run.simulate_faults(seeds, seed, reporter, hardware=hardware)
     if summary.failed:
         raise Failure(
@@ -165,7 +162,6 @@ def calibrate(  # noqa: PLR0917
     for path in (write, csv):
         if path:
             _require_writable(path)
-    from harness.output import reporting
     from harness.simulation import calibration, parameters
 
     model = parameters.read(hardware)
@@ -178,7 +174,7 @@ def calibrate(  # noqa: PLR0917
     if write:
         parameters.with_values_in(text, {name: model.value(name) for name in moved})
     say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
-    with calibration.Bench(model, seed=seed) as bench, reporting.on_console() as reporter:
+    with calibration.Bench(model, seed=seed) as bench, on_console() as reporter:
         if sensitivity:
             table, rows = _sensitivity(bench, model, moved, seed, reporter)
         else:

@@ -23,6 +23,7 @@ from harness.cli.conventions import (
     console,
     json_option,
     metrics_option,
+    on_console,
     print_rows,
     require_all_completed,
     require_free_port,
@@ -96,14 +97,12 @@ def matrix(  # noqa: PLR0917
       harness matrix --matrix quick --lab simulated     a model of the paper's hardware, in virtual time
       harness matrix --resume results/20260101-120000-sqlserver
     """
-    from harness.output import reporting
-
     if pair or (resume and (resume / "a").is_dir()):
         if given := [name for name, value in (("only-sweep", only_sweep), ("web", web), ("metrics", metrics)) if value]:
             raise Failure(f"--{given[0]}: not with a pair of runs, leave it out", USAGE)
         return _pair(pair, resume, settings_file, options, json_file, ask=not yes)
     with (
-        reporting.on_console(ask=not yes) as shown,
+        on_console(ask=not yes) as shown,
         _on_page(shown, web) as on_page,
         _with_metrics(on_page, metrics) as reporter,
     ):
@@ -129,9 +128,7 @@ def _pair(
     ask: bool,
 ) -> None:
     """Run both sides of a pair and compare them."""
-    from harness.output import reporting
-
-    with reporting.on_console(ask=ask) as reporter:
+    with on_console(ask=ask) as reporter:
         runs = harness.run_pair(
             *re.split(r"\s*,\s*", names or ""),
             resume=resume,
@@ -238,9 +235,7 @@ def soak(cell: str, duration: str, restart_target: bool, yes: bool, settings_fil
       harness soak i1-t10-r1-p100-v2022 --for 90m --lab-file lab.toml --restart-target
       harness soak i1-t5-r1-p100-v2008 --for 5m --measure 5s --lab embedded
     """
-    from harness.output import reporting
-
-    with reporting.on_console(ask=not yes) as reporter:
+    with on_console(ask=not yes) as reporter:
         measured = harness.run_soak(
             cell,
             duration=duration,
@@ -364,9 +359,7 @@ def aa(runs: int, resume: Path | None, yes: bool, settings_file: Path | None, **
       harness aa --lab embedded --matrix quick --repeats 3
       harness aa --resume results/20260101-120000-embedded-twins
     """
-    from harness.output import reporting
-
-    with reporting.on_console(ask=not yes) as reporter:
+    with on_console(ask=not yes) as reporter:
         certificate = harness.run_twins(
             runs=runs, resume=resume, settings_file=settings_file, progress=reporter, **options
         )
@@ -409,9 +402,7 @@ def rates(cell: str | None, arrivals: Arrivals | None, resume: Path | None, **op
       harness rates i1-t50-r150-p100-v2022 --lab-file lab.toml --measure 1m
       harness rates --resume results/20260101-120000-embedded
     """
-    from harness.output import reporting
-
-    with reporting.on_console() as reporter:
+    with on_console() as reporter:
         measured = harness.run_rates(cell, arrivals=arrivals, resume=resume, progress=reporter, **options)
     _show_steps(measured)
     require_all_completed(measured, "steps")
@@ -465,9 +456,7 @@ def techniques(scenario_file: Path | None, add_to: Path | None, resume: Path | N
       harness techniques --lab-file lab.toml --scenario variants
       harness techniques --resume results/20260101-120000-embedded
     """
-    from harness.output import reporting
-
-    with reporting.on_console() as reporter:
+    with on_console() as reporter:
         measured = harness.run_techniques(
             scenario_file=scenario_file, add_to=add_to, resume=resume, progress=reporter, **options
         )
