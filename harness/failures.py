@@ -3,8 +3,6 @@
 Every part derives its own from the first two; the command line knows no others.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Commands of the harness in the process of the tests, which imports it once; commands that end by a signal are processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import redirect_stderr, redirect_stdout

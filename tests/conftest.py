@@ -1,7 +1,5 @@
 """How the suite runs: its order, which files share a worker, and a JVM that starts for less."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

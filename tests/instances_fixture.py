@@ -4,8 +4,6 @@ Rows of sys.sysdesend lie in handle order, 144 a page, and handles ascend in the
 the shape `paper`, senders that share a page are seen waiting for it; in the shape `flat`, nobody ever waits.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

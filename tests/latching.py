@@ -1,7 +1,5 @@
 """The real platform but for page latches: every change of a row holds its page for so long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from harness.embedded.runtime.platform import Page, RealPlatform, WaitStatistics

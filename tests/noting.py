@@ -1,7 +1,5 @@
 """Reporters that keep what a user would see: the notes of a run, or the figures of a drawing."""
 
-from __future__ import annotations
-
 from harness.output.reporting import Reporter, TimeLeft
 
 

@@ -4,8 +4,6 @@ The page of `harness ui` is drawn by Chromium under an open loop; the answer of 
 of which Chromium makes a PNG. Run it on a machine that does nothing else, and look at both before you commit them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Other processes, any of which may end while a test examines it: then it has no command line and no children."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from typing import Any, Self

@@ -4,8 +4,6 @@ Two shapes: `flat`, where the 150 trick is worth nothing, as on a lab without pa
 paper's throughput and gain. `scale` divides all rates, so that a whole matrix stays small.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Each function yields a line a violation, `file: what is wrong`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -21,7 +19,7 @@ MODULES = sorted((ROOT / "harness").rglob("*.py"))
 SCRIPTS = sorted(SQL.rglob("*.sql"))
 
 # Lines of Python. They may only fall, or be raised by a commit that says why.
-LINES_MAX = {"harness": 83_718, "tests": 64_546}
+LINES_MAX = {"harness": 83_010, "tests": 63_957}
 # Of all names that the harness binds, as a percentage; it may only fall. Name the thing: `found` says nothing of it.
 BARE_WORDS_PERCENT_MAX = 0.8
 # Prepositions, participles and pronouns. `out`, `other` and `key` are Python's own words.

@@ -1,7 +1,5 @@
 """What is public to Python: light to import, named like the command line, and wrong names are one line with the nearest."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

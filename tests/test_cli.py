@@ -1,7 +1,5 @@
 """The command line as a user meets it: help, and one line with a code for everything that can be wrong."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

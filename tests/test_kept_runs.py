@@ -4,8 +4,6 @@ Of the code only what is executed counts, without docstrings and comments. The k
 strictly, by computing it again (`simulation.test_reference`).
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """lab.toml: what it may say, and where a mistake in it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

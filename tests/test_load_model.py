@@ -1,7 +1,5 @@
 """The schedule of an open loop."""
 
-from __future__ import annotations
-
 import itertools
 from statistics import mean
 

@@ -1,7 +1,5 @@
 """A matrix as a TOML file, and the presets of the package."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The quantities of an attempt, from literal records."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table [body] of a workload: distributions of sizes, templates, and mistakes in them."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

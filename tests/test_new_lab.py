@@ -1,7 +1,5 @@
 """Questions about a user's own servers become a lab file."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

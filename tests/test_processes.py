@@ -1,7 +1,5 @@
 """The helper by which no test waits for ever for a process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`.ci/packages.py`, which `make setup` installs the Python packages with: what pip does is counted."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

@@ -1,7 +1,5 @@
 """A run's folder from Python: tables of pandas, the summary, claims, and how it compares."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

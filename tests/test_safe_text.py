@@ -1,7 +1,5 @@
 """No way out of the harness lets through what a terminal, a browser or a reader would obey."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Files for sqlcmd: where they are split, and that a value in them ends nothing that it stands in."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

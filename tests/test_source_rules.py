@@ -45,6 +45,7 @@ def tree(tmp_path, monkeypatch):
     [
         (source_rules.total_of_lines, ["harness/: 5 lines of Python, more than 4"]),
         (source_rules.names_that_are_bare_words, ["40.00 % of names are bare words"]),
+        (source_rules.names_that_nothing_uses, ["nothing uses now", "nothing uses is_embedded", "nothing uses found"]),
         (source_rules.real_time_in_the_embedded_broker, ["time: take time"]),
         (source_rules.names_of_labs, ["compares a lab with EMBEDDED", "names the lab embedded"]),
         (source_rules.pages_without_their_guard, ["without harness.load.pages.guard"]),

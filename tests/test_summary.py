@@ -1,7 +1,5 @@
 """What is said of states under a table of results."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

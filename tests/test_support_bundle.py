@@ -1,7 +1,5 @@
 """What `harness support-bundle` packs, and what it removes."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """What set-up says on a system where something is missing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The line of each key of a TOML file."""
 
-from __future__ import annotations
-
 import tomllib
 
 from hypothesis import given

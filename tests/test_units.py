@@ -1,7 +1,5 @@
 """Durations and sizes as users write them, and counts as they read them."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.definitions.units import counted

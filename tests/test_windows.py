@@ -1,8 +1,6 @@
 """What runs on Windows as it is: commands that ask servers and read results. `stand_ins/windows` takes from them what
 Windows does not have; `.github/workflows` runs them there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Workload files: the package's, and the mistakes of a user's own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

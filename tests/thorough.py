@@ -1,7 +1,5 @@
 """Which cases of a test `make test` runs: one of each kind. The others are marked `thorough` and left to `make test-all`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

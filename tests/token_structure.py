@@ -1,7 +1,5 @@
 """What a batch is to a server, whatever its names and texts say; and values that want to be more than one of these."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from hypothesis import strategies as st

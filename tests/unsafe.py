@@ -1,7 +1,5 @@
 """Characters that text of servers must not bring to a terminal, a page or a figure; told by Unicode's own data."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Waiting for the effect of another process or thread that cannot signal it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """A JVM that Spark's contexts of several tests use, one after another, in this process and in others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

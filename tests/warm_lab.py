@@ -1,7 +1,5 @@
 """Fixtures of what a run starts, for several runs one after another: Locust's processes, and the instances of a lab."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterator

@@ -23,8 +23,6 @@ A program finds HARNESS_READER_HOST, _PORT, _USER, _DATABASE, _QUEUE and the lik
 HARNESS_PASSWORD.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

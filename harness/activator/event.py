@@ -8,8 +8,6 @@ Whoever may send to the service chooses the text. Therefore it has a longest len
 one there are neither entities that grow nor files to fetch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from xml.parsers import expat
 

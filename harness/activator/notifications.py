@@ -1,7 +1,5 @@
 """The queue in which event notifications arrive, over one connection."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

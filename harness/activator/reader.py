@@ -11,8 +11,6 @@ an error that dooms the transaction is rolled back again: the message returns to
 on. EndDialog and Error end the conversation here too; the text of an Error goes to dbo.messageErrors.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Which processes of one queue run, and how many more to start now. Moments are seconds of one clock."""
 
-from __future__ import annotations
-
 from collections import deque
 
 PAUSE_S, PAUSE_MAX_S = 1.0, 60.0  # before what has crashed is started again; doubles with each crash in a row

@@ -1,7 +1,5 @@
 """What the activator and its reader share: one statement over a connection, and the broker's own message types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.lab import interruption

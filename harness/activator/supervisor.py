@@ -1,7 +1,5 @@
 """The activator itself: receives notifications, starts programs, watches them, and ends them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

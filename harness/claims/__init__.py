@@ -35,8 +35,6 @@ Rules:
 * A verdict on a simulated or embedded lab is about that lab, not about SQL Server.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The claims of the paper on a run for other programs, which `--json` of `harness claims` writes."""
 
-from __future__ import annotations
-
 import pandas as pd
 from pydantic import BaseModel, Field, field_validator
 

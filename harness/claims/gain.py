@@ -3,8 +3,6 @@
 The latter come from the table of `harness techniques`: one row per technique and run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

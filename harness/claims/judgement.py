@@ -1,7 +1,5 @@
 """The rows of a run that claims are judged by, and a claim's verdict with the number and the reason behind it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

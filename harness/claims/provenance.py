@@ -7,8 +7,6 @@ another, because of what was written into the model, holds *by construction*. Ne
 *predicted* does, and only that is counted. A run that is no model measures all of its numbers.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from harness.definitions.lab_kinds import named

@@ -1,7 +1,5 @@
 """Claims on the servers: which side is the bottleneck, processors, what the target does and writes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 

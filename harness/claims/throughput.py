@@ -1,7 +1,5 @@
 """Claims on messages per second: figures 2 to 4, payloads, versions, the complete matrix."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

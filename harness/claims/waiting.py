@@ -1,7 +1,5 @@
 """Claims on what instances wait for, with three initiators: wait types, whose pages, and on which pages dialogs lie."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 

@@ -11,8 +11,6 @@ line.
 - `conventions`: what they share; `outcomes`: how they end
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

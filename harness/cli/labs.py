@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
-from __future__ import annotations
-
 import signal
 import sys
 from pathlib import Path

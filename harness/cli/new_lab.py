@@ -1,7 +1,5 @@
 """Ask for a user's own servers, and write what is answered as a lab file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

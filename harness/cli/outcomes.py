@@ -1,7 +1,5 @@
 """How a command ends: exit codes, and errors in one line with their remedy."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 from collections.abc import Iterator

@@ -3,8 +3,6 @@ each of its servers."""
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -5,8 +5,6 @@ question is a new field here, and `make lint` finds whoever compares a lab with 
 business of `harness.lab` and `harness.simulation`, which take the kinds below as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ initiator have intended starts that no answer delays. A latency counts from ther
 thread was free.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

@@ -16,8 +16,6 @@
 * What is processed in batch is received after the window: from when the clients have stopped until all is drained.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Durations and sizes as users write them, with a unit; counts as they read them."""
 
-from __future__ import annotations
-
 import re
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")

@@ -7,8 +7,6 @@ read off a picture. `CLAIMS` are the statements that a run can check; `harness.c
 The axes of the paper's test matrix (table 1) are `harness.definitions.matrix`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ doctor repairs nothing; `file_sizes` says which files a run enlarges first. What
 databases it removes again. No probe is sent between two sides if one of them has an error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from harness.definitions.matrix import Cell

@@ -19,8 +19,6 @@ enabled for this instance.", without the time that entries of the error log have
 (https://github.com/microsoft/mssql-docker/issues/463). A probe in tests/conformance asks SQL Server for more.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Check dialog security: master keys, each side's certificate, the other side's copy of it, binding, right to send."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from harness.doctor.facts import Facts, Finding, Row

@@ -1,7 +1,5 @@
 """The doctor's findings for other programs, which `--json` of `harness doctor` writes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

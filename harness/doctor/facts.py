@@ -1,7 +1,5 @@
 """What the doctor knows and says: the facts about an instance, each query run once, and findings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Check versions and editions of the instances, and the settings that distort a measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from harness.doctor.facts import Facts, Finding

@@ -6,8 +6,6 @@ Instances that share processors or a disk slow each other down, which separate m
 (`harness.lab.placement`). In a container SQL Server may count processors that it cannot use.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ a procedure as the lab's queue does, which answers; if none starts, the doctor s
 Afterwards service, routes, bindings and conversations are always removed, without notifying the other side.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import threading

@@ -1,7 +1,5 @@
 """Check the database's broker, the service with its owner, queue and activation, the contract and its message type."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations
 

@@ -8,8 +8,6 @@ findings say that these are estimates. Databases of the lab begin small. Before 
 largest cell needs at the paper's rate, if that leaves a fifth of the space that is free on disk (`file_sizes`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Check how messages reach the other side: routes, those of msdb for arriving messages, endpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from harness.doctor.facts import Facts, Finding, Row

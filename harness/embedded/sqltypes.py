@@ -18,8 +18,6 @@ NULL is None. Identifiers, dates and times are text because text sorts and joins
 (except the order of a uniqueidentifier, on which nothing here depends).
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

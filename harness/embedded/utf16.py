@@ -5,8 +5,6 @@ https://learn.microsoft.com/sql/relational-databases/collations/collation-and-un
 leaves U+FFFD here: neither a str that can be stored nor UTF-8 has half a character.
 """
 
-from __future__ import annotations
-
 import codecs
 
 QUESTION_MARKS = "question_marks"  # an error handler: one for each unit that a code page does not have

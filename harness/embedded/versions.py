@@ -1,7 +1,5 @@
 """The versions of SQL Server that an instance can play, the oldest first."""
 
-from __future__ import annotations
-
 # ProductVersion of each version: the last service pack, or the first release where there are none.
 PRODUCTS = {
     "2005": ("9.00.5000.00", "SQL Server 2005"),

@@ -1,7 +1,5 @@
 """Choose the lab of a run and its settings, also where the run is resumed; servers as the lab of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run of the matrix, or of one cell: how long it takes, and its folder, new or resumed."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

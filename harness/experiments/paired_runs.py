@@ -5,8 +5,6 @@ follows the same block of the other, A B in one, B A in the next, so that a drif
 block of a side has a lab of its own: so workloads, settings, and labs can differ that cannot be open together.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

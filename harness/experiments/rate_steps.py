@@ -1,7 +1,5 @@
 """The steps of a run, the closed loop first in each block, and the load of each."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`reduced/rates.parquet`: one row per step and block, the closed loop first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

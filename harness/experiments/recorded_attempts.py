@@ -1,7 +1,5 @@
 """Tables of steps: a row for each completed attempt, from its raw records, however often the run was resumed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

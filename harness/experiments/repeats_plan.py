@@ -1,7 +1,5 @@
 """What more repeats cost and show: hours, and the smallest gain of a pair that they can distinguish from none."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The lab of a run, with the settings of the run: servers or a model in virtual time, and every run asks both alike."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

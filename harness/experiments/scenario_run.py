@@ -1,7 +1,5 @@
 """Run a scenario: from the options to the folder with manifest, journal, raw records, table and figure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

@@ -3,8 +3,6 @@
 Opening a lab needs no more of this package, and starts without what reads and writes records: NumPy and Arrow.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any

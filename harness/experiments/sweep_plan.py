@@ -1,7 +1,5 @@
 """What a sweep would do, before anything starts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The scenario file: a load, and steps. Each is a workload, with what it changes of it, on some of the dialogs."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ its rate processed, readers and messages per RECEIVE are those from when its cli
 processed. A row holds the step's settings, so that the scenario file is not needed to read it.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path

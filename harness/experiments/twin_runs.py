@@ -3,8 +3,6 @@
 The folder of the twins has a run's folder for each of them. All have the settings of the first.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import shlex

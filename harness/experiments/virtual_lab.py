@@ -1,7 +1,5 @@
 """A model in virtual time as the lab of a run: its settings, its parameters, and Spark for the cells of a matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draw all figures of a run, with heads and footers, into files."""
 
-from __future__ import annotations
-
 import functools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

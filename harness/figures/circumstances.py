@@ -1,7 +1,5 @@
 """In what two runs differ beside their numbers: what forbids to compare them, and what a reader should know."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any

@@ -1,7 +1,5 @@
 """Compare two runs: figures side by side, and ratios with verdicts, for all cells and for each that both completed."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

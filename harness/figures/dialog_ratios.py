@@ -1,7 +1,5 @@
 """The gain of each dialog ratio over using every dialog: the step at the number of rows that fit on a page."""
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.ticker import FuncFormatter
 

@@ -1,7 +1,5 @@
 """How rates drift over a run: each cell beside its mean over the blocks, by when it was measured."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

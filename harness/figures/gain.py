@@ -1,7 +1,5 @@
 """The gain of the 150 trick: by client threads (the paper's figure 5), and over the whole matrix."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -13,8 +13,6 @@ looked at:
 Alarms are corrected for the number of lists that may raise one (`ratios.FAMILIES`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

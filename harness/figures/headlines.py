@@ -4,8 +4,6 @@ They are computed like those of the claims: from cells that count alone, and fro
 more blocks where there are any.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What the instances waited for, by wait type, and how often they wrote their logs, with the stall of a write."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

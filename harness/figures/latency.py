@@ -1,7 +1,5 @@
 """Latency by client threads: of the call that sends, and end to end, from the send until the target has stored it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What messages take of the network, by payload: the bytes that the target's Service Broker endpoint carries."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from harness.figures import parts

@@ -1,7 +1,5 @@
 """Messages per second along the only axis of a matrix: a plain line with its intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """The pages of sys.sysdesend that hold the used dialogs, and the objects whose pages tasks waited for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes

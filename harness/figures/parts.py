@@ -1,7 +1,5 @@
 """Parts that several figures share: lines per payload, names at their ends, the paper's marks, words and numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Drawn from the raw samples, which an observer takes once a second: no reduction 
 nobody saw: lines are straight there, and states and readers are those of the nearer sample.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

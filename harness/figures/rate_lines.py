@@ -1,7 +1,5 @@
 """Latency of a call against throughput, for one cell at rates up to and beyond its closed loop's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

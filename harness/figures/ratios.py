@@ -10,8 +10,6 @@ in turns (`harness matrix --pair`). Over all cells, a block counts once, as the 
 cells that count are in it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

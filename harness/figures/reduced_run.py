@@ -1,7 +1,5 @@
 """A run's manifest and reduced tables, and the lines that say where its numbers come from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

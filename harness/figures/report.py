@@ -1,7 +1,5 @@
 """`report.html`: one self-contained page with a run's findings in sentences, claims, figures and circumstances."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The table that the terminal shows at the end of a run: its cells, or its peaks and gains where there are many."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from harness.claims.judgement import over_blocks

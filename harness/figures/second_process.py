@@ -5,8 +5,6 @@
 FOLDER is that of the claims. When no figure is left to claim, it prints a line.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

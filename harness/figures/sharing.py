@@ -8,8 +8,6 @@ The child begins with the last figure, its parent with the first. Each claims a 
 file of that name. So both are done at about the same time, whatever a figure takes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Figures of a comparison: throughput and gain of two runs side by side, their ratio over the matrix, their shapes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

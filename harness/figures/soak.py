@@ -1,7 +1,5 @@
 """How a lab changes over the hours of a soak: rate, depths, pages of queues, conversations, memory, by time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Bars of the paper's recommendations and of what it warns of, under the same load."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

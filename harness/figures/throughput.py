@@ -1,7 +1,5 @@
 """Messages per second by client threads (the paper's figures 2, 3 and 4); the course of the busiest cell."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes

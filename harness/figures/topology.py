@@ -1,7 +1,5 @@
 """The paper's figure 1 as measured: clients, initiators and target, with versions, processors and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

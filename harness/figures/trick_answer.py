@@ -6,8 +6,6 @@ loads hold together, with 95 % for all of them (Bonferroni): so the largest of m
 more threads than these is unknown. Else the run *cannot tell*.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

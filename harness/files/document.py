@@ -4,8 +4,6 @@
 changes its meaning or goes raises it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

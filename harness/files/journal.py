@@ -3,8 +3,6 @@
 Its last line may be torn: by a crash, or because it is being written.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

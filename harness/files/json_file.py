@@ -2,8 +2,6 @@
 file, line and key.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -19,8 +19,6 @@ default connections are encrypted and certificates verified: `trust_server_certi
 `sql/server/README.md` says what is created in it. A password here is refused.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Sequence

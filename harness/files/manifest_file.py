@@ -4,8 +4,6 @@ The types say what is read of it, wherever that is. Other keys may have any valu
 run of an older harness.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

@@ -24,8 +24,6 @@ measure = "5s"
 `matrices/` has those of the package; `paper` is the whole matrix of the paper.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

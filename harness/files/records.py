@@ -7,8 +7,6 @@ A row counts only if `cells` has a row with the same cell, block and attempt and
 All `..._at_ns` are nanoseconds since 1970-01-01 UTC; all `..._ns` durations in nanoseconds.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

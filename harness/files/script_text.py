@@ -9,8 +9,6 @@ or sp_executesql, is substituted as the script that it is. Anywhere else a value
 name. So each value adds exactly one token, or a part of one, and where it has no quotes sqlcmd sends the same batch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

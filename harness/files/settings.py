@@ -7,8 +7,6 @@ one-line error that names the nearest valid one. The manifest of a run has all s
 that may change when a run is resumed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping

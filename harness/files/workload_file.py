@@ -55,8 +55,6 @@ WorkMs = 5
 `sql/workloads/` has those of the package, and says what a workload's procedures must do. `paper` is the default.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math

@@ -5,8 +5,6 @@ the run with what was seen; its cells stay, and it can go on later. What a serve
 told once. `brakes = false` in lab.toml is for servers that nobody else uses: a load test is there to use processors.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping

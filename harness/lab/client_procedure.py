@@ -4,8 +4,6 @@ SQL Server would refuse a wrong call only when it is made, and would cut text th
 sys.parameters does not say which parameters of a T-SQL procedure have a default, so its text is read for that.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ alone, and passes the password to Compose in the environment only. Of Docker's o
 password. `.env` is refused if others may read it and it belongs to somebody else; values in it are never overwritten.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

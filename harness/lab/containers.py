@@ -16,8 +16,6 @@ https://docs.docker.com/engine/network/drivers/bridge/, https://docs.docker.com/
 https://docs.docker.com/engine/security/rootless/#networking-errors
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A pool serves every dialog ratio: cells of ratio r use the r-th, the 2r-th, ... of its dialogs.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ Drivers registered with the system come next. FreeTDS is the second kind. Connec
 they are `Secret`: a str whose `repr` shows nothing.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import platform
 import re

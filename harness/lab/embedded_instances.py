@@ -7,8 +7,6 @@ The instances share this machine's processors, which the paper's did not. The in
 target falls behind as soon as all processors are busy, and what is measured is how the kernel shares them out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -5,8 +5,6 @@ Microsoft's driver reports a closed port, an unknown host and a firewall alike a
 whole timeout. `out_of_reach` therefore tries a plain TCP connection first.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -7,8 +7,6 @@ announced, listed in the ledger, created, and removed at the end; nothing else i
 needs for itself is refused before anything is created.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A lab and its instances: how to connect to them, and whether they are alive."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

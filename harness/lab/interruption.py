@@ -14,8 +14,6 @@ leaves those alone that the server does not even cancel: the threads are daemons
 statement in virtual time runs in this process and can be interrupted as it is: it needs no thread.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

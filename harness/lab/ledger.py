@@ -10,8 +10,6 @@ There is one gap: if the client dies between creating the database and marking i
 other without a mark.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ everybody who may connect to the endpoint may send.
 `change_workload` gives a linked lab other procedures, or others of their settings. `remove_conversations` resets it.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

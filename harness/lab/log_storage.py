@@ -7,8 +7,6 @@ https://support.microsoft.com/topic/kb4131496-5a5b3ed2-0731-2659-be13-c902652fc5
 The file may hold secrets, so only numbers of these two settings leave the container.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The selected lab is the one that the user names, else the servers of a lab file,
 the embedded one. To open it means to start instances or to sign in to them, to install the scripts and to link.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Passwords for SQL Server: new ones, and whether it accepts one."""
 
-from __future__ import annotations
-
 import secrets
 import string
 

@@ -5,8 +5,6 @@ database that existed before, only conversations that the lab has begun are ende
 initiators, and their other sides at the target, which have the same conversation ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.lab import scripts

@@ -1,7 +1,5 @@
 """What the text of an activation procedure says of how it receives, and of its errors. It is read, not compiled."""
 
-from __future__ import annotations
-
 import re
 
 _IGNORED = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)

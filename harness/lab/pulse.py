@@ -9,8 +9,6 @@ Seconds of silence are counted as they pass here, so that none fall on instances
 machine sleeps. Where a server blocks a statement, but answers others, the statement's own timeout ends it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -11,8 +11,6 @@ each cell: they end while the messages of a cell are drained and counted. In the
 there every cell begins with all readers (`simulation.simulated_cell`).
 """
 
-from __future__ import annotations
-
 from harness.definitions.units import counted
 from harness.lab import scripts
 from harness.lab.drivers import Connection

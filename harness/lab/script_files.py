@@ -6,8 +6,6 @@ functions that link a lab (`link`, `ledger`), so they are what is executed, but 
 instances: these are sqlcmd's variables, which the head of a file lists.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ The texts are those of sys.messages, with its parameters; the rows `OS` are erro
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 import re

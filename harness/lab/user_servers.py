@@ -7,8 +7,6 @@ earlier opening left, so a lab always begins empty. A closed lab stays on the se
 it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import ipaddress

@@ -5,8 +5,6 @@ with a connection and a dialog. Users come and go as Locust says: there is no ba
 record. Users are dealt round robin to the initiators. A page has the tabs of `looks`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import signal

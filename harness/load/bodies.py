@@ -5,8 +5,6 @@ so the mean of what it sends is close to the distribution's. Bytes lie ready; te
 1 us, because it has the number of the call. The same thread of the same initiator makes the same bodies in every run.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What the Locust processes have in common: the user class, orders and their answers."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.metadata

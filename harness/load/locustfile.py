@@ -19,8 +19,6 @@ imported, unless LOCUST_SKIP_MONKEY_PATCH is set; so this file, which Locust imp
 with that variable.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -4,8 +4,6 @@ Its options are options of Locust's own parser, so that Locust, its listeners an
 they know. Asked to, it also serves Locust's web interface (`web`).
 """
 
-from __future__ import annotations
-
 import locust  # isort: skip  before anything else: it patches the standard library for gevent
 
 import functools

@@ -1,7 +1,5 @@
 """The harness's options among Locust's own, for `locust -f locustfile.py` without a run (`alone`)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.load.messages import WebScenario

@@ -15,8 +15,6 @@ All numbers are big-endian, so that T-SQL reads them with CAST(SUBSTRING(body, o
 A thread creates its body once and writes two numbers into it before each call, in 0.2 us whatever the size.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The plan of a cell for its clients, their progress and report, and whether they were the bottleneck."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

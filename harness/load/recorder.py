@@ -8,8 +8,6 @@ statistics take the new calls of all threads at once, in the way in which Locust
 Either way percentiles keep two significant digits: Locust rounds to whole milliseconds, longer than most calls.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ over the network; without it nobody completes a handshake, sends a message or re
 creates each socket in `zmqrpc.BaseSocket`, whose constructor gets the keys here. Tested with the pinned Locust.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """Which native thread each Locust user of a worker has."""
 
-from __future__ import annotations
-
 from harness.load.threads import ClientThread, ThreadState
 
 

@@ -6,8 +6,6 @@ the number of initiators changes, or when a scenario needs more of them. A threa
 and sends what it finds to the page, also before the first scenario and after the last.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 import threading

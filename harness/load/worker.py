@@ -3,8 +3,6 @@
 `locustfile` attaches it to Locust's worker runner; the sweep's process sends it orders through the master.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """Lock a folder that one process at a time may use: an instance's data, a run's results."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import IO

@@ -4,8 +4,6 @@ Standard library only: `.ci/setup` runs this file before there is a virtual envi
 missing that it may not install. Debian and Ubuntu are tried in CI; the other names come from the packages' own sites.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import importlib.util

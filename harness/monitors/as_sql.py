@@ -1,7 +1,5 @@
 """The questions of `harness monitors` as T-SQL, for SSMS and sqlcmd, where the harness may not be installed."""
 
-from __future__ import annotations
-
 from harness.files.script_text import quoted
 from harness.lab import scripts
 from harness.monitors.reading import LIMIT

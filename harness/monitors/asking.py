@@ -3,8 +3,6 @@
 Every statement only reads. A session is in a database no longer than a batch, so that nobody is kept from dropping it.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Say why conversations stay, or become more and more: most often nobody ends them."""
 
-from __future__ import annotations
-
 from harness.definitions.units import counted
 from harness.files.script_text import literal
 from harness.monitors import state

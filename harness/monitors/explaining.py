@@ -4,8 +4,6 @@ For queues by the tree of "Understanding Queue Monitors" (R. Rusanu): is there a
 else what its state says. Messages that wait for transmission are explained in `ways`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Servers in OpenMetrics, for `harness monitors --metrics`: what the last look has shown, in numbers with labels."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

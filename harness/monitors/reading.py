@@ -6,8 +6,6 @@ first look reads all details, a later one as many as their share allows, the one
 and details have shares of a core of the server, by its own clock: what took 10 ms is followed by a pause.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Show the state of servers: a table that fits its console, lines in words, and JSON."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence

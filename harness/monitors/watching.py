@@ -1,7 +1,5 @@
 """The live view: a look each second, which goes on when a database vanishes or a server stops answering."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections import deque

@@ -5,8 +5,6 @@ by the service and the broker instance, and what is wrong there comes first: it 
 given in full.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

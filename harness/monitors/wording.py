@@ -1,7 +1,5 @@
 """How explanations and tables write times."""
 
-from __future__ import annotations
-
 
 def time_text(seconds: float) -> str:
     """3 s, 2 min, 5 h, 3 d"""

@@ -5,8 +5,6 @@ newest sample of each instance. What is recorded of the measured window (waits, 
 last look of a cell.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

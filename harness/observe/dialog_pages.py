@@ -4,8 +4,6 @@ The paper asserts that using every 150th handle puts each dialog's row of sys.sy
 dedicated administrator connection shows that table. An instance has one such connection: it is opened for this query.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Keep what the instances' error logs say of the time in which their lab was open."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime

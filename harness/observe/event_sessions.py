@@ -5,8 +5,6 @@ latency is of a time in which events were collected. Its ring buffer is in memor
 the session is dropped. It keeps 1,000 events, of each kind the last hundred at least (sql/observe/events_create.sql).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress

@@ -4,8 +4,6 @@ Each instance has a thread and a connection for this, so that it does not delay 
 the pages are looked up after the window, while clients stop and queues drain.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time

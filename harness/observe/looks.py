@@ -19,8 +19,6 @@ A chart that is missing is not known in this look; a series that is missing from
 second look.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,6 @@ and state; value: sessions inside RECEIVE), `activated_tasks` (label: procedure)
 schedulers show (`records.SCHEDULERS`) is recorded as counters too.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

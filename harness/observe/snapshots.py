@@ -4,8 +4,6 @@ What the login may not see is missing from a snapshot and from the records, and 
 does not need it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

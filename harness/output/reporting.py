@@ -1,7 +1,5 @@
 """Reports to the user during a run: one `Reporter` goes along and shows a bar on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import deque

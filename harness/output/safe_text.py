@@ -7,8 +7,6 @@ it. Such characters are shown as escapes, once in each way out of the harness an
 for CSV, `run.run_folder` and `journal` for their files, `support_bundle` for its texts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

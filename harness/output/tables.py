@@ -1,7 +1,5 @@
 """Tables for the terminal, of rows of text, which lose no word and no state in a narrow one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.table import Column, Table

@@ -1,7 +1,5 @@
 """Lines for the terminal. Whatever a command prints goes through here, or through `reporting.SafeConsole`."""
 
-from __future__ import annotations
-
 import traceback
 from types import TracebackType
 

@@ -30,8 +30,6 @@ How numbers are computed:
 * A missing number, such as the processor time of an instance that does not provide it, is null, never zero.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 import threading

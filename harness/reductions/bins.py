@@ -5,8 +5,6 @@ window and where the clients stopped, so that no bin mixes load with none: the b
 rate of a bin is its count divided by its own length.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from typing import Any

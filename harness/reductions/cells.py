@@ -1,7 +1,5 @@
 """The attempt of each cell that counts, the table of completed cells, and the gain of a dialog ratio for each pair."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window

@@ -1,7 +1,5 @@
 """What a cell's state rests on: the generator's health, what else the machine did, files that grew."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

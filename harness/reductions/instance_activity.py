@@ -1,7 +1,5 @@
 """Activity of the instances in the measured window: processors, waits, files, counters, latches, and dialogs' pages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Window

@@ -4,8 +4,6 @@ They are nearly all records of a run, and the tables need a few hundred numbers 
 file, without the shuffles and second readings of a query that groups and ranks them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

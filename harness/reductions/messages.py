@@ -1,7 +1,5 @@
 """Each cell second by second: messages sent and processed, and the depths of the queues."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

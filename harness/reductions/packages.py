@@ -6,8 +6,6 @@ and the executors' own Python finds them by PYTHONPATH. It must be of the same m
 packages need. PySpark is not in the archive: executors have that of their Spark.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import subprocess

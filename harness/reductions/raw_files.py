@@ -1,7 +1,5 @@
 """The raw files of a results folder that count, by name, Parquet footer, journal and manifest."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping

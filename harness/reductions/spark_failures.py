@@ -1,7 +1,5 @@
 """What failed in a job of Spark, in one line, and the remedy where it is known."""
 
-from __future__ import annotations
-
 import re
 
 from harness.reductions.spark_session import EXECUTOR_PYTHON

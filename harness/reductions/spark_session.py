@@ -12,8 +12,6 @@ on 127.0.0.1 stays there, unless spark-defaults.conf names another. A master tha
 takes no task, are errors of one line.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import re

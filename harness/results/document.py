@@ -1,7 +1,5 @@
 """A run for other programs, which `--json` of `harness run` and `harness matrix` writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

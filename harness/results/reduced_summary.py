@@ -1,7 +1,5 @@
 """Summaries of reduced runs. Unlike that of a cell, they need the figures' own numbers."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ of control characters. Raw records, figures and the longest tables stay out. Nam
 in. A run with a link is refused (`run_folder.require_run`), as is one by every other command.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

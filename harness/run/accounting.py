@@ -6,8 +6,6 @@ messages `dbo.messageDrop` holds and in which order they were stored (sql/observ
 messages lost, duplicated, misordered, or of no client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -5,8 +5,6 @@ is known. By count the target stores nothing for the harness. What was sent and 
 (`run.counting`): messages that are left over are known, the loss or duplication of single ones is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """What an item of a run has beside its cell: the workload, on which dialogs it is sent, and when it is received."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol

@@ -5,8 +5,6 @@ Every failure on the way is a `CellFailed` whose one line names the part: a dead
 with the driver's text, stuck messages with the broker's own reason.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -1,7 +1,5 @@
 """Why an attempt at a cell failed, in one line, and whether another attempt would fail the same way."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

@@ -12,8 +12,6 @@ too.
 A message counts as processed when it is received, and again as waiting if the receiver rolls back.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise

@@ -6,8 +6,6 @@ machine or the window is not fit for the run, and no second try makes it so. An 
 machine measures again at once, whatever the others do.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Callable, Hashable, Iterable, Sequence

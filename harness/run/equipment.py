@@ -1,7 +1,5 @@
 """Equipment that every cell needs beside its dialogs: Locust, a lab, open and examined, observers and connections."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

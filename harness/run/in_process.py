@@ -1,7 +1,5 @@
 """The executor of this process: one attempt after another, on a testbed that is kept while it fits."""
 
-from __future__ import annotations
-
 import errno
 import time
 from collections.abc import Callable, Iterator, Sequence

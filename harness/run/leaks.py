@@ -6,8 +6,6 @@ server keeps them for half an hour, so that a message that comes late begins not
 the cell are not told apart: they hide as many open ones on their instance.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

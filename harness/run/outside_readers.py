@@ -3,8 +3,6 @@
 They are processes of this machine, so on another machine than the target's each message crosses the network twice.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """The phases of a cell: what is shown of them, and how long each took."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

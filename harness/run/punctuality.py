@@ -1,7 +1,5 @@
 """How well the clients of an open loop kept to their intended starts within the measured window."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self

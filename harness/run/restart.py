@@ -4,8 +4,6 @@ The clients send until the target is gone. What they sent then waits in the tran
 queue, so the accounts that follow say whether each message was processed once and in order across the restart.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 `manifest.json` has the circumstances of a run, without secrets: to interpret its numbers and to resume it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import itertools

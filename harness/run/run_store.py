@@ -8,8 +8,6 @@ environment and files of each store's own tools (AWS_ACCESS_KEY_ID, ~/.aws; HADO
 https://arrow.apache.org/docs/python/filesystems.html
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator

@@ -16,8 +16,6 @@ cannot keep up: time makes its backlog longer, and nothing steadier. Whether the
 window alone (`run.validity`).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

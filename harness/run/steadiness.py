@@ -7,8 +7,6 @@ wanders, worse. Their correlation at lag 1 corrects for both: the variance of th
 times (1 + r) / (1 - r) (Law, Simulation Modeling and Analysis, 9.5.3; Bayley and Hammersley 1946).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ cells of a group (version, initiators), whatever their dialog ratio, so that the
 dialogs are used. A lab of your own servers is linked anew for each block; nothing restarts a server.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

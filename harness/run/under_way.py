@@ -1,7 +1,5 @@
 """A run under way: its folder is this process's alone, and an early end says what was measured and how to go on."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import shlex

@@ -17,8 +17,6 @@ apply, the cause comes before its effects, in this order:
 Where the target receives in batch, once the clients have stopped, what it processes decides nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

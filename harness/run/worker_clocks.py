@@ -4,8 +4,6 @@ Calls are timed by the clock of their worker, deliveries by the target's. A diff
 the other wrong by as much; rates are of one clock each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

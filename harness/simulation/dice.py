@@ -1,7 +1,5 @@
 """Random choices that follow from a seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

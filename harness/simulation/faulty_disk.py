@@ -5,8 +5,6 @@ process leaves the first, a loss of power the last. Of what waits, a loss of pow
 so does a sync that fails, after which the operating system believes that nothing waits any more.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Mapping
 from enum import StrEnum

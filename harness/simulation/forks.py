@@ -8,8 +8,6 @@ cell.
 A child dies with its parent, even if that is killed. It ignores Ctrl-C: the parent is interrupted and kills it.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

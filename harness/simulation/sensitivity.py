@@ -7,8 +7,6 @@ is judged like any run. Claims about versions and the techniques are not measure
 is left out: it would tell how many were chosen here.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import tempfile

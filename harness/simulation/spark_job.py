@@ -16,8 +16,6 @@ needs. Spark's own daemon imports nothing before it forks, since threads do not 
 here depends on a thread that an import starts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import heapq

@@ -3,8 +3,6 @@
 So its result depends on the seed and the item, but on no earlier item.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An embedded instance with a watched queue, and activators that read its notifications."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket

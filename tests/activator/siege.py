@@ -1,7 +1,5 @@
 """Activators, readers and the server of a site, killed at random while messages are sent; then what became of them."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import signal

@@ -1,7 +1,5 @@
 """Activators and readers as processes, on an embedded instance: nothing is lost, nothing stays behind."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The file of an activator: what it may say, and where a mistake in it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.activator import config

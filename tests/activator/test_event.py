@@ -1,7 +1,5 @@
 """The XML of an event notification, which anybody may have written who may send to the service."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

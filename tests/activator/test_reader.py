@@ -1,7 +1,5 @@
 """The reader outside the server: what it does with messages that fail, and with dialogs that end."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -4,8 +4,6 @@
 twice, what was left in queues and running, and the activator's memory. The exit code is 1 if anything was.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

@@ -6,8 +6,6 @@ sessions and log before, at most, and afterwards. Each attack that succeeded is 
 hold; then the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import secrets
 import time

@@ -8,8 +8,6 @@ The server has a processor of its own and the clients have the rest. Otherwise t
 client and the server meet on one processor, would move the ratio by a fifth either way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import statistics

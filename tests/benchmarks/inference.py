@@ -17,8 +17,6 @@ The noise is drawn by a generator, autocorrelated from cell to cell as the embed
 real run in blocks: `--run`, a run with repeats that was reduced, or a run of the embedded lab that the benchmark makes.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

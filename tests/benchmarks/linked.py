@@ -3,8 +3,6 @@
 It prints the seed and the command that repeats it, what failed how often, and what broke; then the exit code is 1.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -5,8 +5,6 @@ there is a reason to find for each; then a million conversations more, which nob
 of a core at one look a second, and three with the conversations.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import tempfile

@@ -9,8 +9,6 @@ test is missing, or the mutant does the same as the module.
 `python -m tests.benchmarks.mutation --seed 7 --mutants 100` repeats a sample; `--place harness/files/journal.py` takes one place.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import importlib.machinery

@@ -5,8 +5,6 @@ way. Each block has one cell of each kind, directly one after the other, and eac
 The ratio is the rate with observers divided by that without; its interval is over the blocks.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ The budgets on two cores: 150 s and 2 GiB for the 528 cells, 3 minutes for the s
 exceeded, or a cell or a seed fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import resource

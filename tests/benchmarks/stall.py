@@ -5,8 +5,6 @@ sends of a window W, those of the last (S - x) of a stall S wait for at least x,
 The closed loop has no more sends in the stall than threads. Its percentile hardly moves, which is why it misleads.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -4,8 +4,6 @@ Path: messages sent, delivered, activated and stored each second at 1 initiator 
 on disk; goal at least 1,500. Overhead: a cell's time beyond settling, measuring and draining; goal at most 1 s.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 from collections.abc import Sequence

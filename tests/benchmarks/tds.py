@@ -5,8 +5,6 @@ The second drives two servers with the same bare threads, in turns so that they 
 with a session that answers at once, and the echo server, which looks for a few bytes and sends constants.
 """
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

@@ -9,8 +9,6 @@ no more than any other; each median has connections of its own, as one may be de
 lies. It takes four minutes. Goal: at most 1 %.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -1,7 +1,5 @@
 """A server with a database for the clients: tables, procedures, and two services that talk to each other."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What differs between the DB-API libraries: how to connect, how parameters are marked, where an error's number is."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Mapping, Sequence

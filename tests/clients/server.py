@@ -1,7 +1,5 @@
 """The server's address, its certificate, and what its database holds."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from dataclasses import dataclass

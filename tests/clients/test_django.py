@@ -1,7 +1,5 @@
 """Django with mssql-django: it describes a table as a model, and reads and writes rows by it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """System.Data.SqlClient, as Mono brings it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """The wheel in one environment with Django, FastAPI and SQLAlchemy: its requirements allow theirs, and a project with all three
 tests itself with the fixture `service_broker`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

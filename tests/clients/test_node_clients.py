@@ -1,7 +1,5 @@
 """tedious and mssql, the clients of Node."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

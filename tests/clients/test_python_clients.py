@@ -1,7 +1,5 @@
 """The DB-API libraries: pyodbc with both drivers, mssql-python, pymssql, python-tds."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import shutil

@@ -1,7 +1,5 @@
 """SQLAlchemy with three drivers: version, types, reflection, isolation levels, pool."""
 
-from __future__ import annotations
-
 import datetime
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """SQL Server in a container of testcontainers: one for each session, with a random password, on a port of 127.0.0.1."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 from collections.abc import Iterator

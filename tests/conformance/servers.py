@@ -9,8 +9,6 @@ SQL Server is a container that testcontainers starts, if a Docker engine answers
     CONFORMANCE_PASSWORD   its password
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

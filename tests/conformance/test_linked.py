@@ -4,8 +4,6 @@ The embedded lab has these tests in `tests.doctor`, with every fault; here one f
 gets all that an initiator can have. What fails there is a text that the doctor does not know, or a rule of the broker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pyodbc

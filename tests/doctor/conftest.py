@@ -1,7 +1,5 @@
 """A linked lab with two initiators, healthy before and after each test, and the facts about its instances."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

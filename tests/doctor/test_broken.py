@@ -1,7 +1,5 @@
 """A fault is made on a linked lab with T-SQL: the doctor finds it, with its remedy, and nothing once it is repaired."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace

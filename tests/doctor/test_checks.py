@@ -1,7 +1,5 @@
 """Faults that the embedded broker cannot have: one fact of a healthy lab is changed, and exactly that is found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

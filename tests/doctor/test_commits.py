@@ -1,7 +1,5 @@
 """Single commits: what they take, and what is said where they cannot be timed."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

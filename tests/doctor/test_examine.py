@@ -1,7 +1,5 @@
 """The examination of a healthy lab."""
 
-from __future__ import annotations
-
 import io
 import re
 import time

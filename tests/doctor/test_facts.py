@@ -1,7 +1,5 @@
 """How findings read, and when they end a run."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.doctor.facts import Finding, UnfitLab, raise_errors, worst_first

@@ -1,7 +1,5 @@
 """Space on disk and in files for the largest cell, and differences between clocks."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A probe without an answer reports why and what to do about it, in time."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

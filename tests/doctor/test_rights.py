@@ -1,7 +1,5 @@
 """The doctor with a login that is not sysadmin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

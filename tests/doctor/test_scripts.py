@@ -1,7 +1,5 @@
 """The queries of sql/doctor have the columns that their heads list."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

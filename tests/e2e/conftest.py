@@ -1,8 +1,6 @@
 """What is costly and therefore made once: the wheel, installed for the tests that use it, a warm JVM for Spark, and
 what a run starts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

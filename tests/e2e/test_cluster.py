@@ -1,7 +1,5 @@
 """Cells and a table on Spark's standalone master and two workers, whose Python has no packages."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Containers as a user meets them: up, a cell, status, down; over the stand-in for Docker."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`harness lab`: a lab to work with by hand; and the checklist of a first run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import signal

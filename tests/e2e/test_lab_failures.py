@@ -4,8 +4,6 @@ The servers are embedded ones that misbehave on demand (`tests/stand_ins/faulty_
 command line, as it would for a user. Commands that no signal ends run in this process.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

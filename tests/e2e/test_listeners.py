@@ -1,7 +1,5 @@
 """What listens where: the table in harness/README.md against the sockets of running processes."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

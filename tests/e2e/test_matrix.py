@@ -1,7 +1,5 @@
 """The whole way as a user goes it: sweep, Spark, figures, then a comparison with another folder of results."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The notebook of results/, executed as a user executes it: a Jupyter kernel, the embedded lab, Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The proof on the page: where used dialogs lie with each ratio. `test_matrix.py` looks at what a run records of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

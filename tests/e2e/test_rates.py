@@ -1,7 +1,5 @@
 """`harness rates` and `harness run --rate` on the embedded lab."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs that are made to be compared, as a user makes them: a pair in turns, and twins."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

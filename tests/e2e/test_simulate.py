@@ -1,7 +1,5 @@
 """The whole way of a run in virtual time, in an empty folder: worlds, Spark, tables, figures."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

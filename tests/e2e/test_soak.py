@@ -1,7 +1,5 @@
 """A soak: one cell again and again, what drifts, and a restart of the target that loses no message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Spark in a JVM that somebody else started, as spark-submit does it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

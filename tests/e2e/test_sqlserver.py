@@ -1,7 +1,5 @@
 """A slice of the matrix on SQL Server in containers: sweep, Spark, figures, and no container left."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

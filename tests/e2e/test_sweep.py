@@ -1,7 +1,5 @@
 """Whole sweeps on the embedded lab: real driver, Locust, processes; what happens when each kind of process is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

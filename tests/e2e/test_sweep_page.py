@@ -1,7 +1,5 @@
 """The page of `harness matrix --web` in headless Chromium: what is drawn agrees with the journal."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """`harness techniques` on the embedded lab and in virtual time, with a small load."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

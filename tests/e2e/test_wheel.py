@@ -1,7 +1,5 @@
 """The wheel, and what it installs, used in an empty folder; `test_simulate.py` uses it for a whole run."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import zipfile

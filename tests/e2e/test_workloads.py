@@ -1,7 +1,5 @@
 """Workloads as a user runs them: the package's, and one of his own, right and wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

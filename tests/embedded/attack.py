@@ -5,8 +5,6 @@ server must answer each batch with results or an error that is no defect (50002)
 no TDS, answer the next client, and stay the same process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -6,8 +6,6 @@ compares it with the register, so a new statement needs a line here. One batch i
 repeated, swapped or replaced.
 """
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -5,8 +5,6 @@ log in, floods of logins, and clients that give up or disappear at any moment. E
 when they meet depends on the machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random

@@ -3,8 +3,6 @@
 `python -m tests.embedded.test_state_diagrams` writes them anew.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping

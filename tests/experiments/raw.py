@@ -1,7 +1,5 @@
 """Raw records of an attempt, as clients, observers and the target write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

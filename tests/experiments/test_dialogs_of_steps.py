@@ -1,7 +1,5 @@
 """Which dialogs exist when a step begins: on servers, without a lab, and in virtual time."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One cell, on the lab that is asked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

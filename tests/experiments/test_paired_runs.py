@@ -1,7 +1,5 @@
 """Pairs of runs: their turns, what they refuse, and that what both blocks have in common does not decide."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Pairs of cells that are repeated until the interval of their gain is narrow enough."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

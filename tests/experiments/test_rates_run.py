@@ -1,7 +1,5 @@
 """The steps of `harness rates`, with a cell that answers at once."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator

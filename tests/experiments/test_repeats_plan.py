@@ -1,7 +1,5 @@
 """The noise from which a plan computes what its repeats can show."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of a scenario: what is refused, what is written, and where the table goes."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cells that one rate fits, and those of a workload with bodies of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The scenario file: its steps, and the errors of an invalid file."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows of the table from raw records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

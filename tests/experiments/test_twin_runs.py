@@ -1,7 +1,5 @@
 """Twin runs: what their journals tell, the certificate, and what a comparison and a plan make of it."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -1,7 +1,5 @@
 """Figures, report, claims and table of runs of other matrices than the paper's."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

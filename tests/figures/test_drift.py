@@ -1,7 +1,5 @@
 """A drift of the rates over a run is told with its interval, or that it cannot be distinguished from none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """What `compare --fail-over` decides, on edited copies of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The bytes that messages take of the network are told by payload."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from matplotlib import style

@@ -1,7 +1,5 @@
 """The figures that compare the rates of two runs, and their shapes."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from matplotlib import style

@@ -1,7 +1,5 @@
 """The figure of a run of `harness techniques`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The topology as measured: which boxes a figure has, and that texts of servers stay in them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

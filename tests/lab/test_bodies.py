@@ -1,7 +1,5 @@
 """Bodies and values of a workload of one's own, through both drivers and the embedded broker into tables."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

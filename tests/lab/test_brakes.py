@@ -1,7 +1,5 @@
 """Brakes: what ends a run on servers that others use too."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from types import SimpleNamespace

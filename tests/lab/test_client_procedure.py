@@ -1,7 +1,5 @@
 """What clients pass, against the declaration of their procedure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

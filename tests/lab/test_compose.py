@@ -1,7 +1,5 @@
 """docker-compose.yml, .env and the command docker."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The sqlserver lab in containers, over a stand-in for Docker whose containers are embedded instances."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The ports of embedded instances."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """Remedies for connection and SQL errors."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """A lab in databases that an application has already, on embedded servers in place of real ones."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time

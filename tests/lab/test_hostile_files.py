@@ -1,7 +1,5 @@
 """Files of others: a value in one is a single name, number or text to the server, or the file is refused in one line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tomllib

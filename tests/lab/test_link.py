@@ -1,7 +1,5 @@
 """Linking embedded instances: names, security settings, a second link, the clients' login."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How long a cell, and changing the receive settings, waits for running readers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

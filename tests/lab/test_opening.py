@@ -1,7 +1,5 @@
 """Which lab is selected by default, and the defaults of its settings."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which processors instances and clients have, on machines of all kinds."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

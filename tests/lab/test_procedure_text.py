@@ -1,7 +1,5 @@
 """Hints in the text of a procedure: what is slow in its RECEIVE, in code alone, for its queue alone."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

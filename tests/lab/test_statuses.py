@@ -1,7 +1,5 @@
 """Statuses: each message of the table is told by its text, and the innermost that is quoted decides."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

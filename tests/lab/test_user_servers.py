@@ -1,7 +1,5 @@
 """A user's own servers, represented by embedded ones: opening, refusing, removing; objects of others are left alone."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time

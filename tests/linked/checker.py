@@ -4,8 +4,6 @@ It knows nothing of the broker, only what clients wrote into tables in the trans
 they wrote into a file when such a transaction had been confirmed or rolled back, and which rows the instances still have.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

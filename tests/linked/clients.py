@@ -5,8 +5,6 @@ is in the instance's tables. `JOURNAL` gets a line for each transaction whose en
 file `JOURNAL.stop` exists and its dialogs have ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The links between the instances: network namespaces joined by a bridge, or relays on the loopback interface."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ Run as a process of its own (`python -m tests.load.echo_server`): prints its por
 line of JSON, the messages by "run/initiator/thread", and ends with its stdin.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A Locust test without a run: users that come and go, against the echo server in place of a lab."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

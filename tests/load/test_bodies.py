@@ -1,7 +1,5 @@
 """The bodies that a thread sends in turn: their sizes, what they hold, and that they can be repeated."""
 
-from __future__ import annotations
-
 import json
 import time
 from statistics import fmean

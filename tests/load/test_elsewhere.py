@@ -1,7 +1,5 @@
 """Workers that others start: they join a master on another address of this machine, as from another machine."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

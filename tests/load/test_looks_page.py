@@ -1,7 +1,5 @@
 """The tabs of the instances on a page, as their routes answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Numbers for Prometheus: what a sweep, a lab and servers show, as their own parser reads it, and the dashboard of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """What another web page, or a stranger, can do with the pages: nothing. That of a real browser is in `tests/e2e/test_ui.py`."""
 
-from __future__ import annotations
-
 import socket
 import urllib.error
 import urllib.parse

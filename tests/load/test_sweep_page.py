@@ -1,7 +1,5 @@
 """What the page of `harness matrix --web` is told, from a reporter's calls and the journal."""
 
-from __future__ import annotations
-
 import os
 import socket
 

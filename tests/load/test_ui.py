@@ -1,7 +1,5 @@
 """What `harness ui` gives to its page; the page itself is in `test_web.py` and `tests/e2e/test_ui.py`."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """One embedded instance for the folder, and databases with services in it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path

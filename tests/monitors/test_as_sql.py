@@ -1,7 +1,5 @@
 """The questions as T-SQL: every batch of them is answered."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`harness monitors` as a user runs it: one state as text and JSON, rights that are missing, and wrong options."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

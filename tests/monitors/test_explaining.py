@@ -1,8 +1,6 @@
 """Each reason why messages stay is made on the embedded broker with T-SQL: it is named, with the statement that cures it,
 and nothing is once that was done."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """The page of troubles says what the view says, and names tests that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

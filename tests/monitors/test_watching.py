@@ -1,7 +1,5 @@
 """The live view: what fits a terminal, what goes on without a database or a server, and how it ends."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import os

@@ -1,7 +1,5 @@
 """What keeps messages from the other side of a pair of instances, and what only a look at both sides can say."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

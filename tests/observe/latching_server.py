@@ -4,8 +4,6 @@ Every change of a row of sys.sysdesend holds its page's latch for some milliseco
 they do in SQL Server on many processors.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Looks of a sweep's cells, made of what its observers and records say."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.observe.cell_looks import CellLooks, window_charts

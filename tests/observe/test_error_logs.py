@@ -1,7 +1,5 @@
 """What the error logs of a lab's instances say of its time, on a real instance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Extended Events, of which the embedded server has none: the statements, and what comes back in the manual's format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

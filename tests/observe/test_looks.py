@@ -1,7 +1,5 @@
 """Charts of looks; a look at real instances is drawn in `tests/e2e/test_ui.py`."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any

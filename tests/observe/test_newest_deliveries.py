@@ -1,7 +1,5 @@
 """The latency of the newest messages on the embedded broker, against what the table of all deliveries says."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A login without rights on the server: records are missing, this is reported once, and nothing fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

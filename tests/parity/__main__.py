@@ -4,8 +4,6 @@ The exit code is 0 whatever differs, and 3 without an SQL Server to compare with
 `python -m tests.parity tests/conformance/test_dialogs.py`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

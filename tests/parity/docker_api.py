@@ -4,8 +4,6 @@ Starting the container starts an embedded instance, whatever the image, on a fre
 given to the container.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

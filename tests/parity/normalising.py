@@ -6,8 +6,6 @@ Ids below 70000 stay (types, contracts, services and routes count from 65536), a
 1900-01-01, which stands for "none" in the catalog.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 import uuid

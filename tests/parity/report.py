@@ -1,7 +1,5 @@
 """The comparison of two recordings as a page: counts, and each difference with both answers."""
 
-from __future__ import annotations
-
 import difflib
 import html
 from collections import Counter

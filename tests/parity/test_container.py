@@ -1,7 +1,5 @@
 """SQL Server in a container, tested with a stand-in for the Docker engine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyodbc

@@ -1,7 +1,5 @@
 """`make parity`, with embedded instances in the place of SQL Server."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The numbers of the reduction, from the same files, in plain Python: slow, short, and obviously right."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from pathlib import Path

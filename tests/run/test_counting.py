@@ -1,7 +1,5 @@
 """Messages that are counted: what was sent and waits in no queue has been processed."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What opens and closes with a lab."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

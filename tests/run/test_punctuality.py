@@ -1,7 +1,5 @@
 """Sends of an open loop that start late or never."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Clocks of client machines against the target's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

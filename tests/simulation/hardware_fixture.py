@@ -1,7 +1,5 @@
 """Time for tests of single pieces of hardware, and what their tasks did when."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """A world with changed costs charges the same as a world built with them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

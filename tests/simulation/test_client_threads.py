@@ -1,7 +1,5 @@
 """The closed loop of clients in virtual time."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

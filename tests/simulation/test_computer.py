@@ -1,8 +1,6 @@
 """A computer's cores against queueing theory, its log device and group commit on it against their arithmetic, and the
 costs that it charges for what the broker does."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The 150 trick follows from pages of 144 rows: what any ratio gives is page arithmetic, and nothing knows of 150."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial

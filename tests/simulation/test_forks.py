@@ -1,7 +1,5 @@
 """Forks of this process."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

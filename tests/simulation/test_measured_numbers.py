@@ -1,7 +1,5 @@
 """The numbers of a measured run that calibration fits and predicts; no model runs here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The network against its arithmetic, and its faults."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

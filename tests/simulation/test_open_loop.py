@@ -1,7 +1,5 @@
 """A stall of an instance in the open and in the closed loop, in virtual time."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import dataclass
 from functools import partial

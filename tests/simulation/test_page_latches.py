@@ -1,7 +1,5 @@
 """Page latches: first come first served, shared and exclusive, hand-over, counted, visible while they are waited for."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Hardware files: what comes with the package, bounds, and every mistake in one line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The kept run of the model is what the code computes: the model is exact, so any difference is a change of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """How claims move with the model's parameters."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Cells in forks of a warmed world: records, repetition, failures."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

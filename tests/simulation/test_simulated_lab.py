@@ -1,7 +1,5 @@
 """What a connection in virtual time gives, against what pyodbc gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """How a Spark job deals cells to workers: in slices, balanced by the work that they are expected to take."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The Spark job over cells, with fake worlds: cells, workers and journal entries."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

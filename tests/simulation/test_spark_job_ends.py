@@ -1,7 +1,5 @@
 """How a run of the Spark job ends: by a signal, and when its JVM dies. Each test starts a JVM of its own."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Time, crashes and seeds of a world."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The clocks of a process that a test starts: it sets the wall clock, and suspends the machine for as long as it likes."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess

@@ -1,8 +1,6 @@
 """The process in a container of the stand-in for Docker: an embedded instance on its own loopback address. It resolves
 the names of the other containers, as Docker's name server would."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """Stand-ins for a user's own servers: embedded instances, healthy or faulty, and their lab.toml."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

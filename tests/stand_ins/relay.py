@@ -1,7 +1,5 @@
 """TCP relays that a test cuts or makes slow: what connects to one reaches the address behind it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

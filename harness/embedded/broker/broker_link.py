@@ -4,8 +4,6 @@ transmit (dispatchers) and of those that take frames from the network (inboxes).
 The platform sets the number of these tasks; a conversation always has the same ones.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

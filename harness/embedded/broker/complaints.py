@@ -1,7 +1,5 @@
 """Lines of the error log about what peers send: a flood is counted, not written."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from harness.embedded.broker.environment import Environment

@@ -3,8 +3,6 @@
 Every statement takes its transaction: rollback undoes its changes in memory, and durable changes are staged.
 """
 
-from __future__ import annotations
-
 from dataclasses import astuple
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """CREATE, ALTER and DROP DATABASE."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from harness.embedded.broker import ddl, ddl_network, system_objects

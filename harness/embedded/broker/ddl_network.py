@@ -1,7 +1,5 @@
 """CREATE, ALTER and DROP of the ways to other instances: routes, remote service bindings, the endpoint; its CONNECT."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CREATE, ALTER and DROP of master keys, users, schemas, certificates and logins."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from harness.embedded.broker import ddl

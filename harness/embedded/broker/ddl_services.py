@@ -1,8 +1,6 @@
 """CREATE, ALTER and DROP of message types, contracts, queues with their event notifications, services and broker
 priorities, and SEND permission."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial

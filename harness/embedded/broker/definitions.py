@@ -5,8 +5,6 @@ encrypted dialog needs a master key, a remote service binding and a certificate 
 certificate that a login of master owns.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -6,8 +6,6 @@ with a negative code, which goes back to the sender. The deadlines of conversati
 lifetimes, and the removal of closed targets.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from functools import partial

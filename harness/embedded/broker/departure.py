@@ -6,8 +6,6 @@ acknowledgement. Otherwise, and when the target queue cannot take it now, it bec
 which the transmitter sends or gives to `deliver_waiting`.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import islice
 

@@ -6,8 +6,6 @@ the first is acknowledged; its own certificate and signature are in the offer un
 keep the keys, protected by the master keys of their databases. `keys` decides whether anything is computed at all.
 """
 
-from __future__ import annotations
-
 from harness.embedded.broker.database import ConversationEndpoint, Local
 from harness.embedded.broker.definitions import Certificate, Principals
 from harness.embedded.broker.delivery import Refusal

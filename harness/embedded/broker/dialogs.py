@@ -4,8 +4,6 @@ SEND checks a message and adds it to the transaction; `departure` routes it at c
 lifetime is due is here too.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from functools import partial

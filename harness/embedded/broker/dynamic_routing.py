@@ -8,8 +8,6 @@ route again. A dialog with ENCRYPTION = OFF then goes on without a binding, too.
 conversations to the service." Requests are kept in memory: a restart asks again.
 """
 
-from __future__ import annotations
-
 import html
 from functools import partial
 

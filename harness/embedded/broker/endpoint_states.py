@@ -1,7 +1,5 @@
 """The states of a conversation endpoint, and the events that change them."""
 
-from __future__ import annotations
-
 from enum import Enum, StrEnum, auto
 
 

@@ -5,8 +5,6 @@ QUEUE_ACTIVATION (external activation) and BROKER_QUEUE_DISABLED; those of datab
 T-SQL and by logins.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable
 from functools import partial

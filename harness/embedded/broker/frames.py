@@ -5,8 +5,6 @@ element says its kind. `from_initiator` tells which end of the conversation sent
 and its bounds here, and `unpack_frames` checks them all: nothing else of the broker sees bytes from a peer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, final
 

@@ -5,8 +5,6 @@
 the key of the server, a private key under the database's master key or under a password.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 from harness.embedded.broker.frames import Frame, KeyExchange

@@ -4,8 +4,6 @@ Quoted are "Understanding Queue Monitors" (R. Rusanu) and, as "the manual", "Und
 table does not say when a reader is launched: `monitors.QueueMonitor` does.
 """
 
-from __future__ import annotations
-
 from enum import Enum, StrEnum, auto
 
 

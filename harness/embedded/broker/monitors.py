@@ -14,8 +14,6 @@ words of the manual ("Understanding When Activation Occurs"):
 A reader's task calls the procedure again as long as its RECEIVE returned rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 

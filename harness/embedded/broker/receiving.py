@@ -11,8 +11,6 @@ back empty. Nor does it learn of a RECEIVE that fails while it delivers its rows
 does not count as one of a poison message (R. Rusanu, 2007-10-31 and 2008-08-03).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar

@@ -8,8 +8,6 @@ table `aside.<table>` of the store and says so in the error log. Rows that hold 
 their types before anything uses them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache, partial

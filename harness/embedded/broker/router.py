@@ -6,8 +6,6 @@ delayed); a route with neither; the instance itself, if the dialog names a broke
 sys.routes of the sending database; messages from the network use those of msdb.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from harness.embedded.broker import system_objects

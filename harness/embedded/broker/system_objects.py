@@ -4,8 +4,6 @@ Names use `http` as in sys.service_message_types, not `https` as in the manual's
 by byte.
 """
 
-from __future__ import annotations
-
 import html
 
 BROKER = "http://schemas.microsoft.com/SQL/ServiceBroker"

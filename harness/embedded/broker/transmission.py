@@ -15,8 +15,6 @@ never removed when its row is acknowledged; it is stale then, and found to be so
 the only time that counts for it (`retry_due_ns`). So an acknowledgement costs nothing here, and one timer is enough.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice

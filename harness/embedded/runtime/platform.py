@@ -5,8 +5,6 @@ The broker asks for processor time and page latches; the store charges flushes a
 names the work and knows no cost. The real platform returns an empty tuple, which `yield from` passes at no cost.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Real time: the wall clock, the system's entropy, and a driver that runs a scheduler in an asyncio loop."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

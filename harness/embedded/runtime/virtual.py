@@ -4,8 +4,6 @@ The same seed gives the same trace. The driver runs what is ready, then sets the
 condition holds, the end time is reached or no timer is left.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from functools import partial

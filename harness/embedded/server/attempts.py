@@ -6,8 +6,6 @@ second, in the order in which they came, whether the password is right or not: o
 would be the right one.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict, deque
 

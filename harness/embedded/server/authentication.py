@@ -8,8 +8,6 @@ Without a certificate of the operator's there is a self-signed one, made at star
 one. `Encrypt=yes;TrustServerCertificate=yes` works with it; a client that validates certificates refuses it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import hmac

@@ -16,8 +16,6 @@ out or sent twice is a ValueError. Records are encrypted too if the endpoints ag
 is REQUIRED, SUPPORTED or DISABLED, and REQUIRED does not agree with DISABLED.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Generator
 from typing import Annotated, Final, Literal, Protocol, TypeVar

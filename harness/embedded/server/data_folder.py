@@ -9,8 +9,6 @@ says so: what it protected can be had again with the passwords of the databases'
 damage is refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

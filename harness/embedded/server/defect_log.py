@@ -1,7 +1,5 @@
 """What a server does with a defect (`tsql.instance.defects`): one entry in its log, and it goes on."""
 
-from __future__ import annotations
-
 import logging
 
 log = logging.getLogger(__name__)

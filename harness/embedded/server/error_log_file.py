@@ -4,8 +4,6 @@
 so on. Here a file that has grown long is renamed too, so that a procedure that prints in a loop does not fill the disk.
 """
 
-from __future__ import annotations
-
 import contextlib
 from datetime import UTC, datetime
 from pathlib import Path

@@ -10,8 +10,6 @@ share that is used up fail with 701, those that free some go on. SQLite keeps th
 ones. Where that is much, and few rows are left to be moved together, the watch has SQLite give it back.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

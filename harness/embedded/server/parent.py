@@ -1,7 +1,5 @@
 """What an instance does for the process that started it: it ends with it, and moves its clock for its tests."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json

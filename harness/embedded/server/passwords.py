@@ -3,8 +3,6 @@
 scrypt takes some tenths of a second. Logins compute it in a thread; a statement that needs it lets others wait.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

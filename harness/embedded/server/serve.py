@@ -5,8 +5,6 @@ and serves until SIGTERM, the end of its parent, or a bug in a task of the broke
 would look alive. A bug inside a statement is an error of that statement (`tsql.instance.defects`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import functools

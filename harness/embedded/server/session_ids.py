@@ -1,7 +1,5 @@
 """Ids of the sessions of clients (SPIDs)."""
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
 
 from harness.embedded.errors import SqlServerError

@@ -4,8 +4,6 @@ It counts the processor time of the server's thread, not time in which other pro
 a system call, and to look at the memory is another: so both are read at most every `LOOK_NS`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

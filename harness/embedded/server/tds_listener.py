@@ -4,8 +4,6 @@ Bytes are handled where they arrive: in one turn of the loop a request is decode
 run, so that a call that need not wait is answered before `data_received` returns.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import resource

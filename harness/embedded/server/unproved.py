@@ -5,8 +5,6 @@ itself in milliseconds. So a connection that finds no place, or none of its addr
 that say nothing lose theirs, and peers still get in.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Protocol
 

@@ -3,8 +3,6 @@
 A store reaches its files through `Disk` alone, so that a simulated disk can fail where a real one seldom does.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Protocol

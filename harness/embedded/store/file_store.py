@@ -1,7 +1,5 @@
 """A store whose rows are in a data folder."""
 
-from __future__ import annotations
-
 import errno
 import threading
 from collections import defaultdict

@@ -10,8 +10,6 @@ them before those of the next. A flush fails as a whole, before anything of it i
 instance (`FileStore`).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

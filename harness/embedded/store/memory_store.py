@@ -1,7 +1,5 @@
 """A store whose rows are in memory."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial

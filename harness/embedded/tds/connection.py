@@ -4,8 +4,6 @@
 one request at a time: while it runs only an Attention may arrive.
 """
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass

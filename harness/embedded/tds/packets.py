@@ -6,8 +6,6 @@ big-endian and including the header; at 4 the process id, which servers fill in 
 counter that the specification tells receivers to ignore.
 """
 
-from __future__ import annotations
-
 import struct
 from enum import IntEnum, IntFlag
 from typing import NamedTuple

@@ -11,8 +11,6 @@
 5. Whole packets are sent once `STREAM_AT` bytes have gathered; the rest is sent at the end, in one piece.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ that drivers send. Types that are not supported are refused by name; an unknown 
 TDS, dates, times and identifiers are text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
 from decimal import Context, Decimal

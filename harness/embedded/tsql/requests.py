@@ -1,7 +1,5 @@
 """Requests: batches and remote procedure calls (RPC) of clients, and the activated procedures of queues."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any

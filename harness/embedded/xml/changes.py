@@ -2,8 +2,6 @@
 https://learn.microsoft.com/sql/t-sql/xml/xml-data-modification-language-xml-dml
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ A value is a document or a fragment, so a path begins at `$doc`, an element arou
 that names it, for the statement in which it was made alone; the latest `NODES_MAX` lists of nodes are kept.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import OrderedDict

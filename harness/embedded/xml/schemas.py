@@ -5,8 +5,6 @@ for each of its elements the schema of the element's namespace says so. lxml fin
 becomes SQL Server's error.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -10,8 +10,6 @@ Not as in SQL Server: white space written as `&#x20;` is no more than white spac
 number are 9420, and an error may name another character of the same tag.
 """
 
-from __future__ import annotations
-
 import re
 from xml.parsers import expat
 

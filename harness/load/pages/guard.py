@@ -14,8 +14,6 @@ No answer permits another site to read it or to show it in a frame. Locust permi
 its headers are taken out.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import socket

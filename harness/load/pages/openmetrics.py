@@ -4,8 +4,6 @@
 on this machine alone: a Prometheus elsewhere comes through `ssh -L` or a proxy of yours.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ dialogs ready; the form shows what goes wrong there. The parent also sends looks
 shows. Blocking work never happens in this process.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import time

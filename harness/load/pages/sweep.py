@@ -8,8 +8,6 @@ The tabs Queues, Monitors, Waits and Latches are those of `harness ui`. They sho
 that a sweep with a page asks the instances no more than one without.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

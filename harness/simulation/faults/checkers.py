@@ -4,8 +4,6 @@ They know nothing of the broker. They see that a client was told that its SEND w
 its connection broke; and whether the message is later in a table of the target.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

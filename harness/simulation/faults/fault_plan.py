@@ -1,7 +1,5 @@
 """Make the plan of a seed: the scenario and its faults, decided before anything runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum

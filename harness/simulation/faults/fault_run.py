@@ -1,7 +1,5 @@
 """Run many seeds, each in a fork of one linked lab, or one seed with its timeline."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import time

@@ -3,8 +3,6 @@
 `prepare` builds what all seeds share. A `ScenarioRun` changes it, so make it in a fork, or only once.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -7,8 +7,6 @@ Every task notes its actions in the timeline. When all have ended, no fault is l
 logs have their normal speed, and the queue has a working procedure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

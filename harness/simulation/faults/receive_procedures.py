@@ -5,8 +5,6 @@ The procedure has the shape of the lab's. In addition it keeps its transaction o
 in the four reserved bytes of the lab's bodies.
 """
 
-from __future__ import annotations
-
 from harness.files.workload_file import Names
 from harness.simulation.faults.fault_plan import Failure, Receiver
 

@@ -7,8 +7,6 @@ theirs may end, they must start again from their disks with every row readable, 
     python -m tests.embedded.broker.frame_fuzzer --seed 1 --rounds 10000
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A clock that a test moves forward: deadlines in order, each after what the one before began."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """The driver of several schedulers in one virtual time."""
 
-from __future__ import annotations
-
 from harness.embedded.runtime.tasks import Delay, Signal, Waiting
 from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
 

@@ -1,7 +1,5 @@
 """A TDS client on a bare socket: for what no driver does, as not to read, or to send half of something."""
 
-from __future__ import annotations
-
 import socket
 import struct
 

@@ -1,7 +1,5 @@
 """Endpoints with real keys for the tests of what brokers say to each other."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -6,8 +6,6 @@ values through a driver in both directions. `--capture` writes the bytes that ar
 offers TLS.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """Guessing of passwords is slowed; clients that know theirs are not."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

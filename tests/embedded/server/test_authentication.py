@@ -1,7 +1,5 @@
 """The dedicated administrator connection: its own port, one at a time, for sysadmin, with base tables visible."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import replace

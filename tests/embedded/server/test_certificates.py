@@ -1,7 +1,5 @@
 """The certificate that clients see: self-signed, or one of the operator's."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 from pathlib import Path

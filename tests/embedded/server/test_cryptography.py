@@ -1,7 +1,5 @@
 """Keys at rest: each is protected by the one above it, or by a password."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The server's own log: no line is forged, none is endless, and a flood is counted."""
 
-from __future__ import annotations
-
 import io
 import logging
 

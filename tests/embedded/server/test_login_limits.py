@@ -1,7 +1,5 @@
 """Connections without a login, and too many with one: what they may take, and how they are refused."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Shares of the memory: what needs more of one that is used up fails with 701, what frees some goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """Statements at their worst, on a real instance: each has a budget, loops let others go on, memory is bounded."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

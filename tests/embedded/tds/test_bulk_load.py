@@ -1,7 +1,5 @@
 """The rows of a bulk load, as clients send them: every type, NULL in ROW and NBCROW, and what is wrong with them."""
 
-from __future__ import annotations
-
 import contextlib
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """ALTER TABLE ADD: columns, keys and defaults; what existing rows have in them, and what others see meanwhile."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.sides import Side, World

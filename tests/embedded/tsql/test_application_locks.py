@@ -1,7 +1,5 @@
 """sp_getapplock and sp_releaseapplock: locks of sessions and transactions, in all modes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.sides import Results

@@ -1,7 +1,5 @@
 """Rows that depend on those of the tables before them: APPLY of a query, OPENJSON, STRING_SPLIT."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

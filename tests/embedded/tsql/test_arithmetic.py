@@ -1,7 +1,5 @@
 """Arithmetic: types, ranges and SQL Server's errors; sizes and depths that a statement may have."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

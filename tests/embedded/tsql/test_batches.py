@@ -1,7 +1,5 @@
 """Batches: NOEXEC and the cache."""
 
-from __future__ import annotations
-
 
 def test_noexec_compiles_and_does_not_run(side):
     side.run("SET NOEXEC ON; INSERT dbo.t (n) VALUES (1)")

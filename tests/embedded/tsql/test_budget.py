@@ -1,7 +1,5 @@
 """What is left of a statement that exceeds its budget, wherever it looks at it."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.errors import OVER_BUDGET, SqlServerError

@@ -1,7 +1,5 @@
 """INSERT BULK and the rows behind it: defaults, numbers, triggers and transactions, as the options say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables, columns, keys and procedures as tools look them up: INFORMATION_SCHEMA and the views of schema sys."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """Common table expressions before UPDATE and DELETE, which change the table under one or join it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.sides import Side, World

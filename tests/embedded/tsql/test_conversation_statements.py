@@ -1,7 +1,5 @@
 """Conversations as their statements show them: values that SQL Server stores, and errors for those it refuses."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.tsql.catalog.broker_views import RECEIVED_COLUMNS

@@ -1,7 +1,5 @@
 """datetimeoffset: compared as moments, shown with their offsets."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.sqltypes import Parameter, SqlType

@@ -1,7 +1,5 @@
 """A defect inside one statement is an error of that statement. `broken` makes LEN one."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.errors import DEFECT

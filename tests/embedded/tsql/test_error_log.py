@@ -1,7 +1,5 @@
 """The error log: what activated procedures print, raise WITH LOG or leave uncaught, and who may read it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.test_permissions import as_login

@@ -1,7 +1,5 @@
 """TRY and CATCH, THROW, RAISERROR, PRINT, and what an error ends."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.errors import SqlServerError

@@ -1,7 +1,5 @@
 """Functions, comparisons and conversions of text and numbers, each as its page of the manual has it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

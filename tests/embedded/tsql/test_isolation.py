@@ -1,7 +1,5 @@
 """READ COMMITTED: what a session sees of transactions that others have not ended, and when it waits for them."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.runtime.tasks import TaskState

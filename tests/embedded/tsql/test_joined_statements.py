@@ -1,7 +1,5 @@
 """Two statements in one batch are those two, whether or not a semicolon stands between them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from types import FunctionType

@@ -1,7 +1,5 @@
 """FOR JSON, JSON_VALUE, JSON_QUERY and ISJSON."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the manual has and this server has not is 50001 with its name, never an error of the user's."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.tsql.instance import manual

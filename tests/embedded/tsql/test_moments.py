@@ -1,7 +1,5 @@
 """Moments: their precision, their text, and arithmetic with them, as the manual gives them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import pytest

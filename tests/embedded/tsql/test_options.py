@@ -1,7 +1,5 @@
 """SET options."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Base tables and views that show which rows a page holds, which tasks wait for it and how long."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.runtime.tasks import MILLISECOND

@@ -1,7 +1,5 @@
 """Permissions of logins that are not sysadmin, and SQL Server's errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.tsql.requests import ClientSession

@@ -1,7 +1,5 @@
 """CREATE PROCEDURE, and calls by EXECUTE."""
 
-from __future__ import annotations
-
 
 def test_procedures_return_output_status_and_defaults(side):
     side.run(

@@ -1,7 +1,5 @@
 """Files and extended properties of databases, options of an instance, and the scripts that change them."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.tsql.instance.instance import Usage

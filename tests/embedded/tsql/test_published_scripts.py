@@ -4,8 +4,6 @@ The scripts of tests/listings/published run whole. Sources of the others: "Pro S
 pages on Service Broker, and the manual's pages on the views.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Expressions, conditions, queries and changes have the values and errors of SQL Server."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """The register of statements."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

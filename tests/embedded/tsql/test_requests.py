@@ -1,8 +1,6 @@
 """Calls by drivers: procedures by RPC, sp_executesql, prepared statements. Activated procedures: their session, their
 output, and how they fail."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

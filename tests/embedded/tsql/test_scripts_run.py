@@ -1,7 +1,5 @@
 """The scripts of `sql/` and the paper's listings, end to end: target and initiators in one process."""
 
-from __future__ import annotations
-
 import re
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The scripts of `sql/server/`: each is run, and does what its head says."""
 
-from __future__ import annotations
-
 import errno
 import re
 

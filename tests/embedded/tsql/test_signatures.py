@@ -1,7 +1,5 @@
 """Signatures: what a signed module may do, and what becomes of signatures."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.sides import Side, World

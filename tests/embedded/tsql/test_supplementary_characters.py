@@ -1,7 +1,5 @@
 """Characters beyond the basic plane: each counts as two, as with every collation without _SC."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded import utf16

@@ -4,8 +4,6 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/ca
 https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/metadata-catalog
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.tsql.text.tokens import Tokens

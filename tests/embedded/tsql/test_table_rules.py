@@ -1,7 +1,5 @@
 """Keys by CREATE INDEX, CHECK and FOREIGN KEY constraints, views, temporary tables and SELECT INTO."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

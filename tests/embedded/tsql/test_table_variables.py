@@ -1,7 +1,5 @@
 """Table variables: their keys, and OUTPUT of their changes."""
 
-from __future__ import annotations
-
 import pytest
 
 T = "DECLARE @t table ({}); DECLARE @h uniqueidentifier;"

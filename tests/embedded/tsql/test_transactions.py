@@ -1,7 +1,5 @@
 """Transactions, locks on rows, identity values, and recovery from a crash."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.runtime.tasks import TaskState

@@ -1,7 +1,5 @@
 """Triggers: when they fire, what they see, and what an error, a ROLLBACK or a send in them does."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.sides import Results, Side, World

@@ -1,7 +1,5 @@
 """TRUSTWORTHY: what a database user may do outside its database, and dialogs from one database to another."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.tsql.statements.databases import DATABASE_OPTIONS

@@ -1,7 +1,5 @@
 """Functions that CREATE FUNCTION makes: of one value, RETURNS TABLE, and those whose statements fill a table."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.sides import Side, World

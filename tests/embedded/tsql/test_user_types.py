@@ -1,7 +1,5 @@
 """Types that CREATE TYPE makes: other names of types, and types of tables for variables and parameters."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.embedded.tsql.sides import Side, World

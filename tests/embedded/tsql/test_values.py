@@ -1,7 +1,5 @@
 """Values and their types where SQLite, Python or a quick guess have another one than the manual."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """Variables and table variables."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import psutil

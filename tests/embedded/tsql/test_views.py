@@ -1,7 +1,5 @@
 """Catalog views, DMVs and queues as tables."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.embedded.broker.broker_link import Connection

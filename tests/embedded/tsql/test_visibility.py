@@ -1,7 +1,5 @@
 """Metadata visibility: what a stranger, a user without permissions and an owner see in every view and function."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes of definitions that wait for others, as they do in production: a deployment script that hangs there hangs here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

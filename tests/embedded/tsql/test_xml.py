@@ -1,7 +1,5 @@
 """Values of type xml: what they become, where they may stand, and the errors of text that is no XML."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest

@@ -1,7 +1,5 @@
 """The methods of xml, columns of type xml, WITH XMLNAMESPACES and FOR XML, as their pages of the manual show them."""
 
-from __future__ import annotations
-
 import json
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """XML schema collections of message types: what passes, what the error message says, and what a schema may not be."""
 
-from __future__ import annotations
-
 import pytest
 
 XSD = '<x:schema xmlns:x="http://www.w3.org/2001/XMLSchema"{0}>{1}</x:schema>'

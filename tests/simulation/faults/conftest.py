@@ -1,7 +1,5 @@
 """A linked lab, which every test forks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

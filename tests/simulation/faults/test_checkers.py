@@ -1,7 +1,5 @@
 """Each checker by itself: it accepts correct evidence and reports violations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

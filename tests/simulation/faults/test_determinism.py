@@ -1,7 +1,5 @@
 """Same seed, same trace: in any process, whatever ran before, under any PYTHONHASHSEED."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

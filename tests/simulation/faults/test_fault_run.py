@@ -1,7 +1,5 @@
 """Many seeds: workers, summary, failing seeds, bad input."""
 
-from __future__ import annotations
-
 import io
 import os
 import select

@@ -1,7 +1,5 @@
 """One test for each fault: it happens, and all checks hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Bugs planted in the broker: the checkers see each of them from outside."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ Each family of views is one module. A view declares its columns once; its rows a
 a query reads it. `find` and `find_function` find a view, or a function that returns a table, by its name.
 """
 
-from __future__ import annotations
-
 from weakref import WeakKeyDictionary
 
 from harness.embedded.broker.database import Database

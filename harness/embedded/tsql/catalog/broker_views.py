@@ -1,7 +1,5 @@
 """Service Broker: its catalog, queue monitors, conversations and messages, and queues as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 

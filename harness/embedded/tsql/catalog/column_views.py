@@ -1,7 +1,5 @@
 """Columns, data types and parameters: sys.columns, sys.types and their kin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any

@@ -2,8 +2,6 @@
 https://learn.microsoft.com/sql/relational-databases/system-compatibility-views/system-compatibility-views-transact-sql
 """
 
-from __future__ import annotations
-
 from harness.embedded.tsql.catalog.object_views import objects
 from harness.embedded.tsql.catalog.security_views import database_principals, logins_seen, server_principals, users_seen
 from harness.embedded.tsql.catalog.view import View

@@ -4,8 +4,6 @@ They are not stored as objects. A constraint's id follows from that of its table
 not given a name: unlike SQL Server's, it is the same wherever the table is created.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

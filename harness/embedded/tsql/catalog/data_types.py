@@ -1,7 +1,5 @@
 """Data types as the catalog shows them: ids of sys.types, lengths in bytes, precision and scale."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from harness.embedded.sqltypes import MAX, SqlType

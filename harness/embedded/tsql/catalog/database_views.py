@@ -5,8 +5,6 @@ database. Reads and data files are not counted: the store is only written while 
 writes for all databases at once.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Event notifications: sys.event_notifications, sys.events and their kin; the events that are raised."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import NamedTuple

@@ -6,8 +6,6 @@ Their names and those of their columns are in capitals. `View.name` begins with 
 from the views of schema sys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any

@@ -3,8 +3,6 @@
 An index keeps a key, or CREATE INDEX made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Tables, procedures, triggers, views, queues and constraints: sys.objects, sys.partitions and their kin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import repeat
 from operator import attrgetter

@@ -5,8 +5,6 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-columns-transact-sql
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Only sys.sysdesend has pages here: its rows are in handle order, 144 on a page. There are no row locks.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import repeat

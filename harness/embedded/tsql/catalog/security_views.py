@@ -3,8 +3,6 @@
 Principal 1 is sa on the server and dbo in a database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple

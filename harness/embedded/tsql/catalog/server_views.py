@@ -1,7 +1,5 @@
 """The server and its machine: waits, counters, memory, configuration options; its sessions and endpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any

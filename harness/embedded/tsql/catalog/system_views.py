@@ -3,8 +3,6 @@
 Of the system's objects they list what this server has: its views and, in sys.all_objects, its base tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Views: columns, each with a function that gives its value, and the objects that become rows."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import re

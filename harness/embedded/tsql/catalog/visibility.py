@@ -5,8 +5,6 @@ was granted some permission." Every view names its rule. A view without one show
 database alone, so that a new view cannot show too much. A sysadmin has no guard and sees every row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any

@@ -1,7 +1,5 @@
 """Application locks (sp_getapplock): each database has its own, by name."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from harness.embedded.runtime.tasks import Signal, Waiting

@@ -5,8 +5,6 @@ ends the batch and rolls the transaction back, because nobody knows what the sta
 virtual time must end at it, so there the exception goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from harness.embedded.errors import DEFECT, SqlServerError

@@ -4,8 +4,6 @@
 is in it is refused; what a later version of this server has must leave it, as its test says.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Modules: procedures, triggers, views and functions, each with its text and what was compiled from it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

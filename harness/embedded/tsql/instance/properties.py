@@ -6,8 +6,6 @@ effective, and so does a restart. Files have no effect: this server keeps everyt
 stored in declared files and they never grow. Only tempdb gets further ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple

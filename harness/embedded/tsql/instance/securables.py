@@ -1,7 +1,5 @@
 """Finds the securable that a class and a name mean."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

@@ -4,8 +4,6 @@ All lie in the folder `files` of the instance's data, whatever folder the name h
 and no login reaches other files of the machine. An instance without a data folder, in virtual time, has none.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

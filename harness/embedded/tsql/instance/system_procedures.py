@@ -3,8 +3,6 @@ ODBC and JDBC and before a bulk copy. Their columns are those of the manual:
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/catalog-stored-procedures-transact-sql
 """
 
-from __future__ import annotations
-
 _NAMED = "CAST(DB_NAME() AS sysname) AS {0}TABLE_QUALIFIER, CAST(SCHEMA_NAME(o.schema_id) AS sysname) AS {0}TABLE_OWNER"
 _CHECKED = "IF @table_qualifier <> DB_NAME() BEGIN RAISERROR (15250, -1, -1); RETURN 1; END;"
 _ONE_TABLE = "o.name = @table_name AND (@table_owner IS NULL OR SCHEMA_NAME(o.schema_id) = @table_owner)"

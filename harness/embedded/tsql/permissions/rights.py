@@ -9,8 +9,6 @@ permission on what contains it (object, schema, database, server) that implies i
 except over dbo and sysadmin. Source: "Permissions (Database Engine)" and the GRANT topics of the manual.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple

@@ -6,8 +6,6 @@ another database this user is nobody unless its own is TRUSTWORTHY. A message th
 queue.
 """
 
-from __future__ import annotations
-
 from harness.embedded.broker.database import ConversationEndpoint, Local
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.permissions import guard

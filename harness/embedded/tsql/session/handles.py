@@ -1,7 +1,5 @@
 """Handles of prepared statements: what sp_prepare and its kin keep for a session."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sessions, each the state of a client or an activated procedure between statements, and the frames of their runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

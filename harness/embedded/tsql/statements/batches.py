@@ -1,8 +1,6 @@
 """Batches and texts with parameters: parse, compile, cache by text, run; sp_executesql, and the system procedures that
 drivers call for prepared statements; EXECUTE of a procedure or a string."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -4,8 +4,6 @@ The rows become those of a table variable, and an INSERT ... SELECT of that puts
 its conversions, defaults, keys and numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal

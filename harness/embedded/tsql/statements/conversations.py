@@ -1,7 +1,5 @@
 """Conversations: BEGIN DIALOG, BEGIN CONVERSATION TIMER, SEND, MOVE and END CONVERSATION."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.embedded.broker.transactions import Transaction

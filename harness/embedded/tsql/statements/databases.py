@@ -1,7 +1,5 @@
 """CREATE, ALTER and DROP DATABASE, USE, and the extended properties of a database."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

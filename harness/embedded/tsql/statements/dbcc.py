@@ -1,7 +1,5 @@
 """DBCC, with one entry in `COMMANDS` for each command."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 The parse function of such a statement returns a `Definition`: what it does, and the rights that it needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """sp_readerrorlog and xp_readerrorlog: the instance's error log as a result set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax

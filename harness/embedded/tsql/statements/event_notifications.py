@@ -1,7 +1,5 @@
 """CREATE and DROP EVENT NOTIFICATION, and the DDL events that statements raise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 """Control of flow: BEGIN ... END, IF, WHILE, BREAK, CONTINUE, RETURN, WAITFOR DELAY; TRY ... CATCH, THROW, RAISERROR,
 PRINT."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

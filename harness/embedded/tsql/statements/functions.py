@@ -4,8 +4,6 @@ A function runs inside the statement that calls it, so it neither waits nor chan
 Nobody else goes on meanwhile: what it does counts to the budget of that statement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """EXECUTE AS as a statement, and REVERT."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.embedded.errors import SqlServerError

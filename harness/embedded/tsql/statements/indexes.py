@@ -1,7 +1,5 @@
 """CREATE INDEX and DROP INDEX. A unique index is kept; another one only makes queries faster."""
 
-from __future__ import annotations
-
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.catalog.constraints import keys

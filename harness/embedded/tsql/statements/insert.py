@@ -1,7 +1,5 @@
 """INSERT."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from operator import itemgetter
 

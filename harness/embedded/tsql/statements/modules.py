@@ -1,7 +1,5 @@
 """Shared by procedures, triggers and functions: their grammar, the user as whom they run, what is stored of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeVar
 

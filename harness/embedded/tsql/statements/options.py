@@ -1,7 +1,5 @@
 """Options: SET for the session, sp_configure and RECONFIGURE for the instance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

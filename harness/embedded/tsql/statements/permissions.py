@@ -1,7 +1,5 @@
 """GRANT, DENY, REVOKE, members of roles, ALTER AUTHORIZATION."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Logins, users, schemas, certificates and master keys."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from harness.embedded.broker import ddl_network, ddl_principals, ddl_services

@@ -3,8 +3,6 @@
 A call is bound once for all calls that are alike, then runs with converted values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Every cursor is STATIC: OPEN fetches all rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

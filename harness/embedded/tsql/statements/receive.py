@@ -1,7 +1,5 @@
 """RECEIVE and GET CONVERSATION GROUP, alone or in WAITFOR."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

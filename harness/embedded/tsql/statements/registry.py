@@ -5,8 +5,6 @@ A module of this package registers what it defines; the package imports all of i
 registered is an error that names it and its line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The ways to other instances: routes, remote service bindings and the endpoint."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address
 from typing import Any
 

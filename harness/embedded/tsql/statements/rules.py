@@ -4,8 +4,6 @@ A foreign key reads rows as they are committed, with the changes of its own tran
 transaction that has changed them; here the statement fails, as if that was rolled back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp

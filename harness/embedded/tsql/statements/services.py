@@ -1,7 +1,5 @@
 """Message types, contracts, queues, services, conversation priorities."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.embedded.broker import ddl_services

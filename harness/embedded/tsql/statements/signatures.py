@@ -5,8 +5,6 @@ Only procedures, triggers and functions are signed, and only with certificates.
 https://learn.microsoft.com/sql/t-sql/statements/add-signature-transact-sql
 """
 
-from __future__ import annotations
-
 from harness.embedded.broker import ddl_principals
 from harness.embedded.broker.definitions import Certificate
 from harness.embedded.broker.transactions import Transaction

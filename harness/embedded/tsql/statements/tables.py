@@ -1,7 +1,5 @@
 """CREATE, ALTER, DROP and TRUNCATE TABLE; the grammar of columns and keys, which DECLARE @t TABLE shares."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

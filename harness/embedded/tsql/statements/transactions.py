@@ -1,7 +1,5 @@
 """BEGIN, COMMIT, ROLLBACK and SAVE TRANSACTION."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.embedded.errors import SqlServerError

@@ -6,8 +6,6 @@ statement. `inserted` and `deleted` are table variables of its frame, so every q
 nothing that it calls does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 A parser finds such names in the database in which its text runs (`Tokens.find_type`).
 """
 
-from __future__ import annotations
-
 import re
 
 from harness.embedded.broker.ddl import new_object_id

@@ -1,7 +1,5 @@
 """Variables: DECLARE and SET @variable. DECLARE CURSOR is in `queries`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 """CREATE, ALTER and DROP VIEW. A query that reads a view is rendered with the view's query in its place
 (`translation.selects`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.embedded.broker.transactions import Transaction

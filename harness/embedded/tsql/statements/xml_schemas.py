@@ -1,7 +1,5 @@
 """CREATE and DROP XML SCHEMA COLLECTION, which message types name (`services`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.embedded.broker import ddl_services

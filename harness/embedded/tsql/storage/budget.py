@@ -5,8 +5,6 @@ pieces of rows, in functions of long values. After a statement that has looked, 
 never exceeds the budget, however long it lasts. In virtual time there is none.
 """
 
-from __future__ import annotations
-
 
 class Budget:
     """No bounds, as in virtual time."""

@@ -4,8 +4,6 @@ Letters that differ by their accents stand beside each other, as in a dictionary
 Server: signs sort by their codes, `{` to `~` behind the letters; hiragana and katakana differ.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from functools import lru_cache
 

@@ -5,8 +5,6 @@ Server. Text converts to binary as bytes: nvarchar as UTF-16LE, varchar in code 
 big-endian.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 In SQLite they are text, which sorts as moments do. They are computed in ticks of 100 nanoseconds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import date

@@ -3,8 +3,6 @@
 In SQLite a value is the moment in UTC with all digits, which sorts, and then the offset.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The columns and rows of result sets: SQLite's values become those of T-SQL types."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

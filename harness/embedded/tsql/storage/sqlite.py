@@ -6,8 +6,6 @@ changes of others for a while (`tables.committed`). For SQLite everything is one
 would take a third of the time of a small statement. It ends where `compact` gives memory back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """DDL events: which statements raise one, and the node that carries what they tell."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

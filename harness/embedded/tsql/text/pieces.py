@@ -5,8 +5,6 @@ string, a quoted name or a comment, nor between words of which sqlglot makes one
 constant (a string, a binary one) is a piece of its own, which sqlglot need not read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple

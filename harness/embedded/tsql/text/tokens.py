@@ -1,7 +1,5 @@
 """A cursor over the tokens of a batch; the tokenizer is sqlglot's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from typing import ClassVar, NoReturn, Protocol, TypeVar

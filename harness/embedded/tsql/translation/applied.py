@@ -5,8 +5,6 @@ arrays of values, and each column takes its value out of that. Texts and binarie
 SQLite ends a text from JSON at a NUL; a number that is not whole is a text, because JSON's would lose digits.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ gives it, and a value beyond that type's range is error 8115 of the operation, n
 https://learn.microsoft.com/sql/t-sql/data-types/precision-scale-and-length-transact-sql has the rules for decimals.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from datetime import date

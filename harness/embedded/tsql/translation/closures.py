@@ -5,8 +5,6 @@ where it needs neither a table nor another type, else by SQLite. A value that is
 its type, raises `NotPlain`; the caller then asks SQLite, which has the errors.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple

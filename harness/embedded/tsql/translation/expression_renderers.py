@@ -1,7 +1,5 @@
 """Scalar expressions and conditions: adds a function to `RENDERERS` for each kind of node."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation

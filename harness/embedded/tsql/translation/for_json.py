@@ -2,8 +2,6 @@
 https://learn.microsoft.com/sql/relational-databases/json/format-query-results-as-json-with-for-json-sql-server
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import lru_cache

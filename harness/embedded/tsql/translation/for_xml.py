@@ -1,7 +1,5 @@
 """FOR XML: a query whose only value is the text of its rows, which `harness.embedded.xml.rows` makes."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,5 @@
 """GROUP BY and aggregates: which columns a query with groups may name. SQLite would take any of their values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from sqlglot import exp

@@ -1,7 +1,5 @@
 """The renderer of one statement: its parameters, the functions it uses, conversions between types, and comparisons."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """SELECT, its FROM clause, UNION and WITH."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal

@@ -4,8 +4,6 @@ A function of one value, and one whose statements fill a table, runs inside the 
 it for each row. The query of RETURNS TABLE stands in the place of its call (`selects`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

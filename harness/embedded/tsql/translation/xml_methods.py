@@ -3,8 +3,6 @@
 nodes() in a FROM clause is SQLite's json_each, which a join may give the columns of the tables before it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import lru_cache

@@ -4,8 +4,6 @@ Each family is one module; `kinds` has the usual ways to make a function. `FUNCT
 call.
 """
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax

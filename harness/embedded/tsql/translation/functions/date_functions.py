@@ -1,7 +1,5 @@
 """DATEDIFF, DATEDIFF_BIG, DATEADD and SWITCHOFFSET."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """DATEPART, DATENAME, YEAR, MONTH and DAY: parts of a moment. Weeks begin on Sunday, as where DATEFIRST is 7."""
 
-from __future__ import annotations
-
 from calendar import day_name, month_name
 from collections.abc import Callable
 from datetime import date

@@ -1,7 +1,5 @@
 """ISJSON, JSON_VALUE and JSON_QUERY: https://learn.microsoft.com/sql/t-sql/functions/json-functions-transact-sql"""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A function as the renderer sees it, and the usual ways to make one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple

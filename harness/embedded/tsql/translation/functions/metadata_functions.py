@@ -4,8 +4,6 @@
 object": they see what the views see.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """ABS, functions of text, those that choose between values, and aggregates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal

@@ -1,7 +1,5 @@
 """Functions about the session and the server: time, errors, connection, server properties."""
 
-from __future__ import annotations
-
 from typing import Any
 from zlib import crc32
 

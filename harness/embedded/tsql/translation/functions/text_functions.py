@@ -1,7 +1,5 @@
 """Functions of text. Without a collation they find text as `=` compares it: without regard to case."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re
