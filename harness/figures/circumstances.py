@@ -118,12 +118,13 @@ def _entries_of_workload(run: Run) -> dict[str, Any]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             defaults = field.annotation.model_construct().model_dump(mode="json")
             tables[name] = {**defaults, **tables.get(name, {})}
-            if "scripts" in tables[name]:
-                tables[name]["scripts"] = [PurePath(file).name for file in tables[name]["scripts"]]
-    digests = tables["digests"] = {}
-    for file, digest in stored.get("digests", {}).items():
+            if isinstance(scripts := tables[name].get("scripts"), list):
+                tables[name]["scripts"] = [PurePath(str(file)).name for file in scripts]
+    digests: dict[str, Any] = {}
+    for file, digest in tables.get("digests", {}).items():
         name = PurePath(file).name
         digests[name] = f"{digests[name]}, {digest}" if name in digests else digest
+    tables["digests"] = digests
     return {f"{name}.{key}": value for name, part in tables.items() for key, value in part.items()}
 
 

@@ -382,6 +382,10 @@ def test_a_script_in_another_folder_is_no_difference(tmp_path):
         "digest of more/receive.sql; target.scripts: ['receive.sql'] / ['receive.sql', 'receive.sql'])"
     ]
 
+    damaged = {"workload": {"name": "paper", "target": {"scripts": None}}}
+    [line] = remarkable(paper, read(write_reduced(tmp_path / "damaged", CELLS[:4], settings=damaged)))
+    assert "target.scripts: ['receive.sql'] / None" in line
+
 
 def test_a_key_that_an_older_manifest_lacks_has_its_default(tmp_path):
     def run(folder, **tables):
