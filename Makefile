@@ -37,7 +37,7 @@ setup: .venv/.ready  ## virtual environment, ODBC, Java: once
 .venv/.tests: .venv/.ready tests/constraints.txt
 	@echo 'tests: installing the packages that only tests need into .venv'
 	@.venv/bin/python .ci/packages.py tests/constraints.txt --constraint .constraints.txt --requirement tests/constraints.txt
-	@echo 'tests: compiling them once, which else each worker of the first run would do'
+	@echo 'tests: compiling them once; otherwise each worker of the first run does'
 	@.venv/bin/python -m pytest --collect-only --quiet >/dev/null || true  # the run itself says what cannot be imported
 	@touch $@
 
