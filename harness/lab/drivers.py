@@ -113,7 +113,7 @@ def _quoted(value: str) -> str:
     return "{" + value.replace("}", "}}") + "}"
 
 
-def connect(connection_string: Secret) -> pyodbc.Connection:
+def connect(connection_string: Secret) -> Connection:
     """Open a connection with autocommit. Raises OdbcError."""
     pyodbc.pooling = False
     return pyodbc.connect(connection_string, autocommit=True, timeout=LOGIN_TIMEOUT_S)

@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -100,3 +102,13 @@ def test_microsofts_driver_is_found_in_its_wheel() -> None:
     found = drivers.find()
     assert found[0].kind == "microsoft"
     assert found[0].origin == "wheel mssql-python-odbc"
+
+
+@pytest.mark.process
+def test_where_pyodbc_does_not_load_a_command_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pyodbc'] = None; from harness.cli import main; main(['doctor', '--lab', 'embedded'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 3
+    assert re.fullmatch(r"harness: pyodbc does not load \(.*\): .*unixodbc.*\n", ended.stderr)
