@@ -26,7 +26,7 @@ class ManPages(BuildHookInterface[Any]):
         write_man_pages("harness", harness, version=self.metadata.version, target_dir=self._folder.name)
         for page in Path(self._folder.name).iterdir():  # click-man leaves out what follows the options
             with page.open("a", encoding="utf-8") as file:
-                file.write(f".SH EXIT STATUS\n{EXIT_CODES.partition(':')[2].strip(chr(10))}\n")
+                file.write(".SH EXIT STATUS\n" + EXIT_CODES.partition("Exit codes:\n")[2])
         build_data["shared_data"][self._folder.name] = "share/man/man1"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

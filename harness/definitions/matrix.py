@@ -30,6 +30,7 @@ RATIO_MAX = 1000
 PAYLOAD_BYTES_MIN = 32  # the header by which each message is accounted for (`load.payload`)
 PAYLOAD_BYTES_MAX = 1024**2  # each thread holds a body
 CELLS_MAX = 10_000
+IDS_LISTED = 8  # where a pattern matches none of so few cells
 
 Pair = tuple[str, int, int, int]
 
@@ -62,9 +63,6 @@ def which_dialogs(dialog_ratio: int) -> str:
         return "every dialog"
     ending = "th" if dialog_ratio // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(dialog_ratio % 10, "th")
     return f"every {dialog_ratio}{ending} dialog"
-
-
-IDS_LISTED = 8  # where a pattern matches none of so few cells
 
 
 class UnknownCell(UsageFailure):

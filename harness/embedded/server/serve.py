@@ -264,10 +264,6 @@ class InstanceServer:
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches the address, or all addresses of the name."""
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        pass
-    try:
         addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE)}
     except OSError:  # listening will fail with the reason
         return False

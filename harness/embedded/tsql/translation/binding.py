@@ -41,7 +41,6 @@ from harness.embedded.tsql.translation.fragments import (
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer, conversion_work
-from harness.embedded.tsql.translation.selects import CLAUSES
 
 NEVER_CURRENT = -1  # a version of the catalog: the plan is made anew for each run
 
@@ -429,6 +428,13 @@ PARTS = frozenset(
         CTE DataType DataTypeParam Distinct Except Fetch ForClause From Group Having Identifier If Intersect
         Join Lateral Limit LimitOptions Offset OpenJSON OpenJSONColumnDef Order Ordered QueryOption Select Star Table
         TableAlias Tuple Union Values Var Where WindowSpec With WithTableHint XMLKeyValueOption
+    """.split()  # noqa: SIM905
+)
+
+# The supported clauses of a SELECT.
+CLAUSES = frozenset(
+    """
+    expressions from_ joins where group having order limit offset distinct with_ options kind hint windows for_
     """.split()  # noqa: SIM905
 )
 

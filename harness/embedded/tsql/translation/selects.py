@@ -31,12 +31,6 @@ from harness.embedded.tsql.translation.renderer import Renderer, check_order, co
 Rendered = tuple[str, list[Column]]
 Convert = Callable[[int, Fragment], Fragment]
 
-# The supported clauses of a SELECT.
-CLAUSES = frozenset(
-    """
-    expressions from_ joins where group having order limit offset distinct with_ options kind hint windows for_
-    """.split()  # noqa: SIM905
-)
 JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
 
 
