@@ -137,8 +137,6 @@ def run_matrix(
             _require_java()
             exits.enter_context(one_jvm())  # for cells of a model and the reduction
         outcome = matrix_run.sweep(_plain(settings), reporter, settings_file=_path(settings_file), resume=_path(resume))
-        if outcome is None:
-            raise Declined("a sweep of more than an hour was declined: nothing was started")
         return _reduced(outcome, reduce, reporter)
 
 
@@ -168,8 +166,6 @@ def run_soak(
         restart_target=restart_target,
         settings_file=_path(settings_file),
     )
-    if outcome is None:
-        raise Declined("a soak of more than an hour was declined: nothing was started")
     return _reduced(outcome, True, reporter)
 
 
@@ -190,8 +186,6 @@ def run_pair(
     _require_java()
     reporter, file = reporter_for(progress), _path(settings_file)
     outcomes = paired_runs.run(_plain(settings), reporter, names=names, settings_file=file, resume=_path(resume))
-    if outcomes is None:
-        raise Declined("a pair of more than an hour was declined: nothing was started")
     return [_reduced(outcome, True, reporter) for outcome in outcomes]
 
 
@@ -202,10 +196,11 @@ def run_twins(
     settings_file: Path | str | None = None,
     progress: bool | Reporter = False,
     **settings: Any,
-) -> Certificate | None:
-    """Make twin runs of a matrix, and return how much they differ; None where a run of hours is declined.
+) -> Certificate:
+    """Make twin runs of a matrix, and return how much they differ.
 
-    `resume` is the folder of twins that go on. The certificate is also kept, for `compare` and `plan_matrix`.
+    `resume` is the folder of twins that go on. The certificate is also kept, for `compare` and `plan_matrix`. Errors
+    are those of `run_matrix`, and UsageFailure where too few cells count.
     """
     from harness.experiments import twin_runs
 

@@ -363,8 +363,6 @@ def aa(runs: int, resume: Path | None, yes: bool, settings_file: Path | None, **
         certificate = harness.run_twins(
             runs=runs, resume=resume, settings_file=settings_file, progress=reporter, **options
         )
-    if certificate is None:
-        return
     print_rows(certificate.rows)
     say(f"{certificate.sentence} Next: harness compare A B takes this into its intervals")
 

@@ -13,6 +13,7 @@ from harness.experiments import lab_choice, precision
 from harness.experiments.precision import Precision
 from harness.experiments.run_lab import ExecutorOf, RunLab
 from harness.experiments.selected_cells import cell_of, visits_on
+from harness.failures import Declined
 from harness.files import journal
 from harness.files.journal import Journal
 from harness.files.settings import RunSettings, Settings, SettingsError
@@ -37,11 +38,14 @@ def sweep(
     settings_file: Path | None = None,
     resume: Path | None = None,
     like: Path | None = None,
-) -> Outcome | None:
-    """Run the cells that the options select, or those that a run lacks, or the same as a run `like` that; None where
-    the user declines a long sweep."""
+    ask: bool = True,
+) -> Outcome:
+    """Run the cells that the options select, or those that a run lacks, or the same as a run `like` that.
+
+    Raises Declined where the user declines a long sweep; without `ask` he was asked before.
+    """
     lab = lab_choice.choose(options, reporter, verb="matrix", resume=resume or like, settings_file=settings_file)
-    return _run(lab, reporter, resume)
+    return _run(lab, reporter, resume, ask=ask)
 
 
 def soak(
@@ -52,9 +56,9 @@ def soak(
     *,
     restart_target: bool = False,
     settings_file: Path | None = None,
-) -> Outcome | None:
+) -> Outcome:
     """Run one cell again and again on the same instances and dialogs, for about so long: a matrix of one cell in many
-    blocks. With `restart_target` the user is asked for a restart in the middle; None where he declines a long run."""
+    blocks. With `restart_target` the user is asked for a restart in the middle. Raises Declined as `sweep` does."""
     try:
         duration_s = units.parse_duration(duration)
     except ValueError as error:
@@ -78,15 +82,15 @@ def soak(
     return _run(lab, reporter)
 
 
-def _run(lab: RunLab, reporter: Reporter, resume: Path | None = None) -> Outcome | None:
+def _run(lab: RunLab, reporter: Reporter, resume: Path | None = None, *, ask: bool = True) -> Outcome:
     settings = lab.settings
     visits = visits_on(lab.topology, settings)
     plan = counted(settings, visits)
     if not settings.kind.can.virtual_time:
         length_s = estimate_s(settings, visits)
         plan += f", about {duration(length_s)}"
-        if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
-            return None
+        if ask:
+            confirm_length(reporter, plan, length_s)
         if settings.precision is not None:
             reporter.note(precision.forecast(settings))
     for line in (*limit_lines(settings, visits), *machine_lines(settings, visits)):
@@ -99,6 +103,12 @@ def _run(lab: RunLab, reporter: Reporter, resume: Path | None = None) -> Outcome
     if settings.precision is not None:
         reporter.note(precision.reached(settings.precision, journal.read(results / journal.NAME)))
     return outcome
+
+
+def confirm_length(reporter: Reporter, plan: str, length_s: float) -> None:
+    """Raise Declined where the user declines what takes more than an hour."""
+    if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
+        raise Declined(f"{plan}: declined, nothing was started")
 
 
 def single(

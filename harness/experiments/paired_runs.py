@@ -49,8 +49,8 @@ def run(
     names: Sequence[str] = (),
     settings_file: Path | None = None,
     resume: Path | None = None,
-) -> list[Outcome] | None:
-    """Run both sides; None where the user declines a run of hours.
+) -> list[Outcome]:
+    """Run both sides. Raises Declined where the user declines a run of hours.
 
     `names` are those of two workloads, or of two files of settings (TOML). `resume` is the folder of a pair, of which
     what is missing is run.
@@ -79,8 +79,7 @@ def run(
         raise SettingsError(f"--pair: the sides have no cell in common ({ids}): give both the same axes and versions")
     turns = list(_turns(sides))
     length_s = sum(turn.length_s for turn in turns)
-    if length_s > matrix_run.ASK_FROM_S and not reporter.confirm(f"a pair, about {duration(length_s)}: begin?"):
-        return None
+    matrix_run.confirm_length(reporter, f"a pair, about {duration(length_s)}", length_s)
     for side in sides:
         side.results = side.lab.open_results(side.visits, side.results, **{KEY: folder.name})
     reporter.note(f"the pair: {folder}")

@@ -6,7 +6,6 @@ The folder of the twins has a run's folder for each of them. All have the settin
 import itertools
 import math
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +13,12 @@ from typing import Any
 
 import pandas as pd
 
+from harness.definitions import units
 from harness.definitions.inference import Difference, block_means, interval_between, noise_of_pairs, verdict
 from harness.definitions.matrix import Cell
 from harness.definitions.variances import estimate
 from harness.experiments import lab_choice, matrix_run
+from harness.experiments.selected_cells import visits_on
 from harness.failures import MachineFailure, UsageFailure
 from harness.files import certificate, journal, manifest_file
 from harness.files.certificate import THRESHOLD, Certificate
@@ -40,45 +41,44 @@ def run(
     runs: int,
     settings_file: Path | None = None,
     resume: Path | None = None,
-) -> Certificate | None:
-    """Make the runs that the folder lacks, then the certificate; None where the user declines a run of hours."""
-    options = {**options, "matrix": options.get("matrix") or MATRIX}
+) -> Certificate:
+    """Make the runs that the folder lacks, then the certificate. Raises Declined where the user declines hours."""
     if runs < RUNS_MIN:
         raise NoTwins(f"--runs {runs}: {RUNS_MIN} runs or more show how much they differ")
-    if resume and not _runs_in(resume):
+    made = _runs_in(resume) if resume else []
+    if resume and not made:
         raise NoTwins(f"{resume} is no folder of twins: it has no run")
-    folder = resume or _new_folder(options, reporter, settings_file)
-    begun_s, ended = time.monotonic(), 0
+    if not resume:
+        options = {**options, "matrix": options.get("matrix") or MATRIX}
+    lab = lab_choice.choose(
+        options, Reporter(), verb="matrix", resume=made[0] if made else None, settings_file=settings_file
+    )
+    settings = lab.settings
+    if settings.kind.is_model:
+        raise NoTwins("runs of a model repeat exactly, so twins tell nothing: choose --lab embedded or sqlserver")
+    folder = resume or settings.results / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}-twins"
+    lacking = range(sum(bool(manifest_file.read(run)["finished_at"]) for run in made) + 1, runs + 1)
+    run_s = matrix_run.estimate_s(settings, visits_on(lab.topology, settings))
+    plan = f"{units.counted(len(lacking), 'twin run')}, about {duration(len(lacking) * run_s)}"
+    matrix_run.confirm_length(reporter, plan, len(lacking) * run_s)
     try:
-        for number in range(1, runs + 1):
+        for number in lacking:
+            left_s = (lacking.stop - number) * run_s
+            reporter.note(f"twin run {number} of {runs}, about {duration(left_s)} left")
             made = _runs_in(folder)
-            left_s = (time.monotonic() - begun_s) / ended * (runs + 1 - number) if ended else 0.0
-            reporter.note(f"twin run {number} of {runs}{f', about {duration(left_s)} left' if ended else ''}")
-            if number < len(made) or (number == len(made) and manifest_file.read(made[-1])["finished_at"]):
-                continue
             if number == len(made):
-                outcome = matrix_run.sweep({}, reporter, resume=made[-1])
+                matrix_run.sweep({}, reporter, resume=made[-1], ask=False)
             elif made:
-                outcome = matrix_run.sweep({}, reporter, like=made[0])
+                matrix_run.sweep({}, reporter, like=made[0], ask=False)
             else:
                 first = {**options, "results": folder}
-                outcome = matrix_run.sweep(first, reporter, settings_file=settings_file)
-            if outcome is None:
-                return None
-            ended += 1
+                matrix_run.sweep(first, reporter, settings_file=settings_file, ask=False)
     except (KeyboardInterrupt, MachineFailure) as error:
         error.args = (f"{error}; all twins: harness aa --runs {runs} --resume {shlex.quote(str(folder))}",)
         raise
     certified = certify(_runs_in(folder))
     reporter.note(f"certificate: {certificate.write(certified)}")
     return certified
-
-
-def _new_folder(options: Mapping[str, Any], reporter: Reporter, settings_file: Path | None) -> Path:
-    lab = lab_choice.choose(options, Reporter(), verb="matrix", settings_file=settings_file)
-    if lab.settings.kind.is_model:
-        raise NoTwins("runs of a model repeat exactly, so twins tell nothing: choose --lab embedded or sqlserver")
-    return lab.settings.results / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{lab.settings.lab}-twins"
 
 
 def _runs_in(folder: Path) -> list[Path]:

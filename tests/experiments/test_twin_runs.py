@@ -3,6 +3,7 @@
 import io
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from harness import api
 from harness.definitions.matrix import Cell
 from harness.experiments import sweep_plan, twin_runs
 from harness.experiments.twin_runs import NoTwins
+from harness.failures import Declined
 from harness.figures.comparison import compare
 from harness.files import certificate
 from harness.files.certificate import Subject
@@ -141,6 +143,42 @@ def test_a_model_has_no_twins(tmp_path: Path) -> None:
         twin_runs.run({}, Reporter(), runs=3, resume=tmp_path)
 
 
+class Refusal(Reporter):
+    """A user who says no."""
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+
+    def confirm(self, question: str) -> bool:
+        self.questions.append(question)
+        return False
+
+
+@pytest.mark.parametrize(
+    ("run", "question"),
+    [
+        (lambda **settings: api.run_matrix(reduce=False, **settings), r"528 cells, about .* h.*: begin\?"),
+        (
+            lambda **settings: api.run_pair("paper", "paper-variants", repeats=3, **settings),
+            r"a pair, about .*: begin\?",
+        ),
+        (lambda **settings: api.run_twins(matrix="paper", **settings), r"6 twin runs, about .* h.*: begin\?"),
+        (
+            lambda **settings: api.run_soak("i1-t2-r1-p100-v2022", duration="8h", **settings),
+            "1 cell, each in .* h.*: begin",
+        ),
+    ],
+    ids=["matrix", "pair", "twins", "soak"],
+)
+def test_hours_are_asked_for_once_and_nothing_starts(run: Callable[..., object], question: str, tmp_path: Path) -> None:
+    refusal = Refusal()
+    with pytest.raises(Declined, match="declined, nothing was started"):
+        run(lab="embedded", measure="30s", results=tmp_path / "results", progress=refusal)
+    [asked] = refusal.questions
+    assert re.match(question, asked)
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.thorough
 @pytest.mark.process
 def test_twins_are_made_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,11 +188,11 @@ def test_twins_are_made_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     options = {"lab": "embedded", "threads": [2], "measure": "200ms", "settle": "200ms", "repeats": 2}
     notes = io.StringIO()
     found = api.run_twins(runs=2, results=tmp_path, progress=Lines(SafeConsole(file=notes)), **options)
-    assert re.search(r"twin run 1 of 2\n.*\ntwin run 2 of 2, about \d+ s left\n", notes.getvalue(), re.DOTALL)
-    assert found is not None
+    assert re.search(
+        r"twin run 1 of 2, about \d+ s left\n.*\ntwin run 2 of 2, about \d+ s left\n", notes.getvalue(), re.DOTALL
+    )
     assert (found.variances.runs, found.blocks, found.cells) == (2, 2, 2)
     [folder] = tmp_path.glob("*-twins")
     settings = [run_folder.read_manifest(run)["settings"] for run in folder.iterdir()]
     assert settings[0] == settings[1]
-    more = api.run_twins(runs=3, resume=folder)
-    assert more is not None and more.variances.runs == 3
+    assert api.run_twins(runs=3, resume=folder).variances.runs == 3
