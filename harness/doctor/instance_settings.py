@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from harness.definitions.units import counted
 from harness.doctor.facts import Facts, Finding
 from harness.files.script_text import quoted
 from harness.lab.instances import Lab, LabError
@@ -213,7 +214,7 @@ def check_instance(side: Facts) -> Iterator[Finding]:
         return
     data_files, processors = files["data_files"], edition["scheduler_count"]
     if data_files < min(processors, _TEMPDB_FILES_MAX):
-        text = f"tempdb has {data_files} data file{'s' if data_files != 1 else ''} for {processors} processors"
+        text = f"tempdb has {counted(data_files, 'data file')} for {processors} processors"
         text += "; the paper has one for each core"
         yield side.warning("tempdb", text, "ALTER DATABASE tempdb ADD FILE (...), all of one size; then restart")
     if files["log_mb"] < _TEMPDB_LOG_MB:

@@ -124,7 +124,7 @@ def highest_rate(run: Run) -> str:
     rate = _number(geometric_mean(logs, "versions", among=among), "messages/s", among=among)
     return (
         f"Highest rate: {rate.text} messages/s ({rate.sure}) with {count(point.initiators)} × "
-        f"{_threads(point.threads)}, {payload_words(point.payload_bytes, run.cells)}, "
+        f"{counted(point.threads, 'thread')}, {payload_words(point.payload_bytes, run.cells)}, "
         f"{used_dialogs(point.dialog_ratio)}.{higher_uncounted(run.cells, math.exp(logs.mean()))}"
     )
 
@@ -290,9 +290,10 @@ def _left_out(completed: pd.DataFrame, pairs: pd.DataFrame) -> str:
     if missing.empty:
         return ""
     gains = [percent(100 * math.expm1(logs.mean())) for logs in (missing, pd.concat([chosen, missing]))]
+    they, them = ("it gains", "it") if len(missing) == 1 else ("they gain", "them")
     return (
         f" Left out: {counted(len(missing), 'pair')} with a cell that does not count; by the time until all was "
-        f"processed {'it gains' if len(missing) == 1 else 'they gain'} {gains[0]}, and all {len(factors):,} {gains[1]}."
+        f"processed {they} {gains[0]}, and with {them} all {len(factors):,} pairs gain {gains[1]} on average."
     )
 
 
@@ -323,8 +324,4 @@ def _number(measured: Measurement, unit: str, where: str = "", *, among: Points 
 
 
 def _where(threads: int, payload_bytes: int, rows: pd.DataFrame) -> str:
-    return f"{_threads(threads)}, {payload_name(payload_bytes, rows)}"
-
-
-def _threads(number: int) -> str:
-    return f"{number} thread{'s' * (number != 1)}"
+    return f"{counted(threads, 'thread')}, {payload_name(payload_bytes, rows)}"

@@ -146,19 +146,18 @@ def scheduler_sentences(counters: pd.DataFrame, spinlocks: pd.DataFrame, cells: 
     that are valid (over all if none is)."""
     if counters.empty or not counters.counter.isin(SCHEDULERS).any():
         raise Missing("the instances' schedulers were not sampled")
-    counted = set(cells.cell_id[cells.valid] if cells.valid.any() else cells.cell_id)
-    sampled = counters[counters.counter.isin(SCHEDULERS) & counters.cell_id.isin(counted)]
+    cell_ids = set(cells.cell_id[cells.valid] if cells.valid.any() else cells.cell_id)
+    sampled = counters[counters.counter.isin(SCHEDULERS) & counters.cell_id.isin(cell_ids)]
     means = sampled.pivot_table(index=["cell_id", "instance"], columns="counter", values="mean").reset_index()
-    spun = spinlocks if spinlocks.empty else spinlocks[spinlocks.cell_id.isin(counted)]
+    spun = spinlocks if spinlocks.empty else spinlocks[spinlocks.cell_id.isin(cell_ids)]
     sentences = []
     for role, role_words in EACH.items():
         if len(rows := _of_role(means, role)):
             most = rows.loc[rows[RUNNABLE].idxmax()]
-            online = int(most[ONLINE])
-            runnable = f"up to {parts.short(most[RUNNABLE])} runnable tasks" if most[RUNNABLE] else "no runnable task"
+            runnable = f"at most {parts.short(most[RUNNABLE])}" if most[RUNNABLE] else "none"
             sentences.append(
-                f"{role_words}, {online} scheduler{'s' * (online != 1)}: {runnable} waited for a processor, "
-                f"with {parts.short(most[ACTIVE])} active workers (means of a cell's samples)."
+                f"{role_words}, {counted(int(most[ONLINE]), 'scheduler')}: runnable tasks that wait for a processor: "
+                f"{runnable}, with {parts.short(most[ACTIVE])} active workers (means of a cell's samples)."
             )
         if len(rows := _of_role(spun, role)):
             most_spun = rows.groupby("spinlock")[["spins_per_s", "backoffs_per_s"]].max().nlargest(3, "spins_per_s")
@@ -261,7 +260,7 @@ def log_sentences(file_io: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
     else:
         cells = grown.cell_id.nunique()
         sentences.append(
-            f"Files grew in the measured window{'s' * (cells > 1)} of {cells} cell{'s' * (cells > 1)}, by up to "
+            f"Files grew in the measured window{'s' * (cells > 1)} of {counted(cells, 'cell')}, by up to "
             f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: senders or readers may have waited for the growth."
         )
     return sentences

@@ -19,6 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from harness.definitions.matrix import Cell, Visit, matching, nearest_ids
+from harness.definitions.units import counted
 from harness.figures import parts
 from harness.figures.throughput import not_valid, phases
 from harness.files import records
@@ -150,10 +151,8 @@ def draw(course: Course) -> parts.Sheet:
     readers.set_xlim(min(moments), max(moments))
     for ax in (depths, monitors, readers):
         phases(ax, cell, are_named=ax is depths)
-    failed = len(course.failures)
-    failures = (
-        f" The observers failed {failed} time{'s' * (failed > 1)}: {course.failures[0].rstrip('.')}." if failed else ""
-    )
+    times = counted(len(course.failures), "time")
+    failures = f" The observers failed {times}: {course.failures[0].rstrip('.')}." if course.failures else ""
     fig.entitle(
         f"Queues, queue monitors and readers of {cell.cell_id}, block {cell.block}",
         f"{parts.clients(cell.initiators, cell.threads).capitalize()}, "

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 from harness.claims import Judgement, counted
 from harness.claims.gain import precision_reached
 from harness.claims.judgement import of_the_trick, over_blocks
+from harness.definitions import units
 from harness.definitions.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -268,7 +269,7 @@ def invalid_cells(cells: pd.DataFrame) -> list[dict[str, str]]:
 def measurements(cells: pd.DataFrame) -> str:
     """Count the rows of cells and blocks: `24 cells`, `72 measurements of 24 cells`."""
     number = cells.cell_id.nunique()
-    ids = f"{number:,} cell{'s' * (number != 1)}"
+    ids = units.counted(number, "cell")
     return ids if len(cells) == number else f"{len(cells):,} measurements of {ids}"
 
 
@@ -283,9 +284,10 @@ def _throughput(run: Run) -> list[str]:
         )
     if len(states):
         counted_states = listed([f"{number} {state}" for state, number in states.items()])
+        verb, they_are = ("does", "it is") if states.sum() == 1 else ("do", "they are")
         findings.append(
-            f"{states.sum():,} of {measurements(cells)} do not count ({counted_states}): they are hollow in the figures"
-            f"{' where a cell counts in no block,' * repeated} and listed under “Cells that do not count”."
+            f"{states.sum():,} of {measurements(cells)} {verb} not count ({counted_states}): {they_are} hollow in the "
+            f"figures{' where a cell counts in no block,' * repeated} and listed under “Cells that do not count”."
         )
     return findings
 

@@ -127,8 +127,7 @@ def _words(row: object) -> str:
     if pd.notna(values["latency_us_p95"]):
         text += f", p95 {values['latency_us_p95'] / 1000:,.1f} ms"
     if pd.notna(values["readers"]):
-        readers = int(values["readers"])
-        text += f", {readers} reader{'s' * (readers != 1)}"
+        text += f", {counted(int(values['readers']), 'reader')}"
     return text
 
 

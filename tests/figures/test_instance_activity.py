@@ -36,8 +36,8 @@ def test_the_cell_with_most_runnable_tasks_is_described_and_cells_that_do_not_co
     )
     spun = pd.DataFrame([spinlock("busy", f"LOCK_{number}", 1000 * number) for number in range(1, 5)])
     assert scheduler_sentences(sampled, spun, CELLS) == [
-        "An initiator, 8 schedulers: up to 3.2 runnable tasks waited for a processor, with 40 active workers (means of a cell's samples).",
-        "The target, 1 scheduler: no runnable task waited for a processor, with 16 active workers (means of a cell's samples).",
+        "An initiator, 8 schedulers: runnable tasks that wait for a processor: at most 3.2, with 40 active workers (means of a cell's samples).",
+        "The target, 1 scheduler: runnable tasks that wait for a processor: none, with 16 active workers (means of a cell's samples).",
         "The target, most spins (backoffs) a second of a spinlock: LOCK_4 2,000 (40), LOCK_3 1,500 (30), LOCK_2 1,000 (20).",
     ]
 

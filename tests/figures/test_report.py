@@ -197,7 +197,7 @@ def test_blocks_are_counted_as_measurements_of_cells(tmp_path):
     cells.loc[cells.block == 2, "state"] = "unsettled"
     cells.to_parquet(run / "reduced" / "cells.parquet")
     assert said(run, "Throughput").sentences[1] == (
-        "1 of 3 measurements of 1 cell do not count (1 unsettled): they are hollow in the figures where a cell counts in "
+        "1 of 3 measurements of 1 cell does not count (1 unsettled): it is hollow in the figures where a cell counts in "
         "no block, and listed under “Cells that do not count”."
     )
 
