@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from harness.definitions.matrix import INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, Visit
+from harness.definitions.units import counted
 from harness.definitions.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -232,7 +233,7 @@ def numbers_of(folder: Path, model: Parameters) -> ReferenceNumbers:
         )
     rates = {
         (int(ratio), int(threads)): rate(
-            f"{threads} threads, ratio {ratio}", float(row.processed_per_s), cell_of(1, threads, ratio)
+            f"{counted(threads, 'thread')}, ratio {ratio}", float(row.processed_per_s), cell_of(1, threads, ratio)
         )
         for (ratio, threads), row in measured.iterrows()
         if ratio in (TRICK_DIALOG_RATIO, BASE_DIALOG_RATIO)

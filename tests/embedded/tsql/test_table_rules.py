@@ -289,6 +289,8 @@ def test_select_into_makes_a_table_of_the_columns_of_its_query(side) -> None:
         "id INTO b FROM a": 2714,
         "@x = id INTO #e FROM a": 194,
         "id INTO nosuch.e FROM a": 2760,
+        "id FROM (SELECT id INTO #e FROM a) AS d": 102,
+        "id FROM a UNION SELECT id INTO #e FROM a": 102,
     }.items():
         assert side.error(f"DECLARE @x int; SELECT {query}").number == number
     side.run(

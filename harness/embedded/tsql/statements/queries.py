@@ -91,6 +91,11 @@ def _namespace(tokens: Tokens) -> tuple[str, str]:
 def compile_select(node: Select, scope: Scope) -> Step:
     tree = node.query.tree
     if (into := tree.find(exp.Into)) is not None:
+        first = tree
+        while isinstance(first, exp.SetOperation):
+            first = first.left
+        if into.parent is not first:
+            raise SqlServerError(102, "INTO", line=node.line)
         into.pop()
         if assignments(tree):
             raise SqlServerError(194, line=node.line)
