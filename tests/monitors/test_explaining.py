@@ -41,7 +41,7 @@ READING = """
     WHILE 1 = 1
     BEGIN
         DELETE FROM @t;
-        RECEIVE TOP (10) message_body FROM dbo.{name} INTO @t;
+        RECEIVE TOP (10) message_body FROM dbo.[{name}] INTO @t;
         IF @@ROWCOUNT = 0 BREAK;
     END;
 """
@@ -52,7 +52,7 @@ def procedure(name: str, body: str, *, verb: str = "CREATE") -> str:
 
 
 def queue(name: str, activation: str = "") -> str:
-    return f"CREATE QUEUE dbo.{name}{activation}; CREATE SERVICE [{name}] ON QUEUE dbo.{name} ([DEFAULT]);"
+    return f"CREATE QUEUE dbo.[{name}]{activation}; CREATE SERVICE [{name}] ON QUEUE dbo.[{name}] ([DEFAULT]);"
 
 
 def activated(name: str, more: str = "EXECUTE AS OWNER", *, readers: int = 1) -> str:
@@ -92,7 +92,7 @@ BREAKAGES = [
     Breakage(
         "Poison",
         (
-            procedure("Poison", "BEGIN TRANSACTION; RECEIVE * FROM dbo.{name}; ROLLBACK;"),
+            procedure("Poison", "BEGIN TRANSACTION; RECEIVE * FROM dbo.[{name}]; ROLLBACK;"),
             activated("Poison"),
             send("Poison"),
         ),
@@ -148,7 +148,7 @@ BREAKAGES = [
     Breakage(
         "Limited",
         (
-            procedure("Limited", "RECEIVE TOP (1) * FROM dbo.{name}; WAITFOR DELAY '00:10:00';"),
+            procedure("Limited", "RECEIVE TOP (1) * FROM dbo.[{name}]; WAITFOR DELAY '00:10:00';"),
             activated("Limited"),
             send("Limited"),
             send("Limited"),
@@ -209,14 +209,14 @@ BREAKAGES = [
             "CREATE QUEUE dbo.Activator; CREATE SERVICE [Activator] ON QUEUE dbo.Activator"
             " ([http://schemas.microsoft.com/SQL/Notifications/PostEventNotification]);",
             queue("External"),
-            "CREATE EVENT NOTIFICATION e ON QUEUE dbo.External FOR QUEUE_ACTIVATION TO SERVICE 'Activator',"
+            "CREATE EVENT NOTIFICATION e ON QUEUE dbo.[External] FOR QUEUE_ACTIVATION TO SERVICE 'Activator',"
             " 'current database';",
             send("External"),
         ),
         "a notification went to Activator, and no program has received",
         r"NOTIFIED .*, and its oldest message has been there for .*; 1 row in \[dbo\]\.\[Activator\]",
         "start the activator",
-        ("RECEIVE * FROM dbo.External;",),
+        ("RECEIVE * FROM dbo.[External];",),
     ),
     Breakage(
         "Activator",
@@ -454,7 +454,7 @@ def test_a_poison_message_is_named_and_its_conversation_ended_before_the_queue_i
 ) -> None:
     """STATUS = ON alone would be off again five rollbacks later."""
     body = (
-        "DECLARE @b varbinary(max); BEGIN TRANSACTION; RECEIVE TOP (1) @b = message_body FROM dbo.{name};"
+        "DECLARE @b varbinary(max); BEGIN TRANSACTION; RECEIVE TOP (1) @b = message_body FROM dbo.[{name}];"
         " IF @b = 0x0BAD ROLLBACK; ELSE COMMIT;"
     )
     for batch in (procedure("Spoilt", body), activated("Spoilt"), send("Spoilt").replace("0x01", "0x0BAD")):

@@ -97,7 +97,7 @@ def test_outside_a_server_a_defect_ends_the_run(side, defect):
 
 def test_a_declaration_takes_effect_for_the_whole_batch(side):
     results = side.run(
-        "IF 1 = 0 BEGIN DECLARE @y int = 5, @t TABLE (a int NOT NULL); END; SELECT @y; INSERT @t VALUES (1); SELECT a FROM @t"
+        "IF 1 = 0 BEGIN DECLARE @y int = 5; DECLARE @t TABLE (a int NOT NULL); END; SELECT @y; INSERT @t VALUES (1); SELECT a FROM @t"
     )
     assert [rows for _, rows in results.sets] == [[(None,)], [(1,)]]
     assert side.error("SELECT @z; DECLARE @z int").number == 137

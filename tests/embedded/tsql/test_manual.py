@@ -60,5 +60,5 @@ def test_it_is_found_inside_strings_procedures_and_try(side) -> None:
     assert side.rows("BEGIN TRY EXEC ('SELECT ACOS(1)') END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH") == [
         (50001,)
     ]
-    error = side.error("SELECT 1\nWITH r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r")
+    error = side.error("SELECT 1;\nWITH r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r")
     assert error.number == 50001 and "r, a common table expression that refers to itself" in error.text

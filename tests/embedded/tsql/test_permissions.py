@@ -193,9 +193,8 @@ def test_who_may_alter_all_of_a_kind_may_also_drop_and_create_them(side, kind, p
 @pytest.mark.parametrize("kind", [*OWNED, "SCHEMA"])
 def test_a_thing_is_given_to_another_user_for_good(side, kind):
     clauses = OWNED.get(kind, ("",))[0].replace("USER = ann", "USER = dbo")
-    side.run(
-        f"CREATE {kind} new AUTHORIZATION ann {clauses}; ALTER AUTHORIZATION ON {kind}::new TO dbo; DROP USER ann;"
-    )
+    side.run(f"CREATE {kind} new AUTHORIZATION ann {clauses};")
+    side.run(f"ALTER AUTHORIZATION ON {kind}::new TO dbo; DROP USER ann;")
     side.run(f"CREATE USER bob WITHOUT LOGIN; ALTER AUTHORIZATION ON {kind}::new TO bob;")
     side.world.run_for(1)
     side.crash()

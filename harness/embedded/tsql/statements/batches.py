@@ -40,10 +40,11 @@ from harness.embedded.tsql.text.parser import (
     Parser,
     Statement,
     at_statement_end,
+    parse_constant,
     parse_expression,
     string_token,
 )
-from harness.embedded.tsql.text.tokens import FindType
+from harness.embedded.tsql.text.tokens import RESERVED, FindType
 from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 
@@ -335,11 +336,11 @@ def _argument_value(parser: Parser) -> Expression:
     """A constant, a variable, or, as `EXEC p name` and `EXEC p [name]` allow, a bare name, which is a string."""
     tokens = parser.tokens
     token = tokens.peek()
-    is_word = tokens.word().isidentifier() and tokens.word() not in ("NULL", "N")
+    is_word = tokens.word().isidentifier() and tokens.word() not in RESERVED
     if token is not None and (is_word or tokens.at_quoted_name()):
         tokens.advance()
         return parse_expression(tokens, [string_token(token)])
-    return parser.expression(",", "OUTPUT", "OUT", "WITH")
+    return parse_constant(parser, ",", "OUTPUT", "OUT", "WITH")
 
 
 @register("EXEC|EXECUTE", parse_execute, Execute)

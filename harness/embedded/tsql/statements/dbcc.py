@@ -14,7 +14,7 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.definitions import checked
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.text.parser import Expression, Parser, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parse_constant
 from harness.embedded.tsql.translation.binding import scalar
 
 OPTIONS = ("NO_INFOMSGS", "TABLERESULTS")
@@ -38,7 +38,7 @@ def parse_dbcc(parser: Parser) -> Statement:
     command = tokens.name().upper()
     arguments: list[Expression] = []
     if tokens.accept("(") and not tokens.accept(")"):
-        arguments = tokens.comma_separated(lambda: parser.expression(",", ")"))
+        arguments = tokens.comma_separated(lambda: parse_constant(parser, ",", ")"))
         tokens.expect(")")
     options = tokens.comma_separated(lambda: tokens.choose(*OPTIONS)) if tokens.accept("WITH") else []
     return Dbcc(line, command, arguments, options)

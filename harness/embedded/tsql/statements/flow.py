@@ -14,7 +14,7 @@ from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
 from harness.embedded.tsql.storage.conversion import convert as convert_value
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, ticks
-from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end
+from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end, parse_constant
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR, VARCHAR
 
@@ -279,7 +279,7 @@ def parse_throw(parser: Parser) -> Statement:
     """`THROW [ number, message, state ]`"""
     if at_statement_end(parser):
         return Throw(parser.line, [])
-    arguments = parser.tokens.comma_separated(lambda: parser.expression(","))
+    arguments = parser.tokens.comma_separated(lambda: parse_constant(parser, ","))
     if len(arguments) != 3:
         parser.tokens.fail()
     return Throw(parser.line, arguments)
@@ -319,7 +319,7 @@ def parse_raiserror(parser: Parser) -> Statement:
     """`RAISERROR ( message | number, severity, state [, argument ]... ) [ WITH { LOG | NOWAIT } ]`"""
     tokens = parser.tokens
     tokens.expect("(")
-    arguments = tokens.comma_separated(lambda: parser.expression(","))
+    arguments = tokens.comma_separated(lambda: parse_constant(parser, ",", ")"))
     tokens.expect(")")
     if len(arguments) < 3:
         tokens.fail()

@@ -33,8 +33,7 @@ class ModuleDefinition(Statement):
 
 def begin(tokens: Tokens, verb: str, kind: str) -> None:
     """Refuse a definition that does not begin its batch, or whose stored text would mean something else."""
-    if any(token.text != ";" for token in tokens.all[: tokens.position - len(verb.split()) - 1]):
-        tokens.unsupported(f"{verb} {kind} that is not the first statement of its batch")
+    tokens.require_first(f"{verb} {kind}")
     if tokens.has_double_quoted_string:
         tokens.unsupported(f"{verb} {kind} with QUOTED_IDENTIFIER OFF and a string in double quotes")
     tokens.is_procedure = True

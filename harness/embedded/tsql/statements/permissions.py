@@ -203,7 +203,7 @@ def alter_authorization(parser: Parser) -> Definition:
     tokens.expect("ON")
     securable_class, securable = _parse_securable(tokens)
     tokens.expect("TO")
-    owner = tokens.name()
+    owner = "" if tokens.accept("SCHEMA", "OWNER") else tokens.name()  # of what is in a schema, which none of these is
 
     def check(frame: Frame, guard: Guard) -> None:
         """Only a sysadmin gives a database away."""

@@ -13,7 +13,7 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements import definitions
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.storage.moments import EPOCH_DAYS, TICKS_A_DAY, ticks
-from harness.embedded.tsql.text.parser import Parser, at_statement_end
+from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens
 
 MASTER_KEY = "##MS_DatabaseMasterKey##"  # its name in sys.symmetric_keys
@@ -151,17 +151,21 @@ def create_user(parser: Parser) -> definitions.Definition:
     return definitions.Definition(parser.line, definitions.in_database("ALTER ANY USER", 15247), work)
 
 
-PARTS_OF_SCHEMA = ("CREATE TABLE", "CREATE VIEW", "GRANT", "REVOKE", "DENY")  # if no semicolon stands before them
+PARTS_OF_SCHEMA = ("CREATE TABLE", "CREATE VIEW", "GRANT", "REVOKE", "DENY")
 
 
 @definitions.define("CREATE SCHEMA")
 def create_schema(parser: Parser) -> definitions.Definition:
     """`CREATE SCHEMA { name [ AUTHORIZATION owner ] | AUTHORIZATION owner }`, without the objects that it may create"""
     tokens = parser.tokens
+    tokens.require_first("CREATE SCHEMA")
     name = "" if tokens.at("AUTHORIZATION") else tokens.name()
     owner = definitions.authorization(tokens)
-    if not at_statement_end(parser) or any(tokens.at(*words.split()) for words in PARTS_OF_SCHEMA):
-        tokens.unsupported("objects and permissions in CREATE SCHEMA, which a semicolon ends")
+    if any(tokens.at(*words.split()) for words in PARTS_OF_SCHEMA):
+        tokens.unsupported("objects and permissions in CREATE SCHEMA")
+    tokens.accept(";")
+    if not tokens.at_end:
+        tokens.fail()
 
     def work(frame: Frame, tx: Transaction) -> None:
         ddl_principals.create_schema(tx, frame.database.catalog, name or owner, definitions.owner_of(frame, owner))

@@ -179,7 +179,9 @@ def _clauses(tokens: Tokens) -> dict[str, Any]:
         else:
             tokens.expect("=")
             clauses[clause.lower()] = tokens.on_off()
-        if not tokens.accept(",") and tokens.word() not in CLAUSES:
+        if not tokens.accept(","):
+            if tokens.word() in CLAUSES:
+                tokens.fail()
             return clauses
 
 
@@ -188,7 +190,7 @@ def _activation(tokens: Tokens) -> dict[str, Any]:
     tokens.expect("(")
     if tokens.accept("DROP", ")"):
         return {"drop": True}
-    while not tokens.accept(")"):
+    while True:
         option = tokens.choose("STATUS", "PROCEDURE_NAME", "MAX_QUEUE_READERS", "EXECUTE")
         tokens.expect("AS" if option == "EXECUTE" else "=")
         if option == "STATUS":
@@ -199,8 +201,9 @@ def _activation(tokens: Tokens) -> dict[str, Any]:
             clauses["max_queue_readers"] = tokens.integer_between(0, MAX_QUEUE_READERS_MAX)
         else:
             clauses["execute_as"] = tokens.string() if tokens.at_string() else tokens.choose("SELF", "OWNER")
-        tokens.accept(",")
-    return clauses
+        if not tokens.accept(","):
+            tokens.expect(")")
+            return clauses
 
 
 def _options(frame: Frame, clauses: dict[str, Any]) -> QueueOptions:

@@ -28,7 +28,7 @@ from harness.embedded.tsql.storage.tables import (
     TableBody,
     check_number,
 )
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Parser, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.binding import Binding
 from harness.embedded.tsql.translation.fragments import Fragment
@@ -529,10 +529,10 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
             nullable = False
         elif tokens.accept("NULL"):
             nullable = True
-        elif tokens.accept("IDENTITY"):
+        elif identity is None and tokens.accept("IDENTITY"):
             identity = _identity(parser)
             nullable = False
-        elif tokens.accept("DEFAULT"):
+        elif default is None and tokens.accept("DEFAULT"):
             default, default_name = _default(parser), constraint
         elif tokens.accept("COLLATE"):
             collation(parser)
@@ -541,6 +541,8 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
         elif not constraint and tokens.at("INDEX"):
             _index(parser, body, name)
         elif not _rule(parser, body, constraint, name):
+            if constraint:
+                tokens.fail()
             return ColumnDefinition(name, type_, nullable, identity, default, default_name)
 
 
@@ -590,4 +592,5 @@ def _default(parser: Parser) -> str:
     if tokens.accept("NULL"):
         return "NULL"
     default_tokens = tokens.take_until(DEFAULT_ENDS)
+    parse_expression(tokens, default_tokens)
     return tokens.text[default_tokens[0].start : default_tokens[-1].end + 1]

@@ -69,6 +69,8 @@ def parse_create_trigger(verb: str) -> ParseFunction:
         if tokens.at("WITH"):
             tokens.unsupported(f"a trigger {tokens.word()} {tokens.word(1)}")
         body = modules.body(parser)
+        if not body:
+            tokens.fail()
         return CreateTrigger(line, name, body, tokens.text, verb, execute_as, table, events, is_instead)
 
     return parse

@@ -50,9 +50,13 @@ class Declare(Statement):
 
 
 def parse_declare(parser: Parser) -> Statement:
-    """`DECLARE { @v [AS] type [ = value ] | @t [AS] TABLE ( ... ) | @c CURSOR } [, ...]`"""
-    parser.tokens.position -= 1  # back to the @ of the first variable
-    return Declare(parser.line, parser.tokens.comma_separated(lambda: _declaration(parser)))
+    """`DECLARE { { @v [AS] type [ = value ] | @c CURSOR } [, ...] | @t [AS] TABLE ( ... ) }`"""
+    tokens = parser.tokens
+    tokens.position -= 1  # back to the @ of the first variable
+    declarations = tokens.comma_separated(lambda: _declaration(parser))
+    if len(declarations) > 1 and any(declaration.table and not declaration.table_type for declaration in declarations):
+        raise SqlServerError(102, "TABLE", line=parser.line)
+    return Declare(parser.line, declarations)
 
 
 def _declaration(parser: Parser) -> Declaration:

@@ -49,6 +49,7 @@ def observed(words: str, parse: ParseFunction) -> ParseFunction:
         start, node = tokens.position, parse(parser)
         end, tokens.position = tokens.position, start
         tokens.accept("IF", "EXISTS")
+        tokens.accept("AUTHORIZATION")  # a schema may have the name of its owner
         names = tokens.comma_separated(tokens.object_name)
         tokens.position = end
         first, last = tokens.all[start - len(words.split())], tokens.all[end - 1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from sqlglot.parsers.tsql import TSQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, FindType, Tokens
+from harness.embedded.tsql.text.tokens import RESERVED, STATEMENT_WORDS, TEXT, FindType, Tokens
 
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
 
@@ -79,9 +80,15 @@ class Parser:
         node = parse(self)
         self._depth -= 1
         self.line = outer_line
+        if tokens.at("WITH") and tokens.all[tokens.position - 1].text != ";" and self._at_common_table():
+            raise SqlServerError(319, line=tokens.line)
         while tokens.accept(";"):
             pass
         return node
+
+    def _at_common_table(self) -> bool:
+        """Whether WITH begins a statement, and is no clause of the one before."""
+        return self.tokens.at("WITH", "XMLNAMESPACES") or self.tokens.word(2) in ("AS", "(")
 
     @property
     def is_nested(self) -> bool:
@@ -134,7 +141,7 @@ class Parser:
         if first and not (first[0].isalpha() or first[0] == "_"):
             self.tokens.fail()
         following = self.tokens.word(1)
-        if following.isalpha() and self.tokens.peek(1) is not None:
+        if first in STATEMENT_WORDS or (following.isalpha() and self.tokens.peek(1) is not None):
             self.tokens.unsupported(self._described())  # two words in a row are an unknown statement
         self.line = token.line
         return self._grammar[("EXEC",)](self)
@@ -165,8 +172,13 @@ ITEM_ENDS = (",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "OPTION")  # of the S
 
 # sqlglot reads the clauses of all dialects, and drops some of them. These pairs of words are none of T-SQL.
 FOREIGN = {
-    *(("DISTINCT", "ON"), ("BETWEEN", "SYMMETRIC"), ("BETWEEN", "ASYMMETRIC"), ("NULLS", "FIRST"), ("NULLS", "LAST")),
+    *(("DISTINCT", "ON"), ("NULLS", "FIRST"), ("NULLS", "LAST")),
     *(("*", "EXCEPT"), ("*", "EXCLUDE"), ("*", "REPLACE"), ("*", "RENAME"), ("*", "ILIKE")),
+}
+_FOREIGN_KINDS = {
+    *((TokenType.FROM, TokenType.FROM), (TokenType.FROM, TokenType.VALUES), (TokenType.SELECT, TokenType.ALIAS)),
+    *((TokenType.L_PAREN, TokenType.COMMA), (TokenType.ALIAS, TokenType.NUMBER)),
+    *((TokenType.DISTINCT, TokenType.COMMA), (TokenType.NOT, TokenType.IS)),
 }
 # What an item of a list, or a name after AS, cannot be
 _NO_ITEM = frozenset(
@@ -176,10 +188,32 @@ _NO_ITEM = frozenset(
     }
 )
 _BEFORE_ITEM = frozenset({TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT})
-_SUSPECT = frozenset({",", "AS", "SELECT", "==", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)})
+_SUSPECT = frozenset(
+    {"(", ",", "AS", "FROM", "SELECT", "==", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)}
+)
 
 ROWS = ("ROW", "ROWS")  # after a number of rows
+VALUES = {"DEFAULT", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"}  # columns to sqlglot
+# What sqlglot takes at more places than T-SQL: whether a node is at one of them, and what the error names.
+MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
+    exp.Identifier: (lambda name: not name.quoted and _is_reserved(name), ""),
+    exp.Alias: (lambda item: not (isinstance(item.parent, exp.Select) and _is_name(item.args["alias"])), "AS"),
+    exp.TableAlias: (lambda alias: not _is_name(alias.this) and bool(alias.this or alias.columns), "AS"),
+    exp.Star: (lambda star: not (isinstance(star.parent, exp.Select | exp.Column) or _is_counted(star)), "*"),
+    exp.Tuple: (lambda values: not values.expressions, ")"),
+    exp.Select: (lambda query: not query.expressions, "FROM"),
+    exp.Dot: (lambda call: call.args.get("this") is None, "."),
+}
+CONSTANTS = (exp.Literal, exp.National, exp.HexString, exp.Null, exp.Parameter, exp.SessionParameter)
 PARSED_CALLS = ("CAST", "CONVERT", "OPENJSON", "TRY_CAST", "TRY_CONVERT")  # whose arguments are no mere expressions
+
+
+def _closed(parse: Callable[[SqlglotParser], exp.Expr], parser: SqlglotParser) -> exp.Expr:
+    """A call up to its closing parenthesis, without which sqlglot takes one that it parses in a way of its own."""
+    call = parse(parser)
+    if parser._curr.token_type is not TokenType.R_PAREN:
+        parser.raise_error("Expected )")
+    return call
 
 
 class _QueryParser(TSQLParser):
@@ -191,7 +225,10 @@ class _QueryParser(TSQLParser):
     # "+ (Add), + (Concatenate), - (Subtract), & (Bitwise AND), ^, |": one level, from left to right
     TERM: ClassVar[dict[Any, Any]] = {**TSQLParser.TERM, **TSQLParser.BITWISE}
     BITWISE: ClassVar[dict[Any, Any]] = {}
-    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in PARSED_CALLS}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: partial(_closed, TSQLParser.FUNCTION_PARSERS[name]) for name in PARSED_CALLS
+    }
+    OPTIONAL_ALIAS_TOKEN_CTE: ClassVar[bool] = False
     QUERY_MODIFIER_PARSERS: ClassVar[dict[Any, Any]] = {
         kind: parse for kind, parse in TSQLParser.QUERY_MODIFIER_PARSERS.items() if kind is not TokenType.LIMIT
     }
@@ -221,6 +258,13 @@ class _QueryParser(TSQLParser):
         if isinstance(table, exp.Table):
             _with_hash(table.this)
         return table  # type: ignore[no-any-return]
+
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        """A name, with or without AS; sqlglot takes a string."""
+        name = self._next if self._curr.token_type is TokenType.ALIAS else self._curr
+        if name.token_type in TEXT:
+            self.raise_error("Expected a name")
+        return super()._parse_table_alias(alias_tokens)
 
     def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
         """TOP and OFFSET exclude each other in a query, but not in an operand and the whole of a UNION."""
@@ -275,6 +319,27 @@ class _QueryParser(TSQLParser):
         value = self._parse_assignment()
         style = self._parse_assignment() if self._match(TokenType.COMMA) else None
         return self.expression(exp.Convert(this=target_type, expression=value, style=style, safe=safe))
+
+    def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+        """`value BETWEEN low AND high`; sqlglot takes one without AND."""
+        low = self._parse_bitwise()
+        if not self._match(TokenType.AND):
+            self.raise_error("Expected AND")
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_case(self) -> exp.Expr | None:
+        """`CASE [ value ] { WHEN ... THEN ... } [ ... ] [ ELSE ... ] END`; sqlglot takes one without THEN."""
+        case, ifs, default = None if self._curr.token_type is TokenType.WHEN else self._parse_disjunction(), [], None
+        while self._match(TokenType.WHEN):
+            condition = self._parse_disjunction()
+            if not self._match(TokenType.THEN):
+                self.raise_error("Expected THEN")
+            ifs.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
+        if self._match(TokenType.ELSE):
+            default = self._parse_disjunction()
+        if not ifs or not self._match(TokenType.END):
+            self.raise_error("Expected END")
+        return self.expression(exp.Case(this=case, ifs=ifs, default=default))
 
     def _parse_open_json(self) -> exp.OpenJSON:
         """`OPENJSON ( text [ , path ] ) [ WITH ( column type [ path ] [ AS JSON ] [ , ... ] ) ]`; sqlglot takes no path
@@ -413,10 +478,35 @@ def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token]
         raise SqlServerError(102, part[-1].text, line=line) from error
     if len(trees) != 1 or trees[0] is None:
         raise SqlServerError(102, part[0].text, line=line)
-    tree = trees[0]
-    if isinstance(tree, exp.Command) or tree.find(exp.Command):
-        raise UnsupportedSyntax(part[0].text.upper(), line)
-    return tree
+    for node in trees[0].walk():
+        if isinstance(node, exp.Command):
+            raise UnsupportedSyntax(part[0].text.upper(), line)
+        is_misplaced, near = MISPLACED.get(type(node), (None, ""))
+        if is_misplaced is not None and is_misplaced(node):
+            raise SqlServerError(102, near or node.name, line=line)
+    return trees[0]
+
+
+def _is_reserved(name: exp.Identifier) -> bool:
+    word = name.name.upper()
+    return word in RESERVED and not (word in VALUES and isinstance(name.parent, exp.Column))
+
+
+def _is_name(node: object) -> bool:
+    return isinstance(node, exp.Identifier)
+
+
+def _is_counted(star: exp.Star) -> bool:
+    return isinstance(star.parent, exp.Anonymous) and len(star.parent.expressions) == 1
+
+
+def parse_constant(parser: Parser, *ends: str) -> Expression:
+    """Parse a constant, with or without a sign, or a variable."""
+    expression = parser.expression(*ends)
+    value = expression.tree.this if isinstance(expression.tree, exp.Neg) else expression.tree
+    if not isinstance(value, CONSTANTS):
+        raise SqlServerError(102, value.name or "(", line=expression.line)
+    return expression
 
 
 def _refuse_foreign(part: list[Token]) -> None:
@@ -439,6 +529,7 @@ def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:
     return (
         (kind in _BEFORE_ITEM and following in _NO_ITEM)
         or (kind is TokenType.EQ and word == "==")
+        or (kind, following) in _FOREIGN_KINDS
         or (kind in (TokenType.ISNULL, TokenType.NOTNULL) and following is not TokenType.L_PAREN)
         or (kind is TokenType.NOT and following is TokenType.NULL and before != "IS")
         or (word, after.text.upper()) in FOREIGN

@@ -44,7 +44,28 @@ STATEMENT_WORDS = frozenset(
     """
     ADD ALTER BACKUP BEGIN BREAK CHECKPOINT CLOSE COMMIT CONTINUE CREATE DBCC DEALLOCATE DECLARE DELETE DENY DROP
     ELSE END EXEC EXECUTE FETCH GOTO GRANT IF INSERT KILL MERGE OPEN PRINT RAISERROR RECONFIGURE RESTORE RETURN
-    REVERT REVOKE ROLLBACK SAVE SELECT SET SHUTDOWN TRUNCATE UPDATE USE WAITFOR WHILE WITH
+    REVERT REVOKE ROLLBACK SAVE SELECT SET SETUSER SHUTDOWN TRUNCATE UPDATE USE WAITFOR WHILE WITH
+    """.split()  # noqa: SIM905
+)
+# "Reserved Keywords (Transact-SQL)", which are no names without quotes; but for DISK, DUMP, LOAD, PRECISION and
+# SECURITYAUDIT, which Microsoft's parser takes for names, PUBLIC, which is one in GRANT, and
+# DOUBLE, which begins a type.
+RESERVED = frozenset(
+    """
+    ADD ALL ALTER AND ANY AS ASC AUTHORIZATION BACKUP BEGIN BETWEEN BREAK BROWSE BULK BY CASCADE CASE CHECK
+    CHECKPOINT CLOSE CLUSTERED COALESCE COLLATE COLUMN COMMIT COMPUTE CONSTRAINT CONTAINS CONTAINSTABLE CONTINUE
+    CONVERT CREATE CROSS CURRENT CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER CURSOR DATABASE DBCC
+    DEALLOCATE DECLARE DEFAULT DELETE DENY DESC DISTINCT DISTRIBUTED DROP ELSE END ERRLVL ESCAPE EXCEPT
+    EXEC EXECUTE EXISTS EXIT EXTERNAL FETCH FILE FILLFACTOR FOR FOREIGN FREETEXT FREETEXTTABLE FROM FULL
+    FUNCTION GOTO GRANT GROUP HAVING HOLDLOCK IDENTITY IDENTITY_INSERT IDENTITYCOL IF IN INDEX INNER INSERT
+    INTERSECT INTO IS JOIN KEY KILL LEFT LIKE LINENO MERGE NATIONAL NOCHECK NONCLUSTERED NOT NULL NULLIF OF OFF
+    OFFSETS ON OPEN OPENDATASOURCE OPENQUERY OPENROWSET OPENXML OPTION OR ORDER OUTER OVER PERCENT PIVOT PLAN
+    PRIMARY PRINT PROC PROCEDURE RAISERROR READ READTEXT RECONFIGURE REFERENCES REPLICATION RESTORE
+    RESTRICT RETURN REVERT REVOKE RIGHT ROLLBACK ROWCOUNT ROWGUIDCOL RULE SAVE SCHEMA SELECT
+    SEMANTICKEYPHRASETABLE SEMANTICSIMILARITYDETAILSTABLE SEMANTICSIMILARITYTABLE SESSION_USER SET SETUSER
+    SHUTDOWN SOME STATISTICS SYSTEM_USER TABLE TABLESAMPLE TEXTSIZE THEN TO TOP TRAN TRANSACTION TRIGGER
+    TRUNCATE TRY_CONVERT TSEQUAL UNION UNIQUE UNPIVOT UPDATE UPDATETEXT USE USER VALUES VARYING VIEW WAITFOR
+    WHEN WHERE WHILE WITH WRITETEXT
     """.split()  # noqa: SIM905
 )
 # Words that are not reserved and begin a statement behind a whole expression; no function has their names.
@@ -304,6 +325,11 @@ class Tokens:
             raise SqlServerError(102, self.all[-1].text if self.all else "", line=self.line)
         raise SqlServerError(102, token.text, line=token.line)
 
+    def require_first(self, words: str) -> None:
+        """Raise 111 if a statement that these words begin is not the first of its batch."""
+        if any(token.text != ";" for token in self.all[: self.position - len(words.split())]):
+            raise SqlServerError(111, words, line=self.line)
+
     def unsupported(self, syntax: str) -> NoReturn:
         raise UnsupportedSyntax(syntax, self.line)
 
@@ -316,7 +342,10 @@ class Tokens:
         while self.accept("#"):
             prefix += "#"
         token = self.advance()
-        if token.token_type != TokenType.IDENTIFIER and not (token.text[0].isalpha() or token.text[0] in "_#"):
+        if token.token_type != TokenType.IDENTIFIER and (
+            not (token.text[0].isalpha() or token.text[0] in "_#")
+            or (not prefix and token.text.upper().partition(" ")[0] in RESERVED)
+        ):
             self.position -= 1
             self.fail()
         if not token.text:

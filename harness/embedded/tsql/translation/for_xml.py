@@ -57,8 +57,10 @@ def words_of(clause: exp.ForClause, kind: str, modes: Collection[str], valid: Co
     words: Words = {}
     for option in clause.expressions:
         value = option.this.args.get("expression") if isinstance(option.this, exp.XMLKeyValueOption) else None
-        word = option.this.name if isinstance(option.this, exp.Var) else option.this.this.name
-        words[word.upper()] = None if value is None else value.name
+        word = option.this if isinstance(option.this, exp.Var) else option.this.this
+        if word is None:
+            raise SqlServerError(102, kind, line=line)
+        words[word.name.upper()] = None if value is None else value.name
     mode = next(iter(words), "")
     if mode not in modes:
         raise UnsupportedSyntax(f"FOR {kind} {mode}", line)
