@@ -57,13 +57,13 @@ def run(
     if settings.kind.is_model:
         raise NoTwins("runs of a model repeat exactly, so twins tell nothing: choose --lab embedded or sqlserver")
     folder = resume or settings.results / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}-twins"
-    lacking = range(sum(bool(manifest_file.read(run)["finished_at"]) for run in made) + 1, runs + 1)
+    numbers = range(sum(bool(manifest_file.read(run)["finished_at"]) for run in made) + 1, runs + 1)
     run_s = matrix_run.estimate_s(settings, visits_on(lab.topology, settings))
-    plan = f"{units.counted(len(lacking), 'twin run')}, about {duration(len(lacking) * run_s)}"
-    matrix_run.confirm_length(reporter, plan, len(lacking) * run_s)
+    plan = f"{units.counted(len(numbers), 'twin run')}, about {duration(len(numbers) * run_s)}"
+    matrix_run.confirm_length(reporter, plan, len(numbers) * run_s)
     try:
-        for number in lacking:
-            left_s = (lacking.stop - number) * run_s
+        for number in numbers:
+            left_s = (numbers.stop - number) * run_s
             reporter.note(f"twin run {number} of {runs}, about {duration(left_s)} left")
             made = _runs_in(folder)
             if number == len(made):

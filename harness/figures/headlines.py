@@ -290,10 +290,10 @@ def _left_out(completed: pd.DataFrame, pairs: pd.DataFrame) -> str:
     if missing.empty:
         return ""
     gains = [percent(100 * math.expm1(logs.mean())) for logs in (missing, pd.concat([chosen, missing]))]
-    they, them = ("it gains", "it") if len(missing) == 1 else ("they gain", "them")
+    words, pronoun = ("it gains", "it") if len(missing) == 1 else ("they gain", "them")
     return (
         f" Left out: {counted(len(missing), 'pair')} with a cell that does not count; by the time until all was "
-        f"processed {they} {gains[0]}, and with {them} all {len(factors):,} pairs gain {gains[1]} on average."
+        f"processed {words} {gains[0]}, and with {pronoun} all {len(factors):,} pairs gain {gains[1]} on average."
     )
 
 

@@ -284,9 +284,9 @@ def _throughput(run: Run) -> list[str]:
         )
     if len(states):
         counted_states = listed([f"{number} {state}" for state, number in states.items()])
-        verb, they_are = ("does", "it is") if states.sum() == 1 else ("do", "they are")
+        verb, subject = ("does", "it is") if states.sum() == 1 else ("do", "they are")
         findings.append(
-            f"{states.sum():,} of {measurements(cells)} {verb} not count ({counted_states}): {they_are} hollow in the "
+            f"{states.sum():,} of {measurements(cells)} {verb} not count ({counted_states}): {subject} hollow in the "
             f"figures{' where a cell counts in no block,' * repeated} and listed under “Cells that do not count”."
         )
     return findings
