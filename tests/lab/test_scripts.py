@@ -53,7 +53,7 @@ FAILURES = [
     (
         "SELECT 1;\nGO\n\n-- a comment\nSELECT 2;\nSELEC 3;\nGO\n",
         6,
-        "does not support the statement SELEC. (error 50001)",
+        "Incorrect syntax near 'SELEC'. (error 102)",
     ),
     (
         "SELECT 1;\nGO\nSELECT N'$(Value)';\n\nINSERT INTO dbo.nothing VALUES ('$(Value)');\n",

@@ -119,7 +119,6 @@ def test_mistakes_name_their_line(text, number, line):
         "declare @x xml(dbo.s)",
         "execute as login = 'x'",
         "execute as user = 'x' with no revert",
-        "foo bar",
         "set nocount on\nset rowcount 10",
         "create procedure p with encryption as select 1",
         "alter table t drop column a",

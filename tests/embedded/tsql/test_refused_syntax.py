@@ -33,6 +33,11 @@ SELECT n FROM dbo.t AS N'a'
 SELECT n FROM dbo.t AS @a
 SELECT @@SPID @@SPID
 SELECT NULL ALL
+SELECT 'a' 'b'
+SELECT 1)
+SELECT 1 END
+SELECT 1; foo bar
+WHERE 1 = 1
 SELECT n FROM dbo.t CROSS APPLY .numbers(n) AS a
 SELECT n FROM dbo.t FOR XML
 SELECT n FROM dbo.t FOR JSON
@@ -102,3 +107,13 @@ def test_words_that_are_not_reserved_are_names(side) -> None:
 @pytest.mark.parametrize("argument", ["n", "-1", "NULL", "DEFAULT", "@@SPID", "N'x'", "0x01", "[in]", "@x OUTPUT"])
 def test_an_argument_of_exec_is_a_constant_a_variable_or_a_word(side, argument: str) -> None:
     assert side.error(f"DECLARE @x int; EXEC nothing {argument} PRINT 'x'").number == 2812
+
+
+def test_what_t_sql_has_and_this_server_has_not_is_named(side) -> None:
+    for text, name in {
+        "SELECT 1; again: SELECT 2": "labels",
+        "KILL 5": "the statement KILL",
+        "BULK INSERT t FROM 'f'": "BULK INSERT",
+    }.items():
+        assert name in side.error(text).text
+    assert side.error("foo bar").number == 2812, "a call of foo, whose argument is a word"

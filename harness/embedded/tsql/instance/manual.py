@@ -70,7 +70,7 @@ def named(error: SqlServerError, text: str, line: int) -> SqlServerError:
     for kind in _KINDS.get(error.number, ()):
         if (entry := _names().get((kind, last.lower()))) is not None:
             return UnsupportedSyntax(f"the {kind} {entry.name}", line)
-    kinds = ("statement",) if error.number == UNSUPPORTED else ("syntax", "function")
+    kinds = ("statement",) if error.number == UNSUPPORTED else ("statement", "syntax", "function")
     if error.number != UNSUPPORTED and error.number not in _OF_SYNTAX:
         return error
     part, place = _around(text, blamed, line)
@@ -81,6 +81,7 @@ def named(error: SqlServerError, text: str, line: int) -> SqlServerError:
         for kind in kinds
         for pattern, what in _patterns(kind)
         for match in pattern.finditer(part)
+        if kind != "statement" or error.number == UNSUPPORTED or not part[: match.start()].strip()
     ]
     return UnsupportedSyntax(min(matches)[2], line) if matches else error
 

@@ -5,11 +5,11 @@ Expressions and SELECT queries are parsed by sqlglot; its guesses at unknown syn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.tsql import TSQL
@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.text.tokens import RESERVED, STATEMENT_WORDS, TEXT, FindType, Tokens
 
+BEGINNINGS = STATEMENT_WORDS - {"ELSE", "END"} | {"BULK", "LINENO", "READTEXT", "UPDATETEXT", "WRITETEXT"}
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
 
 
@@ -70,7 +71,7 @@ class Parser:
         tokens = self.tokens
         function = self._parse_function()
         if function is None:
-            tokens.unsupported(self._described())
+            self._refuse()
         length, parse = function
         outer_line, self.line = self.line, tokens.line
         self._depth += 1
@@ -135,28 +136,20 @@ class Parser:
         return None
 
     def _implicit_call(self) -> Statement:
-        token = self.tokens.peek()
-        assert token is not None
-        first = self.tokens.word()
-        if first and not (first[0].isalpha() or first[0] == "_"):
-            self.tokens.fail()
-        following = self.tokens.word(1)
-        if first in STATEMENT_WORDS or (following.isalpha() and self.tokens.peek(1) is not None):
-            self.tokens.unsupported(self._described())  # two words in a row are an unknown statement
-        self.line = token.line
+        if self.tokens.word().partition(" ")[0] in RESERVED:
+            self._refuse()
+        self.line = self.tokens.line
         return self._grammar[("EXEC",)](self)
 
-    def _described(self) -> str:
-        token = self.tokens.peek()
-        if token is None:
-            return "an empty statement"
-        words = [self.tokens.word(ahead) for ahead in range(3)]
-        identifiers: Sequence[str] = [word for word in words if word.isidentifier()]
-        return (
-            "the statement " + " ".join(identifiers[:2])
-            if identifiers
-            else f"a statement that begins with {token.text!r}"
-        )
+    def _refuse(self) -> NoReturn:
+        """Raise an error for what is no statement here: 50001 if T-SQL may have it, else 102."""
+        tokens = self.tokens
+        if tokens.word(1) == ":":
+            tokens.unsupported("labels, to which GOTO goes")
+        first, second = tokens.word(), tokens.word(1)
+        if first.partition(" ")[0] not in BEGINNINGS:
+            tokens.fail()
+        tokens.unsupported(f"the statement {first} {second if second.isidentifier() else ''}".rstrip())
 
 
 def at_statement_end(parser: Parser) -> bool:
@@ -202,6 +195,7 @@ MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
     exp.Star: (lambda star: not (isinstance(star.parent, exp.Select | exp.Column) or _is_counted(star)), "*"),
     exp.Tuple: (lambda values: not values.expressions, ")"),
     exp.Select: (lambda query: not query.expressions, "FROM"),
+    exp.Concat: (lambda strings: True, "'"),  # of two strings without a sign between them
     exp.Dot: (lambda call: call.args.get("this") is None, "."),
 }
 CONSTANTS = (exp.Literal, exp.National, exp.HexString, exp.Null, exp.Parameter, exp.SessionParameter)
