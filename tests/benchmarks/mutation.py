@@ -40,6 +40,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "harness/embedded/tsql/session": (("tests/embedded/tsql",),),
     "harness/embedded/tsql/catalog": (("tests/embedded/tsql",),),
     "harness/embedded/tsql/translation": (("tests/embedded/tsql",),),
+    "harness/embedded/tsql/text": (("tests/embedded/tsql",),),
     "harness/claims": (("tests/claims", "tests/test_inference.py", "tests/test_summary.py"),),
     "harness/embedded/tds": (("tests/embedded/tds",), ("tests/embedded/server/test_tds_listener.py",)),
     "harness/files/journal.py": (("tests/test_journal.py",),),

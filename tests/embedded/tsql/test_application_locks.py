@@ -14,6 +14,7 @@ SELECT @status;
 def test_a_second_session_gets_a_lock_only_when_the_first_has_ended(side):
     assert side.rows(TAKE.format(0)) == [(0,)]
     assert side.rows(TAKE.format(0)) == [(0,)]  # its own
+    assert side.error(TAKE.format("N'soon'")).number == 245
     other = side.connect("db")
     assert side.rows(TAKE.format(0), other) == [(-1,)]
     assert side.rows(TAKE.format(50), other) == [(-1,)]

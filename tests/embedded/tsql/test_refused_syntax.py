@@ -98,6 +98,10 @@ def test_a_reserved_word_is_a_name_in_brackets_alone(side, statement: str) -> No
         assert [error.number for error in errors] in ([], [2812])
 
 
+def test_the_error_names_the_word_that_is_no_name(side) -> None:
+    assert side.error("CREATE MESSAGE TYPE in VALIDATION = NONE").text == "Incorrect syntax near 'in'."
+
+
 def test_words_that_are_not_reserved_are_names(side) -> None:
     side.run("CREATE MESSAGE TYPE PRECISION; CREATE MESSAGE TYPE message; GRANT SELECT ON dbo.t TO public;")
     assert side.rows("SELECT CAST(1 AS double precision) AS load, USER AS disk") == [(1.0, "dbo")]

@@ -274,6 +274,21 @@ def three(side):
 
 
 @pytest.mark.parametrize(
+    ("value", "joined"),
+    [("',' + v", ",a,b"), ("v + N','", "a,b,"), ("'(' + v", "(a(b"), ("'FROM'", "FROMFROM"), ("LEFT(v, 1)", "ab")],
+)
+def test_values_are_added_up_with_the_signs_that_end_an_item(side, value, joined):
+    rows = "(VALUES ('a'), ('b')) AS x (v)"
+    assert side.rows(
+        f"DECLARE @s nvarchar(9) = N'', @n int = 0; SELECT @s += {value}, @n += 1 FROM {rows}; SELECT @s, @n"
+    ) == [(joined, 2)]
+
+
+def test_a_string_is_no_word_of_a_clause(side):
+    assert side.rows("SELECT DISTINCT 'ON' AS a, COUNT(DISTINCT 'ON') AS b") == [("ON", 1)]
+
+
+@pytest.mark.parametrize(
     ("text", "number"),
     [
         ("SELECT (SELECT n FROM dbo.t)", 512),

@@ -9,10 +9,11 @@ from typing import Any
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import MILLISECOND, Waiting
-from harness.embedded.sqltypes import Parameter, ResultSink
+from harness.embedded.sqltypes import INT, Parameter, ResultSink
 from harness.embedded.tsql.instance.application_locks import COMPATIBLE, Resource
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements.registry import register_procedure
+from harness.embedded.tsql.storage.conversion import convert
 
 CALL_ERROR = -999
 NAME_LENGTH_MAX = 255
@@ -32,7 +33,7 @@ def sp_getapplock(session: Session, parameters: Sequence[Parameter], sink: Resul
     owner_key = _owner(session, "sp_getapplock", owner)
     if owner_key is None:
         return CALL_ERROR
-    timeout_ms = session.options.lock_timeout_ms if timeout is None else int(timeout)
+    timeout_ms = session.options.lock_timeout_ms if timeout is None else convert(timeout, None, INT)
     timeout_ns = None if timeout_ms < 0 else timeout_ms * MILLISECOND
     locks = session.instance.application_locks
     status = yield from locks.take(_resource(session, resource), session.spid, owner_key, str(mode).lower(), timeout_ns)

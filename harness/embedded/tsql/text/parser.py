@@ -19,7 +19,7 @@ from sqlglot.parsers.tsql import TSQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql.text.tokens import RESERVED, STATEMENT_WORDS, TEXT, FindType, Tokens
+from harness.embedded.tsql.text.tokens import QUOTED, RESERVED, STATEMENT_WORDS, TEXT, FindType, Tokens
 
 BEGINNINGS = STATEMENT_WORDS - {"ELSE", "END"} | {"BULK", "LINENO", "READTEXT", "UPDATETEXT", "WRITETEXT"}
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
@@ -411,11 +411,16 @@ def _with_hash(identifier: Any) -> Any:
     return identifier
 
 
+def _word(token: Token) -> str:
+    """As `Tokens.word`: "" for what is quoted."""
+    return "" if token.token_type in QUOTED else token.text.upper()
+
+
 def _simply_named(query_tokens: list[Token]) -> list[Token]:
     """`SELECT 'name' = e` as `SELECT [name] = e`."""
     named_tokens = list(query_tokens)
     for at in range(1, len(query_tokens) - 1):
-        token, before, after = query_tokens[at], query_tokens[at - 1].text.upper(), query_tokens[at + 1].text
+        token, before, after = query_tokens[at], _word(query_tokens[at - 1]), _word(query_tokens[at + 1])
         if token.token_type == TokenType.STRING and after == "=" and before in BEFORE_ITEM:
             named_tokens[at] = Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
     return named_tokens
@@ -423,11 +428,11 @@ def _simply_named(query_tokens: list[Token]) -> list[Token]:
 
 def _simply_assigned(query_tokens: list[Token]) -> list[Token]:
     """`SELECT @a += e` as `SELECT @a = @a + (e)`."""
-    words = [token.text for token in query_tokens]
+    words = [*map(_word, query_tokens)]
     for at in range(len(words) - 2, 2, -1):
         if words[at + 1] == "=" and words[at] in COMPOUND and words[at - 2] == "@":
             end = depth = at + 2
-            while end < len(words) and (depth > at + 2 or words[end].upper() not in ITEM_ENDS):
+            while end < len(words) and (depth > at + 2 or words[end] not in ITEM_ENDS):
                 depth += (words[end] == "(") - (words[end] == ")")
                 end += 1
             opening, closing = parentheses(query_tokens[at])
@@ -439,7 +444,7 @@ def _simply_assigned(query_tokens: list[Token]) -> list[Token]:
                 *value,
                 *query_tokens[end:],
             ]
-            words = [token.text for token in query_tokens]
+            words = [*map(_word, query_tokens)]
     return query_tokens
 
 
@@ -509,7 +514,7 @@ def _refuse_foreign(part: list[Token]) -> None:
         raise SqlServerError(1038, line=unnamed[0].line)
     before = ""
     for token, after in pairwise(part):
-        word = token.text.upper()
+        word = _word(token)
         if word in _SUSPECT and _is_foreign(before, word, token, after):
             raise SqlServerError(102, after.text, line=after.line)
         before = word
@@ -526,7 +531,7 @@ def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:
         or (kind, following) in _FOREIGN_KINDS
         or (kind in (TokenType.ISNULL, TokenType.NOTNULL) and following is not TokenType.L_PAREN)
         or (kind is TokenType.NOT and following is TokenType.NULL and before != "IS")
-        or (word, after.text.upper()) in FOREIGN
+        or (word, _word(after)) in FOREIGN
     )
 
 
