@@ -18,6 +18,7 @@ from harness.embedded.tsql.statements import (
 )
 from harness.embedded.tsql.statements.batches import Execute, compile_batch, parse
 from harness.embedded.tsql.statements.registry import GRAMMAR
+from harness.embedded.tsql.text.parser import NESTING_MAX
 from tests.embedded.tsql.sides import LISTINGS
 
 
@@ -254,3 +255,11 @@ def test_a_batch_parses_into_its_statements_with_and_without_semicolons(statemen
     )
     text = text.replace("commit" + " ", "commit ;").replace("begin tran ", "begin tran ;")
     assert len(parse(text)) == len(numbered)
+
+
+def test_statements_in_each_other_have_a_limit_which_those_before_do_not_raise():
+    before, body = "PRINT 'x'; " * NESTING_MAX, "SELECT 1"
+    deepest = "BEGIN " * (NESTING_MAX - 1) + body + " END" * (NESTING_MAX - 1)
+    assert len(parse(before + deepest)) == NESTING_MAX + 1
+    with pytest.raises(SqlServerError, match="nested statements"):
+        parse(f"{before} BEGIN {deepest} END")
