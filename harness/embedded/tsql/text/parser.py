@@ -195,6 +195,8 @@ MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
     exp.Star: (lambda star: not (isinstance(star.parent, exp.Select | exp.Column) or _is_counted(star)), "*"),
     exp.Tuple: (lambda values: not values.expressions, ")"),
     exp.Select: (lambda query: not query.expressions, "FROM"),
+    exp.Subquery: (lambda query: isinstance(query.parent, exp.From | exp.Join) and not query.alias, ")"),
+    exp.Lateral: (lambda applied: isinstance(applied.this, exp.Subquery) and not applied.alias, ")"),
     exp.Concat: (lambda strings: True, "'"),  # of two strings without a sign between them
     exp.Dot: (lambda call: call.args.get("this") is None, "."),
 }

@@ -446,8 +446,6 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
         if kind not in PARTS and kind not in RENDERERS:
             raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", line)
         if isinstance(node, exp.Select):
-            if not node.expressions:
-                raise SqlServerError(102, "SELECT", line=line)
             for clause, value in node.args.items():
                 if value and clause not in CLAUSES:
                     raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", line)

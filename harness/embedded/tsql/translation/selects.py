@@ -347,9 +347,7 @@ def _apply(renderer: Renderer, node: exp.Lateral, names: Names, from_clause: str
 
 
 def _applied_query(renderer: Renderer, node: exp.Lateral, names: Names) -> Source:
-    alias = node.args.get("alias")
-    if alias is None:
-        raise SqlServerError(102, ")")
+    alias = node.args["alias"]
     if isinstance(node.this.this, exp.Values):
         sql, columns = _value_rows(renderer, node.this.this, alias, names)
     else:
@@ -570,9 +568,7 @@ def _common_table(renderer: Renderer, parts: tuple[str, ...]) -> Source | None:
 
 def _derived(renderer: Renderer, node: exp.Subquery, names: Names) -> str:
     sql, columns = query(renderer, node.this, None)
-    alias = node.args.get("alias")
-    if alias is None:
-        raise SqlServerError(102, ")")
+    alias = node.args["alias"]
     names_given = [column.name for column in alias.columns] or [column.name for column in columns]
     named_columns = _named(names_given, columns, node.alias)
     if alias.columns:
