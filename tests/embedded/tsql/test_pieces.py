@@ -1,7 +1,7 @@
 """Long batches: read in pieces as in one, and bounded."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlglot.tokenizer_core import TokenType
 
@@ -71,6 +71,7 @@ PARTS = st.sampled_from(
 )
 
 
+@example(["%", "%", "SELECT", "%%physloc%%"], 1, 1)
 @given(st.lists(PARTS, max_size=60), st.integers(1, 40), st.integers(1, 80))
 def test_a_batch_has_the_same_tokens_in_pieces_as_in_one(parts, size, literal):
     text = " ".join(parts)

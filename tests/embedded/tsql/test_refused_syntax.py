@@ -21,6 +21,8 @@ SELECT OBJECT_ID(, N'P')
 SELECT DISTINCT , n FROM dbo.t
 SELECT TOP (1) FROM dbo.t
 SELECT ()
+SELECT ('a', 2)
+DECLARE @a int; SELECT @a = n b FROM dbo.t
 SELECT (*) FROM dbo.t
 SELECT COUNT(*, 1) FROM dbo.t
 SELECT AS n
@@ -43,6 +45,7 @@ SELECT n FROM dbo.t FOR XML
 SELECT n FROM dbo.t FOR JSON
 WITH c (SELECT 7 AS n) SELECT n FROM c
 PRINT *
+RECEIVE DISTINCT message_body FROM dbo.x
 EXEC dbo.p (1)
 EXEC dbo.p 1 + 1
 EXEC dbo.p @table = KEY

@@ -84,6 +84,8 @@ def parse_receive(parser: Parser) -> Receive:
     top: Expression | None = None
     if tokens.accept("TOP"):
         top = parser.parenthesised()
+    if tokens.word() in ("DISTINCT", "ALL"):
+        tokens.fail()
     list_tokens = tokens.take_until(("FROM",))
     items = parse_query(tokens, [select_token(list_tokens[0]), *list_tokens])
     tokens.expect("FROM")

@@ -153,9 +153,9 @@ def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
     folded: list[Token] = []
     for token in tokens:
         folded.append(token)
-        if [one.text for one in folded[-5:-3]] == ["%", "%"] and [one.text for one in folded[-2:]] == ["%", "%"]:
-            first, word = folded[-5], folded[-3]
-            text = f"%%{word.text.lower()}%%"
+        first, word = folded[-5:-2:2] if len(folded) >= 5 else (token, token)
+        text = f"%%{word.text.lower()}%%"
+        if "".join(one.text for one in folded[-5:]).lower() == text and token.end - first.start == len(text) - 1:
             folded[-5:] = [Token(TokenType.VAR, text, first.line, first.col, first.start, token.end)]
     return folded
 
