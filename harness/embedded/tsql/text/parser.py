@@ -190,7 +190,7 @@ VALUES = {"DEFAULT", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTE
 # What sqlglot takes at more places than T-SQL: whether a node is at one of them, and what the error names.
 MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
     exp.Identifier: (lambda name: not name.quoted and _is_reserved(name), ""),
-    exp.Alias: (lambda item: not _is_named(item), "AS"),
+    exp.Alias: (lambda item: not _is_result(item), "AS"),
     exp.TableAlias: (lambda alias: not _is_name(alias.this) and bool(alias.this or alias.columns), "AS"),
     exp.Star: (lambda star: not (isinstance(star.parent, exp.Select | exp.Column) or _is_counted(star)), "*"),
     exp.Tuple: (lambda values: not (values.expressions and isinstance(values.parent, exp.Values)), ","),
@@ -497,7 +497,7 @@ def _is_name(node: object) -> bool:
     return isinstance(node, exp.Identifier)
 
 
-def _is_named(item: exp.Alias) -> bool:
+def _is_result(item: exp.Alias) -> bool:
     """Whether it is a result with a name; `@a = b c` is none."""
     return isinstance(item.parent, exp.Select) and _is_name(item.args["alias"]) and not isinstance(item.this, exp.EQ)
 
