@@ -65,6 +65,8 @@ def test_receive_by_a_conversation_of_another_queue_is_an_error(side, column, nu
         ("BEGIN DIALOG @n FROM SERVICE s TO SERVICE 's' WITH LIFETIME = 0", 8411),
         ("BEGIN DIALOG @n FROM SERVICE s TO SERVICE 's' WITH LIFETIME = 2147483648", 8411),
         ("DECLARE @b varbinary(max); RECEIVE @b = message_body, queuing_order FROM dbo.q", 8447),
+        ("RECEIVE * FROM dbo.q WHERE conversation_handle = @n", 8418),
+        ("RECEIVE * FROM dbo.q WHERE conversation_group_id = @n", 8420),
         (
             "DECLARE @b varbinary(max); DECLARE @t table (b varbinary(max)); RECEIVE @b = message_body FROM dbo.q INTO @t",
             8450,

@@ -258,7 +258,6 @@ def compile_try(node: TryCatch, scope: Scope) -> Step:
         finally:
             session.try_depth -= 1
         session.caught.append(caught)
-        session.error_number = caught.number
         try:
             signal = yield from handler_run(frame)
             return signal
