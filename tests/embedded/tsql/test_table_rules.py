@@ -304,7 +304,7 @@ def test_select_into_makes_a_table_of_the_columns_of_its_query(side) -> None:
 
 def test_each_change_of_a_row_gives_it_a_new_rowversion():
     side = World().side("Here")
-    side.run("CREATE TABLE dbo.a (id int, v rowversion NOT NULL); CREATE TABLE dbo.b (id int, timestamp)")
+    side.run("CREATE TABLE dbo.a (id int, v rowversion NOT NULL); CREATE TABLE dbo.b (timestamp, id int)")
     first = side.rows("INSERT dbo.a (id) OUTPUT inserted.v VALUES (1), (2)")
     assert [int.from_bytes(version, "big") for (version,) in first] == [1, 2]
     side.run("INSERT dbo.b (id) VALUES (1); INSERT dbo.a VALUES (3, DEFAULT)")
@@ -314,7 +314,7 @@ def test_each_change_of_a_row_gives_it_a_new_rowversion():
     side.world.run_for(1)
     side.crash()
     side.run("UPDATE dbo.b SET id = 2")
-    assert side.rows("SELECT CAST(timestamp AS bigint) FROM dbo.b") == [(6,)]
+    assert side.rows("SELECT CAST(timestamp AS bigint), id FROM dbo.b") == [(6, 2)]
 
 
 @pytest.mark.parametrize(
