@@ -1,5 +1,8 @@
 """Other processes, any of which may end while a test examines it: then it has no command line and no children."""
 
+import contextlib
+import random
+import socket
 import subprocess
 import threading
 from typing import Any, Self
@@ -25,6 +28,15 @@ class Child(subprocess.Popen[Any]):
         self._watch.cancel()
         self.kill()
         super().__exit__(*about)
+
+
+def free_port() -> int:
+    """A port of this machine on which nobody listens, and none that the system gives to connections: those of other
+    tests could have it before it is used."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("a hundred ports are taken")
 
 
 def children_of(pid: int) -> list[psutil.Process]:

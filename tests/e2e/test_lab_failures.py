@@ -19,6 +19,7 @@ from harness.lab import drivers, instances, link, scripts
 from harness.lab.drivers import Secret
 from harness.lab.error_remedies import REMEDIES
 from tests.commands import CommandResult
+from tests.processes import free_port
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 from tests.thorough import one_of_each
 
@@ -301,8 +302,7 @@ def test_every_verb_reports_a_refused_login_in_one_line(
     verb: tuple[str, ...], running: dict[str, Server], own: OwnServers
 ) -> None:
     if verb[-1] == "--port":
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            verb = (*verb, str(free.getsockname()[1]))
+        verb = (*verb, str(free_port()))
     running["initiator-1"].plant("login=18456/sa")
     printed = own.harness(*verb, *LAB)
     assert printed.code == 3

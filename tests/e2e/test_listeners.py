@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from harness.load.pages import openmetrics, sweep
 from harness.load.pages.openmetrics import LabMetrics
 from harness.output.reporting import Reporter
 from harness.reductions.spark_session import context
-from tests.processes import Child, children_of
+from tests.processes import Child, children_of, free_port
 
 pytestmark = pytest.mark.process
 
@@ -145,8 +144,7 @@ def test_the_embedded_lab_listens_on_this_machine_alone():
 
 
 def test_locust_and_its_web_page_listen_on_this_machine_alone():
-    with socket.create_server(("127.0.0.1", 0)) as listening_once:  # another suite beside this one gets another
-        free = listening_once.getsockname()[1]
+    free = free_port()
     with harness("ui", "--lab", "embedded", "--initiators", "1", "--port", str(free), until=f":{free}") as (process, _):
         found = listening(process.pid, *(child.pid for child in children_of(process.pid)))
         assert {address for address, _ in found} == {"127.0.0.1"}
@@ -157,8 +155,7 @@ def test_locust_and_its_web_page_listen_on_this_machine_alone():
     "serving", [partial(sweep.serving, Reporter()), partial(openmetrics.serving, collector=LabMetrics())]
 )
 def test_the_page_of_a_sweep_and_the_numbers_listen_on_this_machine_alone(serving):
-    with socket.create_server(("127.0.0.1", 0)) as listening_once:
-        free = listening_once.getsockname()[1]
+    free = free_port()
     with serving(port=free):
         assert {place for place in listening(os.getpid()) if place[1] == free} == {("127.0.0.1", free)}
 

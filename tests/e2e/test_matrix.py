@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+
+from tests.processes import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]
 
@@ -42,8 +43,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, warm_jvm: dict[str, str]) -> 
     """A run of axes of one's own."""
     folder, scratch = tmp_path_factory.mktemp("matrix"), tmp_path_factory.mktemp("scratch")
     (folder / "mine.toml").write_text(MATRIX)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     command = ("matrix", "--lab", "embedded", *AXES, "--results", "runs", "--web", port)
     output = harness(*command, cwd=folder, scratch=scratch, environment=warm_jvm)
     [run] = (folder / "runs").iterdir()

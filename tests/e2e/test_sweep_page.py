@@ -1,6 +1,5 @@
 """The page of `harness matrix --web` in headless Chromium: what is drawn agrees with the journal."""
 
-import socket
 import threading
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from harness.load.pages import sweep
 from harness.load.pages.sweep import SweepPage
 from harness.output.reporting import Reporter
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
+from tests.processes import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
 
@@ -57,8 +57,7 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.exists():
         pytest.skip(f"no browser: {CHROMIUM} does not exist")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with playwright.sync_playwright() as started, sweep.serving(Reporter(), port) as reporter:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         page = browser.new_context(color_scheme=scheme).new_page()

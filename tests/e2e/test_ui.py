@@ -8,7 +8,6 @@ import csv
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from typing import Any
 import pytest
 
 from harness.files.workload_file import FOLDER
-from tests.processes import Child
+from tests.processes import Child, free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.browser]
 
@@ -43,8 +42,7 @@ START_TIMEOUT_MS = 90_000
 @contextlib.contextmanager
 def serving(*options: str) -> Iterator[str]:
     """The address of `harness ui`, until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     arguments = [
         sys.executable,
         "-m",
@@ -154,8 +152,7 @@ def points(page: Any) -> dict[str, int]:
 @contextlib.contextmanager
 def echo_ui(page: Any, logs: Path) -> Iterator[tuple[Child, str]]:
     """Locust's page with an echo server behind it, open in the browser, and its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with Child([sys.executable, "-m", "tests.load.echo_ui", str(port), str(logs)]) as echo:
         while True:
             try:

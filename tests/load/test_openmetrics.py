@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -21,6 +20,7 @@ from harness.monitors.metrics import ServerMetrics
 from harness.monitors.state import Conversations, Database, Monitor, Queue, Server
 from harness.observe.looks import Look
 from tests.noting import NotingReporter
+from tests.processes import free_port
 
 DASHBOARD = Path(openmetrics.__file__).with_name("grafana.json")
 
@@ -120,8 +120,7 @@ def test_the_dashboard_and_the_metrics_name_each_other() -> None:
 
 
 def test_the_page_is_for_prometheus_on_this_machine_alone() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"http://127.0.0.1:{port}/metrics"
     with openmetrics.serving(port, lab()):
         request = urllib.request.Request(address, headers={"Accept": "application/openmetrics-text; version=1.0.0"})

@@ -12,6 +12,7 @@ from flask import Flask
 from harness.failures import UsageFailure
 from harness.load.pages import guard, sweep
 from harness.output.reporting import Reporter
+from tests.processes import free_port
 
 CROSS_SITE = {"Sec-Fetch-Site": "cross-site"}
 NAVIGATION = CROSS_SITE | {"Sec-Fetch-Mode": "navigate"}
@@ -82,8 +83,7 @@ def test_no_answer_can_be_read_or_framed_by_another_site():
 
 
 def test_the_page_of_a_sweep_answers_no_other_page():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with sweep.serving(Reporter(), port):
         for path in ("/", "/state", "/looks", "/looks/queues.csv", "/figures/x.png"):
             assert statuses(f"http://127.0.0.1:{port}{path}") == {403}

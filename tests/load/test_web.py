@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ import urllib.request
 import pytest
 
 from tests.load.test_page_guard import statuses
-from tests.processes import Child, children_of, command_line
+from tests.processes import Child, children_of, command_line, free_port
 
 pytestmark = pytest.mark.process
 
@@ -58,8 +57,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     arguments = [sys.executable, "-m", "tests.load.echo_ui", str(port), str(tmp_path_factory.mktemp("logs"))]
     with Child(arguments) as process:
         page = Page(port, process.pid)

@@ -18,7 +18,7 @@ import pytest
 from harness.lab.instances import Instance
 from tests.commands import CommandResult, harness
 from tests.monitors.conftest import send
-from tests.processes import Child
+from tests.processes import Child, free_port
 from tests.unsafe import NAME, unsafe_in
 from tests.waiting import wait_until
 
@@ -142,8 +142,7 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandR
 
 def test_prometheus_reads_what_a_look_has_shown_also_where_there_is_no_terminal(instance: Instance, place: str) -> None:
     assert instance.login is not None
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     words = ["monitors", "--server", place, "--user", "sa", "-C", "--watch", "100ms", "--metrics", f"127.0.0.1:{port}"]
     environment = os.environ | {"HARNESS_PASSWORD": instance.login.password}
     with Child([sys.executable, "-m", "harness", *words], env=environment, stdout=subprocess.PIPE) as process:
