@@ -35,12 +35,12 @@ SELECT n FROM dbo.t AS N'a'
 SELECT n FROM dbo.t AS @a
 SELECT @@SPID @@SPID
 SELECT NULL ALL
-SELECT 'a' 'b'
+PRINT 'a' 'b'
+SELECT 1 WHERE 'a' IN ('a' 'b')
 SELECT 1)
 SELECT 1 END
 SELECT 1; foo bar
 WHERE 1 = 1
-SELECT n FROM dbo.t CROSS APPLY .numbers(n) AS a
 SELECT n FROM dbo.t FOR XML
 SELECT n FROM dbo.t FOR JSON
 WITH c (SELECT 7 AS n) SELECT n FROM c
@@ -105,6 +105,11 @@ def test_the_error_names_the_word_that_is_no_name(side) -> None:
     assert side.error("CREATE MESSAGE TYPE in VALIDATION = NONE").text == "Incorrect syntax near 'in'."
 
 
+def test_a_string_behind_a_string_names_it(side) -> None:
+    [(columns, rows)] = side.run("SELECT N'a' 'b', 'c' 'd'").sets
+    assert ([column.name for column in columns], rows) == (["b", "d"], [("a", "c")])
+
+
 def test_words_that_are_not_reserved_are_names(side) -> None:
     side.run("CREATE MESSAGE TYPE PRECISION; CREATE MESSAGE TYPE message; GRANT SELECT ON dbo.t TO public;")
     assert side.rows("SELECT CAST(1 AS double precision) AS load, USER AS disk") == [(1.0, "dbo")]
@@ -123,4 +128,7 @@ def test_what_t_sql_has_and_this_server_has_not_is_named(side) -> None:
         "BULK INSERT t FROM 'f'": "BULK INSERT",
     }.items():
         assert name in side.error(text).text
+    assert (
+        side.error("SELECT n FROM dbo.t CROSS APPLY .numbers(n) AS a").number == 102
+    )  # Microsoft's parser takes the point
     assert side.error("foo bar").number == 2812, "a call of foo, whose argument is a word"

@@ -419,11 +419,13 @@ def _word(token: Token) -> str:
 
 
 def _simply_named(query_tokens: list[Token]) -> list[Token]:
-    """`SELECT 'name' = e` as `SELECT [name] = e`."""
+    """`SELECT 'name' = e` as `SELECT [name] = e`, and `SELECT 'e' 'name'`, of which sqlglot makes one string."""
     named_tokens = list(query_tokens)
-    for at in range(1, len(query_tokens) - 1):
-        token, before, after = query_tokens[at], _word(query_tokens[at - 1]), _word(query_tokens[at + 1])
-        if token.token_type == TokenType.STRING and after == "=" and before in BEFORE_ITEM:
+    for at, (before, token) in enumerate(pairwise(query_tokens), 1):
+        if token.token_type is not TokenType.STRING:
+            continue
+        is_before_value = _word(before) in BEFORE_ITEM and [*map(_word, query_tokens[at + 1 : at + 2])] == ["="]
+        if before.token_type in TEXT or is_before_value:
             named_tokens[at] = Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
     return named_tokens
 

@@ -33,6 +33,7 @@ _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 # Words behind the first in what sqlglot takes for one token, as BY in ORDER BY.
 _JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.split()[1:])
 _BARE = re.compile(r"(?<![\w@#$])@(?![\w@#$])")  # a variable without letters
+_PSEUDO_COLUMN = re.compile(r"%%\w+%%")
 _CONSTANTS = {"'": TokenType.STRING, "N'": TokenType.NATIONAL_STRING, "0x": TokenType.HEX_STRING}
 
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
@@ -153,10 +154,10 @@ def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
     folded: list[Token] = []
     for token in tokens:
         folded.append(token)
-        first, word = folded[-5:-2:2] if len(folded) >= 5 else (token, token)
-        text = f"%%{word.text.lower()}%%"
-        if "".join(one.text for one in folded[-5:]).lower() == text and token.end - first.start == len(text) - 1:
-            folded[-5:] = [Token(TokenType.VAR, text, first.line, first.col, first.start, token.end)]
+        last = folded[-5:]
+        text = "".join(each.text for each in last).lower()
+        if _PSEUDO_COLUMN.fullmatch(text) and token.end - last[0].start == len(text) - 1:
+            folded[-5:] = [Token(TokenType.VAR, text, last[0].line, last[0].col, last[0].start, token.end)]
     return folded
 
 
