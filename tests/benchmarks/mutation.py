@@ -34,6 +34,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("tests/embedded/broker", "tests/embedded/server/test_dialog_encryption.py"),
         ("tests/embedded/tsql", "tests/embedded/server/test_broker_transport.py"),
     ),
+    "harness/embedded/store": (("tests/embedded/store", "tests/embedded/broker"),),
     "harness/embedded/tsql/statements": (("tests/embedded/tsql",),),
     "harness/embedded/tsql/permissions": (("tests/embedded/tsql",),),
     "harness/embedded/tsql/instance": (("tests/embedded/tsql",),),
@@ -43,6 +44,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "harness/embedded/tsql/text": (("tests/embedded/tsql",),),
     "harness/claims": (("tests/claims", "tests/test_inference.py", "tests/test_summary.py"),),
     "harness/embedded/tds": (("tests/embedded/tds",), ("tests/embedded/server/test_tds_listener.py",)),
+    "harness/experiments": (("tests/experiments", "tests/test_matrix.py"),),
     "harness/files/journal.py": (("tests/test_journal.py",),),
     "harness/definitions/measures.py": (("tests/test_measures.py",),),
 }

@@ -176,6 +176,18 @@ def test_two_torn_commits_in_the_same_place_never_make_a_whole_one():
     half = begin + (len(first) - begin) // 2  # where the first of two frames of equal length ends
     machine.disk.restore({DATA: first[:begin] + bytes(512) + first[begin + 512 :]})  # its second frame is whole
     machine.restart(with_power=True)  # looks whether the rows are as they were
+    machine.disk.lose_power()
     rest = machine.disk.contents()[DATA][half:]
     machine.disk.restore({DATA: left_by_a_commit(2)[:half] + rest})
     machine.restart(with_power=True)
+
+
+def test_an_earlier_commit_behind_the_last_one_is_no_new_one():
+    machine = stored(1, 6)
+    begin = len(machine.disk.contents()[DATA])
+    machine.commit([(1, 3)])
+    end = len(machine.disk.contents()[DATA])
+    machine.commit([(1, 300)])
+    content = machine.disk.contents()[DATA]
+    machine.disk.restore({DATA: content + content[begin:end]})
+    machine.restart(with_power=True)  # looks whether the rows are as they were
