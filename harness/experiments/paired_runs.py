@@ -63,7 +63,10 @@ def run(
         started = _run_in(folder / name) if folder else None
         if resume and started is None:
             raise NoRun(f"{resume} is no pair of runs: it has none in {name}")
-        of_side, file = (options, None) if started else _of_side(options, names[place], settings_file)
+        of_side, file = options, None
+        if not started:
+            of_side, file = _of_side(options, names[place], settings_file)
+            reporter.note(f"{name}: {names[place]}")
         lab = lab_choice.choose(of_side, reporter, verb="matrix", resume=started, settings_file=file)
         if lab.settings.repeats < BLOCKS_MIN:
             raise SettingsError(f"--pair compares blocks: give --repeats {BLOCKS_MIN} or more")

@@ -114,6 +114,7 @@ def test_a_pair_is_run_in_turns_and_goes_on(tmp_path: Path, monkeypatch: pytest.
     options = {**EMBEDDED, "repeats": 2, "results": tmp_path}
     notes = io.StringIO()
     outcomes = paired_runs.run(options, Lines(SafeConsole(file=notes)), names=["paper", "paper-variants"])
+    assert re.findall(r"(.: .*)\nlab: embedded", notes.getvalue()) == ["a: paper", "b: paper-variants"]
     assert re.findall(r"(., block . of 2), about (?:\d+ min )?\d+ s left", notes.getvalue()) == [
         "a, block 1 of 2",
         "b, block 1 of 2",
