@@ -1,5 +1,8 @@
 """Functions that CREATE FUNCTION makes: of one value, RETURNS TABLE, and those whose statements fill a table."""
 
+from decimal import Decimal
+from uuid import UUID
+
 import pytest
 
 from tests.embedded.tsql.sides import Side, World
@@ -89,6 +92,28 @@ def test_a_function_reads_tables_also_of_the_statement_that_calls_it(side):
 )  # fmt: skip
 def test_functions_that_return_tables(side, query, rows):
     assert side.rows(query) == rows
+
+
+def test_a_table_that_a_function_fills_has_values_of_any_type(side):
+    values = {
+        "int": (7, 7),
+        "bit": (1, 1),
+        "decimal(5, 2)": (2.25, Decimal("2.25")),
+        "float": (0.1, 0.1),
+        "nchar(2)": ("N'a'", "a "),
+        "varbinary(2)": ("0x00", b"\0"),
+        "date": ("'20240102'", "2024-01-02"),
+        "time": ("'10:00'", "10:00:00.0000000"),
+        "datetime": ("'20240102 10:00'", "2024-01-02 10:00:00.000"),
+        "datetimeoffset": ("'2024-01-02 10:00 +02:00'", "2024-01-02 08:00:00.0000000 +02:00"),
+        "uniqueidentifier": (f"'{UUID(int=1)}'", str(UUID(int=1))),
+        "xml": ("'<a/>'", "<a/>"),
+    }
+    columns = ", ".join(f"c{place} {type_}" for place, type_ in enumerate(values))
+    row = ", ".join(str(value) for value, _ in values.values())
+    side.run(f"CREATE FUNCTION dbo.typed () RETURNS @r TABLE ({columns}) AS BEGIN INSERT @r VALUES ({row}) RETURN END")
+    assert side.rows("SELECT * FROM dbo.typed()") == [tuple(value for _, value in values.values())]
+    assert side.value("SELECT DATEADD(day, 1, c8) FROM dbo.typed()") == "2024-01-03 10:00:00.000"
 
 
 def test_an_error_in_a_function_ends_the_statement_that_calls_it(side):

@@ -74,6 +74,11 @@ def _shown_type(type_: DataType, **more: Any) -> SimpleNamespace:
     return SimpleNamespace(**(type_._asdict() | of_type | of_system | more))
 
 
+def types(context: Context) -> Iterator[SimpleNamespace]:
+    yield from (_shown_type(type_) for type_ in TYPES.values())
+    yield from _user_types(context)
+
+
 def _user_types(context: Context) -> Iterator[SimpleNamespace]:
     for user_type in context.instance.types.values():
         if user_type.database_id != context.database.database_id:
@@ -175,7 +180,7 @@ VIEWS = [
         rule_object_id     int NOT NULL       = 0
         is_table_type      bit NOT NULL
         """,
-        lambda context: (*(_shown_type(type_) for type_ in TYPES.values()), *_user_types(context)),
+        types,
         visible=everybody,
     ),
     *(

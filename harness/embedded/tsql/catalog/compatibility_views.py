@@ -2,10 +2,11 @@
 https://learn.microsoft.com/sql/relational-databases/system-compatibility-views/system-compatibility-views-transact-sql
 """
 
+from harness.embedded.tsql.catalog.column_views import types
 from harness.embedded.tsql.catalog.object_views import objects
 from harness.embedded.tsql.catalog.security_views import database_principals, logins_seen, server_principals, users_seen
 from harness.embedded.tsql.catalog.view import View
-from harness.embedded.tsql.catalog.visibility import of_object
+from harness.embedded.tsql.catalog.visibility import everybody, of_object
 
 VIEWS = [
     View(
@@ -48,6 +49,21 @@ VIEWS = [
         """,
         lambda context: (login for login in server_principals(context) if login.type == "S"),
         visible=logins_seen,
+    ),
+    View(
+        "systypes",
+        """
+        name        sysname NOT NULL
+        xtype       tinyint NOT NULL   <- system_type_id
+        xusertype   smallint           <- id
+        length      smallint NOT NULL  <- max_length
+        xprec       tinyint NOT NULL   <- precision
+        xscale      tinyint NOT NULL   <- scale
+        uid         smallint           <- schema_id
+        allownulls  bit                <- is_nullable
+        """,
+        types,
+        visible=everybody,
     ),
 ]
 NAMES = frozenset(view.name for view in VIEWS)

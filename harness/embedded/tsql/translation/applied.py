@@ -1,8 +1,8 @@
 """Rows that depend on those of the tables before them in a FROM clause: APPLY of a query, OPENJSON and STRING_SPLIT.
 
 SQLite has no such join, but its json_each takes columns of the tables before it. So the rows are one text, an array of
-arrays of values, and each column takes its value out of that. Texts and binaries are in hexadecimal in it, because
-SQLite ends a text from JSON at a NUL; a number that is not whole is a text, because JSON's would lose digits.
+arrays of values, and each column takes its value out of that. All but numbers is in hexadecimal in it, because SQLite
+ends a text from JSON at a NUL; a number that is not whole is a text, because JSON's would lose digits.
 """
 
 import json
@@ -21,7 +21,7 @@ from harness.embedded.tsql.translation.functions import json_functions
 from harness.embedded.tsql.translation.renderer import Renderer
 
 _PARSE_NS = 40  # for each character of a text that is taken apart
-_HEXADECIMAL = ("text", "binary", "xml")
+_PLAIN = ("integer", "float", "decimal", "")
 
 
 def of_query(renderer: Renderer, sql: str, columns: Sequence[Column], alias: str) -> Source:
@@ -53,7 +53,7 @@ def of_text(renderer: Renderer, text: str, columns: Sequence[Column], alias: str
 
 def _written(cell: str, type_: SqlType | None) -> str:
     kind = family(type_)
-    if kind in _HEXADECIMAL:
+    if kind not in _PLAIN:
         return f"iif({cell} IS NULL, NULL, hex({cell}))"
     if kind in ("float", "decimal"):
         return f"iif(typeof({cell}) = 'real', text_of_real({cell}), {cell})"
@@ -62,7 +62,7 @@ def _written(cell: str, type_: SqlType | None) -> str:
 
 def _read(value: str, type_: SqlType | None) -> str:
     kind = family(type_)
-    if kind in _HEXADECIMAL:
+    if kind not in _PLAIN:
         return f"{'binary' if kind == 'binary' else 'text'}_of_hex({value})"
     if kind in ("float", "decimal"):
         return f"iif(typeof({value}) = 'text', real_of_text({value}), {value})"
