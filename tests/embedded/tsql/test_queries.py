@@ -302,7 +302,8 @@ def test_clauses_like_those_of_other_dialects_are_right(side, query):
             "with the collation Latin1_General_CI_AI",
         ),
         ("SELECT 'a' COLLATE Nowhere", 448, "Invalid collation 'Nowhere'."),
-        ("SELECT 'a' COLLATE Latin1_General_CI_AI", 50001, "no regard to accents"),
+        ("SELECT 'a' COLLATE Latin1_General_CS_AI", 50001, "regard to case alone"),
+        ("SELECT 1 WHERE 'a' LIKE 'a' COLLATE Latin1_General_CI_AI", 50001, "without regard to accents"),
     ],
 )
 def test_no_clause_is_taken_in_silence(side, statement, number, words):

@@ -160,7 +160,17 @@ def test_functions_answer_null_for_what_the_session_does_not_see(side: Side, ses
         assert side.rows(f"SELECT {expression}", owner) != [(None,)], expression
         for session in hidden_from:
             assert side.rows(f"SELECT {expression}", session) == [(None,)], expression
-    assert side.value(f"SELECT SUSER_ID('{MARK}_login')", plain) is None
+    assert side.rows(f"SELECT SUSER_ID('{MARK}_login'), SUSER_SID('{MARK}_login')", plain) == [(None, None)]
+
+
+def test_a_session_is_told_its_own_login_and_the_roles_of_users_that_it_sees(side: Side, sessions) -> None:
+    tokens = "SELECT name, type FROM sys.login_token WHERE sid = SUSER_SID() OR sid IS NULL ORDER BY name"
+    members = "SELECT USER_NAME(role_principal_id), USER_NAME(member_principal_id) FROM sys.database_role_members"
+    reader = as_login(side, sessions, "reader", "priv")
+    assert side.rows(tokens, reader) == [("public", "SERVER ROLE"), ("reader", "SQL LOGIN")]
+    assert side.rows(tokens) == [("public", "SERVER ROLE"), ("sa", "SQL LOGIN"), ("sysadmin", "SERVER ROLE")]
+    assert side.rows(members, reader) == [("db_owner", "dbo"), ("db_datareader", "reader")]
+    assert len(side.rows(members, as_login(side, sessions, "owner", "priv"))) == 4
 
 
 NAMED = [

@@ -1,5 +1,44 @@
 -- A trigger that a program creates for a table, rows numbered in a table variable, and the removal of it all by a timer.
 CREATE TABLE dbo.Item (Id int PRIMARY KEY, Name nvarchar(50))
+GO
+-- What the program asks first: the columns of the table, and what its login may do.
+SELECT o.name AS TABLE_NAME, c.name AS COLUMN_NAME, COLUMNPROPERTY(c.object_id, c.name, 'ordinal') AS ORDINAL_POSITION,
+    ISNULL(TYPE_NAME(c.system_type_id), t.name)	AS DATA_TYPE,
+    COLUMNPROPERTY(c.object_id, c.name, 'charmaxlen') AS CHARACTER_MAXIMUM_LENGTH,
+    COLUMNPROPERTY(c.object_id, c.name, 'octetmaxlen') AS CHARACTER_OCTET_LENGTH,
+    convert(int, CASE	-- moments
+    WHEN c.system_type_id IN (40, 41, 42, 43, 58, 61) THEN NULL
+    ELSE ODBCSCALE(c.system_type_id, c.scale) END)	AS NUMERIC_SCALE,
+    convert(sysname, CASE WHEN c.system_type_id IN (35, 167, 175)
+    THEN COLLATIONPROPERTY(c.collation_name, 'sqlcharsetname')
+    WHEN c.system_type_id IN (99, 231, 239)
+    THEN N'UNICODE' END) AS CHARACTER_SET_NAME
+INTO #Columns
+FROM sys.objects o JOIN sys.columns c ON c.object_id = o.object_id
+LEFT JOIN sys.types t ON c.user_type_id = t.user_type_id
+WHERE o.type IN ('U') and SCHEMA_NAME(o.schema_id) = 'dbo' and o.name = 'Item'
+IF NOT EXISTS (SELECT 1 FROM #Columns WHERE COLUMN_NAME = 'Id' AND DATA_TYPE = 'int' AND NUMERIC_SCALE = 0)
+    OR NOT EXISTS (SELECT 1 FROM #Columns WHERE COLUMN_NAME = 'Name' AND CHARACTER_OCTET_LENGTH = 100 AND NUMERIC_SCALE IS NULL AND CHARACTER_SET_NAME = 'UNICODE')
+    THROW 50000, 'The columns are others', 1
+GO
+IF NOT EXISTS (
+    SELECT
+        [UserName] = CASE memberprinc.[type] WHEN 'S' THEN memberprinc.[name] WHEN 'U' THEN ulogin.[name] COLLATE Latin1_General_CI_AI END,
+        [Role] = roleprinc.[name],
+        [ObjectName] = OBJECT_NAME(perm.major_id)
+    FROM
+        sys.database_role_members members
+    JOIN
+        sys.database_principals roleprinc ON roleprinc.[principal_id] = members.[role_principal_id]
+    JOIN
+        sys.database_principals memberprinc ON memberprinc.[principal_id] = members.[member_principal_id]
+    LEFT JOIN
+        sys.login_token ulogin on memberprinc.[sid] = ulogin.[sid]
+    LEFT JOIN
+        sys.database_permissions perm ON perm.[grantee_principal_id] = roleprinc.[principal_id]
+    WHERE roleprinc.name = 'db_owner' AND (ulogin.sid = SUSER_SID(SUSER_SNAME()) OR ulogin.sid in((select [sid] from [sys].[database_principals] where [type] in ('R','G')))))
+    THROW 50000, 'The login is no owner', 1
+GO
 CREATE MESSAGE TYPE [dep/Id] VALIDATION = NONE
 CREATE MESSAGE TYPE [dep/End] VALIDATION = NONE
 CREATE CONTRACT [dep] ([dep/Id] SENT BY INITIATOR, [dep/End] SENT BY INITIATOR)

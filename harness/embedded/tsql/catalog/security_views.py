@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Certificate
 from harness.embedded.tsql.catalog.view import Context, View
-from harness.embedded.tsql.catalog.visibility import Sees, owners, securable, with_permission
+from harness.embedded.tsql.catalog.visibility import Sees, everybody, owners, securable, with_permission
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.permissions.guard import THE_SERVER, Guard
@@ -83,6 +83,19 @@ def users_seen(database: Database, guard: Guard) -> Sees:
     """ "Any user can see their own user name, the system users, and the fixed database roles." """
     fixed = set(FIXED_USER_IDS) | set(DATABASE_ROLE_IDS)
     return lambda row: row.name in fixed or guard.sees_user(database, row.name, row.principal_id)
+
+
+def _login_token(context: Context) -> Iterator[Principal]:
+    guard = context.session.guard
+    names = (SA, "sysadmin", "public") if guard is None else guard.server_principals()
+    return (principal for principal in server_principals(context) if principal.name.lower() in names)
+
+
+def _members(context: Context) -> Iterator[SimpleNamespace]:
+    for member in database_principals(context):
+        roles = context.instance.grants.roles_of(context.database.database_id, member.name.lower())
+        for role in ("db_owner", *roles) if member.name == DBO else roles:
+            yield SimpleNamespace(role_id=DATABASE_ROLE_IDS[role], name=member.name, principal_id=member.principal_id)
 
 
 # -- permissions -------------------------------------------------------------------------------------------------------
@@ -229,6 +242,30 @@ VIEWS = [
         database_principals,
         type_desc=lambda principal: KINDS[principal.type][1],
         default_schema_name=lambda principal: "dbo" if principal.type == "S" else None,
+        visible=users_seen,
+    ),
+    View(
+        "login_token",
+        """
+        principal_id  int
+        sid           varbinary(85)
+        name          nvarchar(128)
+        type          nvarchar(128)
+        usage         nvarchar(128)  = 'GRANT OR DENY'
+        """,
+        _login_token,
+        type=lambda principal: {"S": "SQL LOGIN", "R": "SERVER ROLE"}.get(
+            principal.type, "LOGIN MAPPED TO CERTIFICATE"
+        ),
+        visible=everybody,
+    ),
+    View(
+        "database_role_members",
+        """
+        role_principal_id    int NOT NULL  <- role_id
+        member_principal_id  int NOT NULL  <- principal_id
+        """,
+        _members,
         visible=users_seen,
     ),
     View(

@@ -7,7 +7,7 @@ Server: signs sort by their codes, `{` to `~` behind the letters; hiragana and k
 import unicodedata
 from functools import lru_cache
 
-NAME = "text_ci_as"  # in SQLite
+NAME, WITHOUT_ACCENTS = "text_ci_as", "text_ci_ai"  # in SQLite
 KEPT_LENGTH = 200  # of texts whose keys are kept
 
 
@@ -18,9 +18,18 @@ def compare(left: str, right: str) -> int:
     if left.isascii() and right.isascii():
         left, right = left.lower(), right.lower()
         return (left > right) - (left < right)
-    key = _key if max(len(left), len(right)) > KEPT_LENGTH else _kept_key
-    first, second = key(left), key(right)
+    first, second = _keys(left, right)
     return (first > second) - (first < second)
+
+
+def compare_without_accents(left: str, right: str) -> int:
+    """Compare two texts in a collation of a COLLATE clause."""
+    (first, _), (second, _) = _keys(left, right)
+    return (first > second) - (first < second)
+
+
+def _keys(*texts: str) -> list[tuple[str, str]]:
+    return list(map(_key if max(map(len, texts)) > KEPT_LENGTH else _kept_key, texts))
 
 
 def _key(text: str) -> tuple[str, str]:

@@ -126,6 +126,7 @@ class Sqlite:
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         self.connection.create_collation("datetimeoffset", offsets.by_utc)
         self.connection.create_collation(collation.NAME, collation.compare)
+        self.connection.create_collation(collation.WITHOUT_ACCENTS, collation.compare_without_accents)
         self.connection.execute("PRAGMA temp_store = MEMORY")
         for schema in ("main", "temp"):  # before the first table
             self.connection.execute(f"PRAGMA {schema}.auto_vacuum = FULL")

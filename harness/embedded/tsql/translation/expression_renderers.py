@@ -23,7 +23,6 @@ from harness.embedded.tsql.translation.fragments import (
     NVARCHAR_MAX,
     Fragment,
     Names,
-    collation_of,
     is_int,
     literal,
 )
@@ -39,6 +38,7 @@ from harness.embedded.tsql.translation.renderer import (
     comparable,
     grouped,
     guid_order,
+    is_by_code,
 )
 
 # -- constants and names -----------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
     return Fragment("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", CONDITION)
 
 
-_COLLATE = re.compile(rf" COLLATE (?:NOCASE|BINARY|{collation.NAME})\Z")
+_COLLATE = re.compile(rf" COLLATE (?:NOCASE|BINARY|{collation.NAME}|{collation.WITHOUT_ACCENTS})\Z")
 
 
 def _like_right(left: str, right: str) -> str:
@@ -315,7 +315,7 @@ def _matches(value: Any, pattern: Any, escape: str, flags: int) -> int | None:
 def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") -> Fragment:
     value, pattern = _sides(renderer, node, names)
     value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
-    is_binary = bool(collation_of(value, pattern))
+    is_binary = is_by_code(renderer, value, pattern)
     is_short = value.type is not None and value.type.length != MAX  # else SQLite may take long and cannot be stopped
     constant = pattern.constant
     if isinstance(constant, str) and constant.isascii() and "[" not in constant and not is_binary and is_short:
@@ -450,9 +450,9 @@ def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
     name = node.expression.name.upper()
     if not COLLATIONS.fullmatch(name):
         raise SqlServerError(448, node.expression.name)
-    if "_AI" in name:
-        raise UnsupportedSyntax(f"the collation {node.expression.name}, which has no regard to accents", renderer.line)
-    kind = "BIN" if name.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in name else ""
+    if "_CS_AI" in name:
+        raise UnsupportedSyntax(f"the collation {node.expression.name}, which has regard to case alone", renderer.line)
+    kind = "BIN" if name.endswith(("_BIN", "_BIN2")) else "CS" if "_CS" in name else "AI" if "_AI" in name else ""
     return inner._replace(collation=kind, constant=NOT_CONSTANT)
 
 

@@ -38,7 +38,7 @@ class Fragment(NamedTuple):
     type: SqlType | None
     constant: Any = NOT_CONSTANT
     nullable: bool = True
-    collation: str = ""  # of a COLLATE that has regard to case: BIN or CS
+    collation: str = ""  # of a COLLATE that is not like the server's: BIN, CS (regard to case) or AI (none to accents)
     is_identity: bool = False  # an IDENTITY column itself
 
 

@@ -287,7 +287,16 @@ def _comparable_text(left: Fragment, right: Fragment) -> tuple[str, str]:
 
 def collate(*sides: Fragment) -> str:
     """The COLLATE clause of a comparison of texts."""
-    return " COLLATE BINARY" if collation_of(*sides) else f" COLLATE {collation.NAME}"
+    names = {"": collation.NAME, "AI": collation.WITHOUT_ACCENTS}
+    return f" COLLATE {names.get(collation_of(*sides), 'BINARY')}"
+
+
+def is_by_code(renderer: Renderer, *sides: Fragment) -> bool:
+    """Whether a search in texts goes by the codes of letters."""
+    kind = collation_of(*sides)
+    if kind == "AI":
+        raise UnsupportedSyntax("a search without regard to accents", renderer.line)
+    return bool(kind)
 
 
 def check_order(renderer: Renderer, *sides: Fragment) -> None:

@@ -21,6 +21,7 @@ from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger, UserFunction
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.storage.conversion import DATES, DECIMALS, INTEGER_RANGES
 from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 from harness.embedded.tsql.translation.functions.kinds import (
@@ -186,6 +187,29 @@ def type_id(frame: Frame, name: Any) -> int | None:
     return None if type_ is None else type_.id
 
 
+def collation_property(frame: Frame, collation: Any, property_name: Any) -> str | None:
+    """COLLATIONPROPERTY ( collation_name , property ) of the one collation; SqlCharSetName is in no manual."""
+    properties = {
+        "codepage": "1252",
+        "comparisonstyle": "196609",
+        "lcid": "1033",
+        "version": "0",
+        "sqlcharsetname": "iso_1",
+    }
+    is_known = str(collation).lower() == data_types.COLLATION.lower()
+    return properties.get(str(property_name).lower()) if is_known else None
+
+
+def odbc_scale(frame: Frame, identifier: Any, scale: Any) -> int | None:
+    """ODBCSCALE ( system_type_id , scale ), which no manual has: the scale of a number or a moment, of which those of
+    INFORMATION_SCHEMA.COLUMNS and SqlTableDependency are made; NULL for another type."""
+    name = type_name(frame, identifier)
+    return scale if name in _EXACT_NUMBERS or name in DATES or name == "datetimeoffset" else None
+
+
+_EXACT_NUMBERS = (frozenset(INTEGER_RANGES) | DECIMALS) - {"bit"}
+
+
 def column_property(frame: Frame, identifier: Any, column: Any, property_name: Any) -> int | None:
     """COLUMNPROPERTY ( id , column , property ) of a user table; NULL for an unknown column or property."""
     table = _object(frame, identifier, None)
@@ -203,6 +227,7 @@ def column_property(frame: Frame, identifier: Any, column: Any, property_name: A
         "ordinal": place + 1,
         "iscomputed": 0,
         "isidentity": int(table.identity == place),
+        "octetmaxlen": data_types.max_length(type_) if type_.length else None,
         "precision": data_types.precision(type_),
         "scale": data_types.scale(type_),
     }
@@ -394,6 +419,12 @@ def suser_sname(frame: Frame, sid: Any) -> str | None:
     return rights.SA if sid == rights.sid_of(rights.SA_ID) else None
 
 
+def suser_sid(frame: Frame, name: Any = None) -> bytes | None:
+    """SUSER_SID ( [ login ] ); NULL if the login is unknown."""
+    number = suser_id(frame, name)
+    return None if number is None else rights.sid_of(number)
+
+
 def user_id(frame: Frame, name: Any = None) -> int | None:
     key = str(name or current_user(frame)).lower()
     user = frame.database.catalog.principals.users.get(key)
@@ -425,6 +456,7 @@ def _sees_user(frame: Frame, user: User | None) -> bool:
 FUNCTIONS: Functions = {
     "CERTENCODED": in_session(cert_encoded, SqlType("varbinary", length=MAX)),
     "CERT_ID": in_session(cert_id, INT),
+    "COLLATIONPROPERTY": in_session(collation_property, NVARCHAR_MAX),
     "COL_NAME": in_session(col_name, SYSNAME),
     "COLUMNPROPERTY": in_session(column_property, INT),
     "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
@@ -444,10 +476,12 @@ FUNCTIONS: Functions = {
     "OBJECT_ID": in_session(object_id, INT),
     "OBJECT_NAME": in_session(object_name, SYSNAME),
     "OBJECT_SCHEMA_NAME": in_session(object_schema_name, SYSNAME),
+    "ODBCSCALE": in_session(odbc_scale, INT),
     "ORIGINAL_LOGIN": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
     "SCHEMA_ID": in_session(schema_identifier, INT),
     "SCHEMA_NAME": in_session(schema_name, SYSNAME),
     "SUSER_ID": in_session(suser_id, INT),
+    "SUSER_SID": in_session(suser_sid, SqlType("varbinary", length=85)),
     "SUSER_SNAME": without_or_with_arguments(
         of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),

@@ -15,7 +15,7 @@ from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX, WorkNs, work_of
 from harness.embedded.tsql.translation.fragments import NVARCHAR, NVARCHAR_MAX, Fragment, collation_of, text_length
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
-from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.renderer import Renderer, is_by_code
 
 QUOTED_LENGTH_MAX = 128
 COMPILE_NS = 1_500  # for each character of what is searched
@@ -117,7 +117,7 @@ def _by_collation(as_default: Function, by_code: Function) -> Function:
     """A function that finds text: by its codes where a COLLATE has regard to case."""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        return (by_code if collation_of(*arguments) else as_default).render(renderer, arguments)
+        return (by_code if is_by_code(renderer, *arguments) else as_default).render(renderer, arguments)
 
     return as_default._replace(render=render)
 
