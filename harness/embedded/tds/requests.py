@@ -25,6 +25,8 @@ PROCEDURES = (
 )
 Member = TypeVar("Member", bound=IntEnum)
 
+_TRANSACTION_DESCRIPTOR_ALONE = 22  # bytes of ALL_HEADERS
+_QUERY_NOTIFICATION = 1  # type of a header
 _PROC_ID_FOLLOWS = 0xFFFF
 _CALL_SEPARATORS = (0xFF, 0xFE)  # BatchFlag, NoExecFlag; a parameter's name cannot be so long
 
@@ -139,11 +141,21 @@ def skip_all_headers(payload: bytes) -> int:
     """The offset behind ALL_HEADERS: [MS-TDS] section 2.2.5.3.
 
     They hold a transaction descriptor and the client's activity id. Neither matters here: without MARS there is one
-    request at a time, and it runs in the session's transaction.
+    request at a time, and it runs in the session's transaction. A client that asks for a query notification would wait
+    for it without end.
     """
     length = int.from_bytes(payload[:4], "little")
     if not 4 <= length <= len(payload):
         raise TdsProtocolError(f"ALL_HEADERS of {length} bytes in a message of {len(payload)}")
+    if length > _TRANSACTION_DESCRIPTOR_ALONE:
+        reader = ByteReader(payload[:length], 4)
+        while reader.position < length:
+            rest_bytes = reader.ulong() - 6
+            if reader.ushort() == _QUERY_NOTIFICATION:
+                raise SqlServerError(UNSUPPORTED, "query notifications")
+            if rest_bytes < 0:
+                raise TdsProtocolError(f"a header of {rest_bytes + 6} bytes")
+            reader.take(rest_bytes)
     return length
 
 

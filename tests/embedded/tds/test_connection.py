@@ -104,6 +104,23 @@ def test_a_parameter_of_an_unsupported_type_is_refused_by_name(typed, what):
     assert what in request.error.text
 
 
+def test_a_query_notification_is_refused_and_a_trace_header_is_skipped():
+    trace, notification = bytes.fromhex("1a0000000300") + bytes(20), bytes.fromhex("0a0000000100") + bytes(4)
+    descriptor, text = ALL_HEADERS[4:], "SELECT".encode("utf-16-le")
+
+    def received(*headers):
+        all_headers = b"".join(headers)
+        payload = (4 + len(all_headers)).to_bytes(4, "little") + all_headers + text
+        return logged_in().receive(packet(PacketType.SQL_BATCH, payload))
+
+    assert received(trace, descriptor) == [SqlBatch(False, "SELECT")]
+    (request,) = received(descriptor, notification)
+    assert isinstance(request, Refused)
+    assert "query notifications" in request.error.text
+    with pytest.raises(TdsProtocolError):
+        received(descriptor, bytes.fromhex("050000000300"))
+
+
 def test_several_calls_in_one_request_are_read_one_by_one():
     name = "dbo.p".encode("utf-16-le")
     parameter = b"\0\0" + bytes.fromhex("26 04 04 07000000")
