@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.event_notifications import elements
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.server import passwords
 from harness.embedded.server.attempts import Attempts, Pair
 from harness.embedded.tds.login import Login7
@@ -110,6 +110,8 @@ class LoginAuthenticator:
 
         The dedicated administrator connection (`is_administrative`) admits members of sysadmin, one at a time.
         """
+        if login.unsupported:
+            raise SqlServerError(UNSUPPORTED, login.unsupported)
         database = self._engine.databases.get((login.database or DATABASE_DEFAULT).lower())
         if database is None:
             raise SqlServerError(4060, login.database)

@@ -29,7 +29,8 @@ UTF8_SUPPORT = 0x0A  # FeatureId of FeatureExt
 
 _TERMINATOR = 0xFF  # of the options of PRELOGIN and of the features of LOGIN7
 _INTEGRATED_SECURITY = 0x80  # OptionFlags2
-_EXTENSION = 0x10  # OptionFlags3
+_EXTENSION, _CHANGED_PASSWORD = 0x10, 0x01  # OptionFlags3
+_ATTACHED_FILE = 82  # place of ibAtchDBFile
 # Every obfuscated byte with its nibbles swapped back: [MS-TDS] "Login Data Validation and Encryption".
 _DEOBFUSCATE = bytes(((byte ^ 0xA5) << 4 | (byte ^ 0xA5) >> 4) & 0xFF for byte in range(256))
 _TLS_READ_SIZE = 64 * 1024
@@ -154,6 +155,7 @@ class Login7:
     database: str
     integrated_security: bool
     features: frozenset[int]
+    unsupported: str = ""  # a wish that this server cannot meet
 
     @classmethod
     def decode(cls, payload: bytes) -> Login7:
@@ -174,6 +176,13 @@ class Login7:
             database=_text(payload, 68),
             integrated_security=bool(flags2 & _INTEGRATED_SECURITY),
             features=_features(payload) if flags3 & _EXTENSION and tds_version >= TDS_7_4 else frozenset(),
+            unsupported=(
+                "another password in a login: ALTER LOGIN"
+                if flags3 & _CHANGED_PASSWORD
+                else "the attachment of a file in a login"
+                if _text(payload, _ATTACHED_FILE)
+                else ""
+            ),
         )
 
 

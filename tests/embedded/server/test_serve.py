@@ -76,6 +76,8 @@ def test_it_prints_its_address_in_one_line_and_admits_sa_alone(serve):
         pyodbc.connect(text.replace("DATABASE=master", "DATABASE=nowhere"), timeout=120)
     with pytest.raises(pyodbc.Error, match="18456"):
         pyodbc.connect(text.replace("UID=sa", "UID=somebody"), timeout=120)
+    with pytest.raises(pyodbc.Error, match="does not support the attachment of a file in a login"):
+        pyodbc.connect(f"{text};AttachDBFileName=/data/master.mdf", timeout=120)
 
 
 def test_sigterm_ends_it_with_exit_code_0(serve):

@@ -15,6 +15,7 @@ from harness.embedded.tds.requests import (
     TransactionRequestType,
 )
 from harness.embedded.tds.wire import TdsProtocolError
+from tests.embedded.server.bare_client import login7
 from tests.embedded.tds.captures import SERVER, fresh, logged_in, payloads, writes
 
 ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
@@ -102,6 +103,15 @@ def test_a_parameter_of_an_unsupported_type_is_refused_by_name(typed, what):
     (request,) = logged_in().receive(packet(PacketType.RPC, call))
     assert isinstance(request, Refused)
     assert what in request.error.text
+
+
+def test_a_login_names_what_it_cannot_have():
+    login = bytearray(login7("sa", "word")[8:])
+    assert Login7.decode(bytes(login)).unsupported == ""
+    login[82:86] = login[40:44]  # the file is called as the user
+    assert "the attachment of a file" in Login7.decode(bytes(login)).unsupported
+    login[27] |= 1
+    assert "another password" in Login7.decode(bytes(login)).unsupported
 
 
 def test_a_query_notification_is_refused_and_a_trace_header_is_skipped():
