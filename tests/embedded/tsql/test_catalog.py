@@ -145,6 +145,11 @@ def test_constraints_keep_their_names(side):
     assert side.rows(f"USE db; {defaults}") == [("DF_a", 0), ("DF_named_d", 1)]
     keys = "SELECT name, is_system_named FROM sys.key_constraints WHERE parent_object_id = OBJECT_ID('dbo.named')"
     assert side.rows(keys) == [("UQ_b", 0), ("UQ_named_1", 1), ("UQ_ac", 0)]
+    found = "SELECT name FROM sys.objects WHERE object_id = OBJECT_ID(name, type) AND OBJECT_NAME(object_id) = name"
+    assert side.rows(
+        f"{found} AND parent_object_id = OBJECT_ID('dbo.named') AND OBJECTPROPERTY(object_id, 'IsConstraint') = 1"
+    ) == [*(("UQ_b",), ("UQ_named_1",), ("UQ_ac",), ("DF_a",), ("DF_named_d",))]
+    assert side.rows("SELECT OBJECT_DEFINITION(OBJECT_ID('DF_a')), OBJECT_ID('UQ_b', 'PK')") == [("((3))", None)]
     side.run("INSERT dbo.named (b, c) VALUES (1, 1)")
     assert "'UQ_b'" in side.error("INSERT dbo.named (b, c) VALUES (1, 2)").text
     assert "'UQ_ac'" in side.error("INSERT dbo.named (b, c) VALUES (2, 1)").text

@@ -27,6 +27,10 @@ class Constraint(NamedTuple):
     definition: str = ""  # of a default or a CHECK
     is_system_named: bool = True
 
+    @property
+    def schema(self) -> str:
+        return self.table.schema
+
 
 def keys(table: Table) -> list[Constraint]:
     """The primary key, if there is one, and the unique keys."""

@@ -5,7 +5,7 @@ object": they see what the views see.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
+from harness.embedded.tsql.catalog.constraints import Constraint, constraints
 from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
 from harness.embedded.tsql.instance import securables
@@ -75,9 +76,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     """OBJECT_ID ( 'name' [ , 'type' ] )"""
-    if name is None:
-        return None
-    if not (parts := _parts(str(name))):
+    if name is None or not (parts := _parts(str(name))):
         return None
     try:
         database, schema, last = frame.instance.located(parts, frame.database, frame.session.guard)
@@ -99,6 +98,9 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     for type_, item in matches.items():
         if item is not None and kind in ("", type_):
             return item.object_id if _sees_object(frame, database, item, type_) else None
+    for constraint in _constraints(frame, database.database_id):
+        if f"{constraint.schema}.{constraint.name}".lower() == key and kind in ("", constraint.type):
+            return constraint.object_id if _sees_object(frame, database, constraint.table, "U") else None
     return SYSTEM_OBJECTS.get(last.lower()) if schema.lower() == "sys" and kind in ("", "S") else None
 
 
@@ -108,7 +110,7 @@ def _function(frame: Frame, key: tuple[int, str], type_: str) -> UserFunction | 
 
 
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
-    """The table, module or queue with that object_id in a database, by default the current one."""
+    """The table, constraint, module or queue with that object_id in a database, by default the current one."""
     wanted_id = frame.database.database_id if database_id is None else database_id
     database = frame.instance.engine.databases.by_id(wanted_id)
     if database is None:
@@ -125,7 +127,16 @@ def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
         for item in items:
             if item.object_id == identifier and item.database_id == wanted_id:
                 return item if _sees_object(frame, database, item, type_) else None
+    for constraint in _constraints(frame, wanted_id):
+        if constraint.object_id == identifier:
+            return constraint if _sees_object(frame, database, constraint.table, "U") else None
     return None
+
+
+def _constraints(frame: Frame, database_id: int) -> Iterator[Constraint]:
+    for table in frame.instance.tables.values():
+        if table.database_id == database_id:
+            yield from constraints(table)
 
 
 def _sees_object(frame: Frame, database: Database, item: Any, type_: str) -> bool:
@@ -136,13 +147,16 @@ def _sees_object(frame: Frame, database: Database, item: Any, type_: str) -> boo
 
 
 def object_definition(frame: Frame, identifier: Any) -> str | None:
-    """OBJECT_DEFINITION ( object_id ): the text of a procedure or trigger; NULL without VIEW DEFINITION on it."""
+    """OBJECT_DEFINITION ( object_id ): the text of a module, default or CHECK; NULL without VIEW DEFINITION on it."""
     item = _object(frame, identifier, None)
-    if not isinstance(item, Module):
+    if isinstance(item, Constraint):
+        secured, text = item.table.object_id, item.definition or None
+    elif isinstance(item, Module):
+        secured, text = item.table_id if isinstance(item, Trigger) else item.object_id, item.text
+    else:
         return None
-    secured = item.table_id if isinstance(item, Trigger) else item.object_id
     guard = frame.session.guard
-    return item.text if guard is None or guard.allows(frame.database, "OBJECT", secured, "VIEW DEFINITION") else None
+    return text if guard is None or guard.allows(frame.database, "OBJECT", secured, "VIEW DEFINITION") else None
 
 
 def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
@@ -235,7 +249,7 @@ def column_property(frame: Frame, identifier: Any, column: Any, property_name: A
 
 
 # Kinds of objects that this server does not have
-NEVER = ("isview", "isscalarfunction", "isinlinefunction", "istablefunction", "isconstraint", "issystemtable")
+NEVER = ("isview", "isscalarfunction", "isinlinefunction", "istablefunction", "issystemtable")
 
 
 def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | None:
@@ -245,6 +259,7 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
         return None
     properties: dict[str, Any] = {
         **dict.fromkeys(NEVER, 0),
+        "isconstraint": isinstance(item, Constraint),
         "ismsshipped": is_ms_shipped(item.object_id),
         "isprocedure": isinstance(item, Procedure),
         "isqueue": isinstance(item, Queue),
