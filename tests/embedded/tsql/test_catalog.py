@@ -182,12 +182,20 @@ def test_output_has_the_values_of_its_types(side):
         ("dbo.tr", "ExecIsTriggerDisabled", 0),
         ("dbo.q", "IsQueue", 1),
         ("dbo.q", "IsMSShipped", 0),
+        ("dbo.v", "IsView", 1),
+        ("dbo.v", "IsTable", 0),
+        ("dbo.f", "IsScalarFunction", 1),
+        ("dbo.f", "IsTableFunction", 0),
+        ("PK_people", "IsPrimaryKey", 1),
+        ("dbo.people", "TableHasForeignKey", 0),
         ("dbo.missing", "IsTable", None),
     ],
 )
 def test_objectproperty(catalog, name, what, value):
     catalog.run("CREATE QUEUE dbo.q")
     catalog.run("CREATE PROCEDURE dbo.p AS SELECT 1")
+    catalog.run("CREATE VIEW dbo.v AS SELECT 1 AS one")
+    catalog.run("CREATE FUNCTION dbo.f () RETURNS int AS BEGIN RETURN 1 END")
     catalog.run("CREATE TRIGGER dbo.tr ON dbo.people AFTER INSERT AS PRINT 'inserted'")
     assert catalog.value(f"SELECT OBJECTPROPERTY(OBJECT_ID('{name}'), '{what}')") == value
 

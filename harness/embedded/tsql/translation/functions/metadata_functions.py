@@ -11,7 +11,6 @@ from typing import Any
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Certificate, Login, User
-from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
@@ -19,7 +18,7 @@ from harness.embedded.tsql.catalog.constraints import Constraint, constraints
 from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.instance.modules import Module, Procedure, Trigger, UserFunction
+from harness.embedded.tsql.instance.modules import Module, Trigger, UserFunction
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import DATES, DECIMALS, INTEGER_RANGES
@@ -110,11 +109,16 @@ def _function(frame: Frame, key: tuple[int, str], type_: str) -> UserFunction | 
 
 
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
-    """The table, constraint, module or queue with that object_id in a database, by default the current one."""
+    return _typed_object(frame, identifier, database_id)[1]
+
+
+def _typed_object(frame: Frame, identifier: Any, database_id: Any = None) -> tuple[str, Any]:
+    """The table, constraint, module or queue with that object_id in a database, by default the current one, and before
+    it its type as in sys.objects; None if it is unknown."""
     wanted_id = frame.database.database_id if database_id is None else database_id
     database = frame.instance.engine.databases.by_id(wanted_id)
     if database is None:
-        return None
+        return "", None
     families: dict[str, Iterable[Any]] = {
         "U": frame.instance.tables.values(),
         "P": frame.instance.procedures.values(),
@@ -126,11 +130,11 @@ def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     for type_, items in families.items():
         for item in items:
             if item.object_id == identifier and item.database_id == wanted_id:
-                return item if _sees_object(frame, database, item, type_) else None
+                return type_, item if _sees_object(frame, database, item, type_) else None
     for constraint in _constraints(frame, wanted_id):
         if constraint.object_id == identifier:
-            return constraint if _sees_object(frame, database, constraint.table, "U") else None
-    return None
+            return constraint.type, constraint if _sees_object(frame, database, constraint.table, "U") else None
+    return "", None
 
 
 def _constraints(frame: Frame, database_id: int) -> Iterator[Constraint]:
@@ -248,33 +252,41 @@ def column_property(frame: Frame, identifier: Any, column: Any, property_name: A
     return properties.get(str(property_name).lower())
 
 
-# Kinds of objects that this server does not have
-NEVER = ("isview", "isscalarfunction", "isinlinefunction", "istablefunction", "issystemtable")
+_CONSTRAINTS = {"primarykey": "PK", "uniquecnst": "UQ", "foreignkey": "F", "checkcnst": "C", "defaultcnst": "D"}
+# Properties that say what an object is, with its types in sys.objects
+_IS_OF = {
+    **{f"is{what}": (type_,) for what, type_ in _CONSTRAINTS.items()},
+    "isconstraint": tuple(_CONSTRAINTS.values()),
+    "isinlinefunction": ("IF",),
+    "isprocedure": ("P",),
+    "isqueue": ("SQ",),
+    "isscalarfunction": ("FN",),
+    "issystemtable": (),
+    "istable": ("U",),
+    "istablefunction": ("IF", "TF"),
+    "istrigger": ("TR",),
+    "isusertable": ("U",),
+    "isview": ("V",),
+}
 
 
 def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | None:
     """OBJECTPROPERTY ( id , property ); NULL for an unknown object, or a property that it does not have."""
-    item = _object(frame, identifier, None)
+    type_, item = _typed_object(frame, identifier)
     if item is None:
         return None
     properties: dict[str, Any] = {
-        **dict.fromkeys(NEVER, 0),
-        "isconstraint": isinstance(item, Constraint),
+        **{name: type_ in types for name, types in _IS_OF.items()},
         "ismsshipped": is_ms_shipped(item.object_id),
-        "isprocedure": isinstance(item, Procedure),
-        "isqueue": isinstance(item, Queue),
-        "istable": isinstance(item, Table),
-        "istrigger": isinstance(item, Trigger),
-        "isusertable": isinstance(item, Table),
         "ownerid": rights.DBO_ID,
         "schemaid": frame.database.catalog.schema_id(item.schema),
     }
     if isinstance(item, Table):
         events = {event for trigger in frame.instance.triggers_on(item) for event in trigger.events}
         properties |= {f"tablehas{event.lower()}trigger": event in events for event in EVENT_TYPES}
+        held = {constraint.type for constraint in constraints(item)}
+        properties |= {f"tablehas{what}": type_ in held for what, type_ in _CONSTRAINTS.items()}
         properties["tablehasidentity"] = item.identity is not None
-        properties["tablehasprimarykey"] = bool(item.primary_key)
-        properties["tablehasuniquecnst"] = bool(item.unique)
     if isinstance(item, Module):
         properties |= {"execisansinullson": 1, "execisquotedidenton": 1, "isencrypted": 0}
     if isinstance(item, Trigger):
