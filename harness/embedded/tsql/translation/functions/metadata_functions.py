@@ -255,7 +255,7 @@ def column_property(frame: Frame, identifier: Any, column: Any, property_name: A
 _CONSTRAINTS = {"primarykey": "PK", "uniquecnst": "UQ", "foreignkey": "F", "checkcnst": "C", "defaultcnst": "D"}
 # Properties that say what an object is, with its types in sys.objects
 _IS_OF = {
-    **{f"is{what}": (type_,) for what, type_ in _CONSTRAINTS.items()},
+    **{f"is{kind}": (type_,) for kind, type_ in _CONSTRAINTS.items()},
     "isconstraint": tuple(_CONSTRAINTS.values()),
     "isinlinefunction": ("IF",),
     "isprocedure": ("P",),
@@ -284,8 +284,8 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
     if isinstance(item, Table):
         events = {event for trigger in frame.instance.triggers_on(item) for event in trigger.events}
         properties |= {f"tablehas{event.lower()}trigger": event in events for event in EVENT_TYPES}
-        held = {constraint.type for constraint in constraints(item)}
-        properties |= {f"tablehas{what}": type_ in held for what, type_ in _CONSTRAINTS.items()}
+        kinds = {constraint.type for constraint in constraints(item)}
+        properties |= {f"tablehas{kind}": type_ in kinds for kind, type_ in _CONSTRAINTS.items()}
         properties["tablehasidentity"] = item.identity is not None
     if isinstance(item, Module):
         properties |= {"execisansinullson": 1, "execisquotedidenton": 1, "isencrypted": 0}
