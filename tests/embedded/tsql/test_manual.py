@@ -12,6 +12,7 @@ def side(side):
     side.run("CREATE TABLE dbo.t2 (id int PRIMARY KEY, a int); CREATE USER u1 WITHOUT LOGIN")
     side.run("ALTER TABLE dbo.t ADD a int, b nvarchar(20), x nvarchar(max)")
     side.run("CREATE PROCEDURE dbo.p AS SELECT 1 AS a")
+    side.run("CREATE QUEUE dbo.q")
     return side
 
 
@@ -46,6 +47,8 @@ def test_nothing_in_the_list_is_supported() -> None:
         ("EXEC nosuch", 2812),
         ("nosuch", 2812),
         ("SELECT rank FROM dbo.t", 207),
+        ("SELECT nosuch FROM dbo.t, sys.tables", 207),
+        ("SELECT nosuch FROM dbo.q", 207),
         ("SELECT @@nosuch", 137),
         ("SELECT * FROM dbo.nosuch('a', 'b')", 208),
         ("SELECT 'OPENJSON(' FROM -- OPENJSON(\n", 102),
@@ -53,6 +56,21 @@ def test_nothing_in_the_list_is_supported() -> None:
 )
 def test_a_mistake_of_the_user_keeps_its_number(side, text: str, number: int) -> None:
     assert side.error(text).number == number
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("SELECT * FROM sys.table_types", "sys.table_types"),
+        ("SELECT * FROM master.INFORMATION_SCHEMA.DOMAINS", "INFORMATION_SCHEMA.DOMAINS"),
+        ("SELECT * FROM sys.dm_sql_referenced_entities('dbo.p', 'OBJECT')", "sys.dm_sql_referenced_entities"),
+        ("SELECT is_schema_bound FROM sys.sql_modules", "the column is_schema_bound of sys.sql_modules"),
+        ("SELECT m.is_schema_bound FROM sys.sql_modules m, dbo.t", "the column is_schema_bound of sys.sql_modules"),
+    ],
+)
+def test_what_a_system_schema_lacks_is_no_mistake_of_the_user(side, text: str, what: str) -> None:
+    error = side.error(text)
+    assert (error.number, error.text) == (50001, f"The embedded Service Broker does not support {what}.")
 
 
 def test_it_is_found_inside_strings_procedures_and_try(side) -> None:

@@ -61,7 +61,7 @@ def test_physloc_is_not_part_of_a_star_and_can_be_qualified_by_an_alias(new):
     assert [column.name for column in columns] == ["handle", "diagid", "initiator", "sendseq", "sendxact"]
     first = "SELECT TOP (1) d.%%physloc%% FROM sys.sysdesend AS d ORDER BY d.handle;"
     assert new.value(first, session) == bytes([16, 0, 0, 0, 1, 0, 0, 0])
-    assert new.error("SELECT %%physloc%% FROM sys.conversation_endpoints;").number == 207
+    assert new.error("SELECT %%physloc%% FROM sys.conversation_endpoints;").number == 50001
     assert new.value("SELECT 7 % 4 % 2;") == 1
 
 
@@ -91,7 +91,7 @@ def test_page_info_exists_since_2019():
     [
         (313, "SELECT * FROM sys.dm_db_page_info(1, 1, 16);"),
         (8144, "SELECT * FROM sys.dm_io_virtual_file_stats(1, 2, 3);"),
-        (208, "SELECT * FROM sys.dm_db_index_usage(1);"),
+        (50001, "SELECT * FROM sys.dm_db_index_usage(1);"),
         (207, "SELECT * FROM sys.dm_io_virtual_file_stats(database_id, NULL);"),
         (195, "SELECT fn_PhysLocFormatter(0x);"),
     ],
@@ -180,9 +180,9 @@ def test_apply_calls_a_function_once_for_each_row_of_its_arguments(side):
 @pytest.mark.parametrize(
     ("from_clause", "error"),
     [
-        ("sys.databases AS d CROSS APPLY sys.dm_db_log_info(d.nothing) AS e", 207),
+        ("sys.databases AS d CROSS APPLY sys.dm_db_log_info(d.nothing) AS e", 50001),
         ("sys.databases AS d CROSS APPLY sys.dm_io_virtual_file_stats(d.database_id) AS e", 313),
-        ("sys.databases AS d CROSS APPLY sys.nothing(d.database_id) AS e", 208),
+        ("sys.databases AS d CROSS APPLY sys.nothing(d.database_id) AS e", 50001),
         ("sys.databases AS d CROSS APPLY sys.dm_io_virtual_file_stats(d.database_id, NULL) AS d", 1013),
     ],
 )

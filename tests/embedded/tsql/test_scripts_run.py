@@ -353,7 +353,7 @@ OBSERVATIONS = [name for name in NAMES_OBSERVED if name not in EVENTS]
 @pytest.mark.parametrize("name", EVENTS)
 def test_the_embedded_server_refuses_extended_events(linked, name):
     text = scripts.single(f"observe/{name}.sql", {"Session": "harness", "Database": "d"})
-    with pytest.raises(Message, match=r"50001.*EVENT|208.*dm_xe_sessions"):
+    with pytest.raises(Message, match=r"50001.*(EVENT|dm_xe_sessions)"):
         linked.target.run(text)
 
 

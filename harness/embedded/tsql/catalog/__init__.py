@@ -60,3 +60,9 @@ def find_function(database: Database, schema: str, name: str) -> TableFunction |
     """Find a function of schema sys that returns a table."""
     function = TABLE_FUNCTIONS.get(name.lower()) if schema.lower() == "sys" else None
     return function if function is not None and function.since <= int(database.catalog.server_version) else None
+
+
+def is_left_out(schema: str, name: str) -> bool:
+    """Whether SQL Server may have such a view or function in a system schema, and this server has it in no version."""
+    views = SCHEMAS.get(schema.lower())
+    return views is not None and name.lower() not in views and name.lower() not in TABLE_FUNCTIONS

@@ -70,10 +70,13 @@ class Binding:
             return table_source(alias, table.sql, table.columns)
         view = views.find(database, schema, name, explicit=len(parts) > 1, uncommitted=uncommitted)
         if view is None:
-            raise SqlServerError(208, ".".join(parts))
+            raise _no_object(parts, schema, name)
+        source = self._view(view, database, alias)
         if (queue := database.catalog.queues.get(f"{schema}.{name}".lower())) is not None:
             self.needs.append(Need(database, object_of(database, queue), "SELECT", schema, name))
-        return self._view(view, database, alias)
+        else:
+            source.system_view = ".".join(parts)
+        return source
 
     def user_view(self, parts: tuple[str, ...]) -> contextlib.AbstractContextManager[ViewQuery] | None:
         if parts[-1].startswith("#") or self.scope.is_logical(parts[-1]):
@@ -139,7 +142,7 @@ class Binding:
         database, schema, name = self._located(parts)
         function = views.find_function(database, schema, name)
         if function is None:
-            raise SqlServerError(208, ".".join(parts))
+            raise _no_object(parts, schema, name)
 
         def evaluate(frame: Frame) -> Sequence[Sequence[Any]]:
             return frame.sqlite.rows(arguments.sql, [getter(frame) for getter in arguments.getters])
@@ -189,6 +192,13 @@ class Binding:
 
     def plan(self, sql: str, renderer: Renderer, columns: Sequence[Column]) -> Plan:
         return Plan(sql, self, renderer.getters(sql), columns)
+
+
+def _no_object(parts: tuple[str, ...], schema: str, name: str) -> SqlServerError:
+    """208, unless SQL Server may have it in a system schema."""
+    if len(parts) > 1 and views.is_left_out(schema, name):
+        return UnsupportedSyntax(f"{schema}.{name}", 0)
+    return SqlServerError(208, ".".join(parts))
 
 
 class Plan:

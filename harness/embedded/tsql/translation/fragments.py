@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlglot import exp
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family, stored_decimal
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
@@ -76,6 +76,7 @@ class Source:
     needed: set[str] | None = None  # column names in use, lower case; a view is filled with these only
     hidden: Sequence[Column] = ()  # not part of *: %%physloc%%
     expressions: Mapping[str, str] = field(default_factory=dict)  # of columns that SQLite computes, by name, lower case
+    system_view: str = ""  # its name, of one that may lack columns
 
     def sql_of(self, column: Column) -> str:
         return self.expressions.get(column.name.lower()) or f"{quoted(self.alias)}.{quoted(column.name)}"
@@ -111,8 +112,12 @@ class Names:
             return of_column(column, source.sql_of(column))
         if self.outer is not None:
             return self.outer.column(table, name)
-        if table and not any(source.alias.lower() == table.lower() for source in self.sources):
+        candidates = [source for source in self.sources if table.lower() in ("", source.alias.lower())]
+        if table and not candidates:
             raise SqlServerError(4104, f"{table}.{name}")
+        if candidates and all(source.system_view for source in candidates):
+            views = " or ".join(source.system_view for source in candidates)
+            raise UnsupportedSyntax(f"the column {name} of {views}", 0)
         raise SqlServerError(207, name)
 
     def own(self, table: str, name: str) -> str | None:
