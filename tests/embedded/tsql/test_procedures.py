@@ -16,6 +16,16 @@ def test_procedures_return_output_status_and_defaults(side):
     assert side.error("EXEC dbo.deep").number == 217
 
 
+def test_options_without_effect_stand_beside_others(side):
+    side.run("CREATE PROCEDURE dbo.p @a int WITH RECOMPILE, EXECUTE AS OWNER AS SELECT USER_NAME(), @a")
+    assert side.rows("EXEC dbo.p 5 WITH RECOMPILE") == [("dbo", 5)]
+    side.run("CREATE VIEW dbo.v WITH VIEW_METADATA, SCHEMABINDING AS SELECT 1 AS a")
+    assert side.error("ALTER VIEW dbo.v WITH EXECUTE AS OWNER AS SELECT 1 AS a").number == 102
+    assert (
+        "a procedure WITH ENCRYPTION" in side.error("ALTER PROCEDURE dbo.p WITH RECOMPILE, ENCRYPTION AS RETURN").text
+    )
+
+
 def test_a_procedure_with_a_mistake_is_not_created(side):
     assert side.error("CREATE PROCEDURE dbo.bad AS SELECT 1\nSELECT @x").line == 2
     assert side.error("CREATE PROCEDURE dbo.bad AS SELECT a FROM t FOR XML EXPLICIT").number == 50001

@@ -300,7 +300,7 @@ class Execute(Statement):
 
 
 def parse_execute(parser: Parser) -> Statement:
-    """`EXEC[UTE] [ @status = ] name [ [ @parameter = ] { value [ OUTPUT ] | DEFAULT } [, ...] ]`"""
+    """`EXEC[UTE] [ @status = ] name [ [ @parameter = ] { value [ OUTPUT ] | DEFAULT } [, ...] ] [ WITH RECOMPILE ]`"""
     tokens, line = parser.tokens, parser.line
     status = ""
     if tokens.at_variable() and tokens.word(2) == "=":
@@ -312,6 +312,7 @@ def parse_execute(parser: Parser) -> Statement:
     arguments: list[Argument] = []
     if _at_argument(parser):
         arguments = tokens.comma_separated(lambda: _argument(parser))
+    tokens.accept("WITH", "RECOMPILE")
     return Execute(line, procedure, arguments, status)
 
 

@@ -27,7 +27,6 @@ from harness.embedded.tsql.statements.update import Delete, Update
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.ddl_events import DdlStatement
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement, parse_whole_query
-from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import user_functions
 from harness.embedded.tsql.translation.binding import check as check_query
 from harness.embedded.tsql.translation.binding import select_plan
@@ -72,7 +71,7 @@ def parse_create_function(verb: str) -> ParseFunction:
             table = variables.Declaration(variable, None, table_body(parser), None)
         elif not is_query:
             returns = tokens.data_type()
-        execute_as = _options(tokens)
+        execute_as = modules.options(tokens, "a function", ("SCHEMABINDING",), ("CALLED", "ON", "NULL", "INPUT"))
         tokens.accept("AS")
         body: list[Statement] = []
         if is_query:
@@ -87,20 +86,6 @@ def parse_create_function(verb: str) -> ParseFunction:
         return CreateFunction(line, name, body, tokens.text, verb, execute_as, parsed, returns, table, query)
 
     return parse
-
-
-def _options(tokens: Tokens) -> str:
-    """`[ WITH { SCHEMABINDING | CALLED ON NULL INPUT | EXECUTE AS user } [ , ... ] ]`; returns the user."""
-    user = ""
-    if tokens.accept("WITH"):
-        while True:
-            if tokens.at("EXECUTE") or tokens.at("EXEC"):
-                user = modules.execute_as_clause(tokens, "a function")
-            elif not (tokens.accept("SCHEMABINDING") or tokens.accept("CALLED", "ON", "NULL", "INPUT")):
-                tokens.unsupported(f"a function WITH {tokens.word()}")
-            if not tokens.accept(","):
-                break
-    return user
 
 
 def compile_create_function(node: CreateFunction, scope: Scope) -> Step:

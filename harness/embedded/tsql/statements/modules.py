@@ -39,16 +39,18 @@ def begin(tokens: Tokens, verb: str, kind: str) -> None:
     tokens.is_procedure = True
 
 
-def execute_as(tokens: Tokens, owner: str) -> str:
-    """`[ WITH EXECUTE AS { CALLER | SELF | OWNER | 'user' } ]`"""
-    return execute_as_clause(tokens, owner) if tokens.accept("WITH") else ""
-
-
-def execute_as_clause(tokens: Tokens, owner: str) -> str:
-    """`EXECUTE AS { CALLER | SELF | OWNER | 'user' }`"""
-    if not (tokens.accept("EXECUTE", "AS") or tokens.accept("EXEC", "AS")):
-        tokens.unsupported(f"{owner} WITH {tokens.word()}")
-    return tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")
+def options(tokens: Tokens, owner: str, *without_effect: tuple[str, ...]) -> str:
+    """`[ WITH { EXECUTE AS { CALLER | SELF | OWNER | 'user' } | option without effect } [ , ... ] ]`; give the user."""
+    user = ""
+    if tokens.accept("WITH"):
+        while True:
+            if tokens.accept("EXECUTE", "AS") or tokens.accept("EXEC", "AS"):
+                user = tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")
+            elif not any(tokens.accept(*words) for words in without_effect):
+                tokens.unsupported(f"{owner} WITH {tokens.word()}")
+            if not tokens.accept(","):
+                break
+    return user
 
 
 def body(parser: Parser) -> list[Statement]:

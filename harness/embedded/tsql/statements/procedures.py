@@ -51,7 +51,7 @@ def parse_create_procedure(verb: str) -> ParseFunction:
         modules.begin(tokens, verb, "PROCEDURE")
         name = tokens.object_name()
         parsed = parameters(parser)
-        execute_as = modules.execute_as(tokens, "a procedure")
+        execute_as = modules.options(tokens, "a procedure", ("RECOMPILE",))
         body = modules.body(parser)
         return CreateProcedure(line, name, body, tokens.text, verb, execute_as, parsed)
 

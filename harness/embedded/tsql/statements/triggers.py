@@ -60,7 +60,7 @@ def parse_create_trigger(verb: str) -> ParseFunction:
         modules.begin(tokens, verb, "TRIGGER")
         name = tokens.object_name()
         table = _target(tokens)
-        execute_as = modules.execute_as(tokens, "a trigger")
+        execute_as = modules.options(tokens, "a trigger")
         is_instead = tokens.accept("INSTEAD", "OF")
         if not is_instead:
             tokens.choose("FOR", "AFTER")

@@ -21,15 +21,15 @@ class CreateView(modules.ModuleDefinition):
 
 
 def parse_create_view(verb: str) -> ParseFunction:
-    """`CREATE [ OR ALTER ] VIEW name [ ( column [, ...] ) ] [ WITH { SCHEMABINDING | VIEW_METADATA } ] AS select`"""
+    """`CREATE [ OR ALTER ] VIEW name [ ( column [, ...] ) ] [ WITH option [, ...] ] AS select`"""
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line
         modules.begin(tokens, verb, "VIEW")
         name = tokens.object_name()
         columns = changes.parse_column_names(parser) if tokens.at("(") else []
-        if tokens.accept("WITH") and not (tokens.accept("SCHEMABINDING") or tokens.accept("VIEW_METADATA")):
-            tokens.unsupported(f"a view WITH {tokens.word()}")
+        if modules.options(tokens, "a view", ("SCHEMABINDING",), ("VIEW_METADATA",)):
+            tokens.fail()
         tokens.expect("AS")
         begin = tokens.position
         parser.query()
