@@ -104,6 +104,25 @@ def test_nodes_are_rows_whose_methods_begin_at_them(side):
 
 
 @pytest.mark.parametrize(
+    ("select", "value"),
+    [
+        ("SELECT @s += c.value('@n', 'varchar(5)') FROM @x.nodes('a/b') AS t (c)", "12"),
+        (
+            "SELECT @s = @s + t.c.value('.', 'varchar(5)') FROM @x.nodes('a/b') AS t (c) WHERE c.exist('@n[. = 2]') = 1",
+            "q",
+        ),
+        ("SELECT @s += CAST(x.query('b') AS varchar(50)) FROM dbo.u", '<b n="7"/>'),
+        ("SELECT @s += u.x.value('(b/@n)[1]', 'varchar(5)') + @x.value('(a/b)[1]', 'varchar(5)') FROM dbo.u", "7p"),
+    ],
+)
+def test_a_variable_adds_up_what_methods_give_in_each_row(side, select, value):
+    side.run("CREATE TABLE dbo.u (x xml); INSERT dbo.u VALUES ('<b n=\"7\"/>')")
+    document = '<a><b n="1">p</b><b n="2">q</b></a>'
+    assert side.value(f"DECLARE @s varchar(50) = '', @x xml = '{document}'; {select}; SELECT @s") == value
+    assert side.error("DELETE dbo.u OUTPUT deleted.x.value('(b/@n)[1]', 'int')").number == 50001
+
+
+@pytest.mark.parametrize(
     ("change", "value"),
     [
         ("delete /r/i[1]", '<r a="1">t<j/>u</r>'),

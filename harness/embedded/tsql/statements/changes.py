@@ -29,6 +29,7 @@ from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, parse_query, select_token
+from harness.embedded.tsql.translation import xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, scalar, static_type
 from harness.embedded.tsql.translation.selects import check_hint
 
@@ -386,7 +387,8 @@ def send_output(  # noqa: PLR0917
     for item in output.items.tree.expressions:
         name = item.alias if isinstance(item, exp.Alias) else item.name
         column = item.this if isinstance(item, exp.Alias) else item
-        if column.find(exp.Column) is None:
+        calls = [node for node in column.find_all(exp.Dot) if not isinstance(node.this, exp.Parameter)]
+        if column.find(exp.Column) is None and not any(map(xml_methods.is_call, calls)):
             expression = Expression(column, output.items.line)
             evaluate = scalar(expression, scope)
             columns.append(Column(name, static_type(expression, scope, frame) or INT))

@@ -25,7 +25,7 @@ from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE
 from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_from
 from harness.embedded.tsql.text.tokens import Tokens
-from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation import selects, xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, scalar, select_plan
 from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
@@ -235,14 +235,14 @@ def _last_row(
 def _row_by_row(
     tree: exp.Expr, variables: list[str], types: list[SqlType], line: int, scope: Scope
 ) -> tuple[Planned, Assign]:
-    """Evaluate the items for each row, with variables in place of the columns in them. The manual leaves it open in
-    which order SQL Server takes the rows; here it is that of ORDER BY."""
+    """Evaluate the items for each row, with variables in place of the columns and of the methods of xml in them. The
+    manual leaves it open in which order SQL Server takes the rows; here it is that of ORDER BY."""
     if tree.args.get("distinct") is not None or any(item.find(exp.Query) for item in tree.expressions):
         raise UnsupportedSyntax("DISTINCT or a subquery in a SELECT that adds up a variable over rows", line)
     columns: list[exp.Expr] = []
 
     def as_variable(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column):
+        if not isinstance(node, exp.Column) and not xml_methods.is_call(node):
             return node
         columns.append(node)
         return exp.Parameter(this=exp.Var(this=f"column {len(columns)}"))

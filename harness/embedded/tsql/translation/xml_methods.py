@@ -43,6 +43,11 @@ def is_method(node: exp.Anonymous) -> bool:
     return isinstance(node.parent, exp.Dot | exp.Table) and str(node.this) in _METHODS
 
 
+def is_call(node: exp.Expr) -> bool:
+    """Whether an expression is a call of such a method."""
+    return isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous) and is_method(node.expression)
+
+
 def is_nodes(node: exp.Expr) -> bool:
     """Whether an item of a FROM clause is a call of nodes()."""
     method = node.expression if isinstance(node, exp.Dot) else node
