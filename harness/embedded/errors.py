@@ -9,6 +9,7 @@ from typing import NamedTuple
 UNSUPPORTED = 50001  # this server does not support the syntax
 DEFECT = 50002  # a bug of this server
 OVER_BUDGET = 50003  # a statement that would let others wait for too long
+FATAL = 20  # a severity: from it on an error ends the connection
 
 
 class ErrorText(NamedTuple):

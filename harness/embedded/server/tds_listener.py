@@ -304,6 +304,8 @@ class TdsProtocol(asyncio.Protocol):
             self._response = None
             self._connection.end_response()
             response.finish()
+        if session.is_over:
+            self.close()
 
     def _report_transaction(self, now: Transaction | None, response: Response) -> None:
         before, self._transaction = self._transaction, now

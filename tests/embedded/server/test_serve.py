@@ -80,6 +80,21 @@ def test_it_prints_its_address_in_one_line_and_admits_sa_alone(serve):
         pyodbc.connect(f"{text};AttachDBFileName=/data/master.mdf", timeout=120)
 
 
+def test_an_error_of_a_fatal_severity_ends_the_connection_and_no_other(serve):
+    address = ready(serve())
+    text = drivers.choose("microsoft").connection_string(
+        host="127.0.0.1", port=address["port"], user="sa", password=PASSWORD, database="master", program="tests"
+    )
+    fatal, other = (pyodbc.connect(text, autocommit=True, timeout=120) for _ in range(2))
+    guard = "BEGIN TRY RAISERROR('the whole script?', 20, 1) WITH LOG END TRY BEGIN CATCH END CATCH CREATE TABLE dbo.t (i int)"
+    with pytest.raises(pyodbc.Error, match="SQL Server is terminating this process"):
+        fatal.execute(guard)
+    with pytest.raises(pyodbc.Error, match="08S01"):
+        fatal.execute("SELECT 1")
+    assert other.execute("SELECT COUNT(*) FROM sys.tables").fetchval() == 0
+    other.close()
+
+
 def test_sigterm_ends_it_with_exit_code_0(serve):
     process = serve()
     ready(process)

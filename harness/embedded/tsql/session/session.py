@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Mark, Transaction
-from harness.embedded.errors import DEFECT, RaisedError, SqlServerError
+from harness.embedded.errors import DEFECT, FATAL, RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import Delay, Task, Waiting
 from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
@@ -128,6 +128,7 @@ class Session:
         self._ended_tables: list[tuple[int, str]] = []  # keys of those whose procedure has ended
         self.bulk: Any = None  # the INSERT BULK whose rows come next
         self.disconnect: Callable[[], None] | None = None  # ends the client's connection and cancels its request
+        self.is_over = False  # its last error ends the client's connection
         self.instance.sessions[spid] = self
 
     def reset(self) -> None:
@@ -194,7 +195,8 @@ class Session:
 
     def after_abort(self, error: SqlServerError) -> None:
         """Roll the transaction back if the error that ended the batch does so."""
-        if self.options.xact_abort or error.number in DOOMING_ERRORS or error.severity >= 20:
+        self.is_over = error.severity >= FATAL
+        if self.options.xact_abort or error.number in DOOMING_ERRORS or self.is_over:
             self.rollback()
 
     def end_doomed(self, sink: ResultSink) -> None:

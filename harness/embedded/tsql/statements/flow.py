@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.errors import CATALOGUE, ErrorText, RaisedError, SqlServerError, UnsupportedSyntax, let_go
+from harness.embedded.errors import CATALOGUE, FATAL, ErrorText, RaisedError, SqlServerError, UnsupportedSyntax, let_go
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
 from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
 from harness.embedded.tsql.session.session import SCOPE_ERRORS, Frame
@@ -251,7 +251,7 @@ def compile_try(node: TryCatch, scope: Scope) -> Step:
             # "Errors that occur during statement-level recompilation, such as object name resolution errors", are not
             # handled at the level where they occur.
             is_name_error = error.number in NAME_ERRORS and not isinstance(error, RaisedError)
-            if error.severity >= 20 or (is_name_error and error.frame is frame):
+            if error.severity >= FATAL or (is_name_error and error.frame is frame):
                 raise
             let_go(error)
             caught = error
@@ -328,7 +328,8 @@ def parse_raiserror(parser: Parser) -> Statement:
 
 @register("RAISERROR", parse_raiserror, RaiseError)
 def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
-    """ "Severity levels less than 0 are interpreted as 0. Severity levels greater than 25 are interpreted as 25." """
+    """ "Severity levels less than 0 are interpreted as 0. Severity levels greater than 25 are interpreted as 25." "If a
+    fatal severity level is encountered, the client connection is terminated after receiving the message." """
     message = scalar(node.arguments[0], scope)
     severity, state = (scalar(argument, scope, INT) for argument in node.arguments[1:3])
     arguments = [scalar(argument, scope) for argument in node.arguments[3:]]
@@ -353,7 +354,9 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
         if level <= 10:
             frame.sink.message(0 if level == 0 else number, level, at, text, frame.procedure, node.line)
             return
-        raise RaisedError(number, level, text, max(1, at), ends_batch=False)
+        if level >= FATAL and frame.session.disconnect is not None:
+            frame.session.report(SqlServerError(2745, frame.session.spid, number, level), frame.sink)
+        raise RaisedError(number, level, text, max(1, at), ends_batch=level >= FATAL)
 
     return plain(run)
 
