@@ -43,8 +43,8 @@ def test_added_and_modified_files_survive_a_crash(side):
         ("ALTER DATABASE CURRENT ADD LOG FILE (NAME = x, FILENAME = 'x');", 50001),
         ("ALTER DATABASE db ADD FILE (NAME = x);", 102),
         ("BEGIN TRANSACTION; ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 80MB);", 226),
-        ("EXEC sp_configure 'no such option', 1;", 15123),
-        ("EXEC sp_configure 'remote admin connections', 2;", 15129),
+        ("EXEC sp_configure 'clr enabled', 1;", 50001),
+        ("EXEC sp_configure 'remote admin', 2;", 15129),
         ("BEGIN TRANSACTION; RECONFIGURE;", 574),
     ],
 )

@@ -194,15 +194,15 @@ _COLUMNS = (
 
 
 def sp_configure(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
-    """`sp_configure [ [ @configname = ] 'name' [ , [ @configvalue = ] value ] ]`"""
+    """`sp_configure [ [ @configname = ] 'name' [ , [ @configvalue = ] value ] ]`; a part of a name suffices."""
     configuration = session.instance.configuration
     if not parameters:
         _show(list(configuration.settings()), sink)
         return {}
     name = str(parameters[0].value)
-    option = OPTIONS.get(name.lower())
+    option = next((option for key, option in OPTIONS.items() if name.lower() in key), None)
     if option is None:
-        raise SqlServerError(15123, name)
+        raise UnsupportedSyntax(f"the configuration option {name}", 0)
     before = configuration.setting(option)
     if len(parameters) == 1:
         _show([before], sink)
@@ -211,9 +211,9 @@ def sp_configure(session: Session, parameters: Sequence[Parameter], sink: Result
         raise SqlServerError(15247)
     value = converter(parameters[1].type, INT)(parameters[1].value)
     if value is None:
-        raise SqlServerError(15129, "NULL", name)
+        raise SqlServerError(15129, "NULL", option.name)
     if not option.minimum <= value <= option.maximum:
-        raise SqlServerError(15129, value, name)
+        raise SqlServerError(15129, value, option.name)
     tx = session.new_transaction()
     configuration.change(tx, option, value)
     yield from tx.commit()
