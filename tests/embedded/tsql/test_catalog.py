@@ -155,6 +155,16 @@ def test_constraints_keep_their_names(side):
     assert "'UQ_ac'" in side.error("INSERT dbo.named (b, c) VALUES (2, 1)").text
 
 
+def test_objects_of_the_system_are_known_by_name_and_id(side):
+    known = "OBJECT_ID(SCHEMA_NAME(schema_id) + '.' + name, type) = object_id AND OBJECT_NAME(object_id) = name"
+    schema = "OBJECT_SCHEMA_NAME(object_id) = SCHEMA_NAME(schema_id)"
+    unknown = f"SELECT name FROM sys.all_objects WHERE type <> 'IT' AND NOT ({known} AND {schema})"
+    assert side.rows(f"{unknown} AND SCHEMA_NAME(schema_id) IN ('sys', 'INFORMATION_SCHEMA')") == []
+    assert side.rows("SELECT OBJECT_ID('databases'), OBJECT_ID('sys.nosuch'), OBJECT_ID('sys.databases', 'U')") == [
+        (None, None, None)
+    ]
+
+
 def test_output_has_the_values_of_its_types(side):
     text = "DECLARE @t TABLE (a decimal(5, 2), b char(4)); INSERT @t OUTPUT inserted.a, inserted.b VALUES (1.5, 'a')"
     assert side.rows(text) == [(Decimal("1.50"), "a   ")]

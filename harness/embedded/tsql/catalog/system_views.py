@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
 from harness.embedded.broker.catalog import SCHEMAS
+from harness.embedded.broker.database import Database
 from harness.embedded.tsql.catalog.column_views import column_view, table_columns
 from harness.embedded.tsql.catalog.data_types import TYPES
 from harness.embedded.tsql.catalog.object_views import (
@@ -31,9 +32,9 @@ def know(views: Iterable[View]) -> None:
     _KNOWN[:] = sorted(views, key=lambda view: view.name)
 
 
-def _shown(context: Context) -> Iterator[tuple[View, ObjectRow]]:
+def shown(database: Database) -> Iterator[tuple[View, ObjectRow]]:
     """The views of this version, without base tables. A system view's object id is negative, as in SQL Server."""
-    version = int(context.database.catalog.server_version)
+    version = int(database.catalog.server_version)
     for number, view in enumerate(_KNOWN, start=1):
         if view.since <= version and not view.is_base_table:
             schema, _, name = view.name.rpartition(".")
@@ -41,7 +42,7 @@ def _shown(context: Context) -> Iterator[tuple[View, ObjectRow]]:
 
 
 def system_views(context: Context) -> Iterator[ObjectRow]:
-    return (row for _, row in _shown(context))
+    return (row for _, row in shown(context.database))
 
 
 def _all_objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
@@ -50,7 +51,7 @@ def _all_objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
 
 
 def _system_columns(context: Context) -> Iterator[SimpleNamespace]:
-    for view, row in _shown(context):
+    for view, row in shown(context.database):
         for number, column in enumerate(view.columns, start=1):
             yield SimpleNamespace(
                 table=row,

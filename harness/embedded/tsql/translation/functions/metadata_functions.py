@@ -7,7 +7,7 @@ object": they see what the views see.
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Certificate, Login, User
@@ -16,7 +16,7 @@ from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.constraints import Constraint, constraints
 from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, SYSTEM_OBJECTS, is_ms_shipped
-from harness.embedded.tsql.catalog.system_views import EVENT_TYPES
+from harness.embedded.tsql.catalog.system_views import EVENT_TYPES, shown
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.instance.modules import Module, Trigger, UserFunction
 from harness.embedded.tsql.permissions import rights
@@ -100,7 +100,26 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     for constraint in _constraints(frame, database.database_id):
         if f"{constraint.schema}.{constraint.name}".lower() == key and kind in ("", constraint.type):
             return constraint.object_id if _sees_object(frame, database, constraint.table, "U") else None
-    return SYSTEM_OBJECTS.get(last.lower()) if schema.lower() == "sys" and kind in ("", "S") else None
+    systems = (system for system in _system_objects(database) if kind in ("", system.type))
+    return next((system.object_id for system in systems if f"{system.schema}.{system.name}".lower() == key), None)
+
+
+class _SystemObject(NamedTuple):
+    schema: str
+    name: str
+    object_id: int
+    type: str
+
+
+def _system_objects(database: Database) -> Iterator[_SystemObject]:
+    for name, object_id in SYSTEM_OBJECTS.items():
+        yield _SystemObject("sys", name, object_id, "S")
+    for view, row in shown(database):
+        yield _SystemObject(view.name.rpartition(".")[0] or "sys", row.name, row.object_id, "V")
+
+
+def _system_object(frame: Frame, identifier: Any) -> _SystemObject | None:
+    return next((system for system in _system_objects(frame.database) if system.object_id == identifier), None)
 
 
 def _function(frame: Frame, key: tuple[int, str], type_: str) -> UserFunction | None:
@@ -165,17 +184,13 @@ def object_definition(frame: Frame, identifier: Any) -> str | None:
 
 def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
     """OBJECT_NAME ( object_id [ , database_id ] )"""
-    item = _object(frame, identifier, database_id)
-    if item is not None:
-        return str(item.name)
-    return next((name for name, number in SYSTEM_OBJECTS.items() if number == identifier), None)
+    item = _object(frame, identifier, database_id) or _system_object(frame, identifier)
+    return None if item is None else str(item.name)
 
 
 def object_schema_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
     """OBJECT_SCHEMA_NAME ( object_id [ , database_id ] )"""
-    if identifier in SYSTEM_OBJECTS.values():
-        return "sys"
-    item = _object(frame, identifier, database_id)
+    item = _system_object(frame, identifier) or _object(frame, identifier, database_id)
     return None if item is None else str(item.schema)
 
 
