@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.definitions.lab_kinds import EMBEDDED
 from harness.experiments import matrix_run
+from harness.experiments.selected_cells import chosen_visits
 from harness.files import journal
+from harness.files import settings as settings_module
 from harness.files.settings import SettingsError
 from harness.output.reporting import Notes, Reporter
 from harness.run import run_folder
@@ -38,3 +41,14 @@ def test_what_a_lab_cannot_do_is_refused(tmp_path: Path, options: dict[str, obje
     with pytest.raises(SettingsError, match=complaint):
         matrix_run.sweep({**options, "results": tmp_path}, Reporter())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_each_fresh_block_takes_as_long_as_one_and_a_warm_one_less() -> None:
+    def estimate_s(repeats: int, blocks: str) -> float:
+        options = {"lab": "embedded", "cells": ("i1-t1-r150-p100-v2008",), "repeats": repeats, "blocks": blocks}
+        settings = settings_module.create(options, environment={})
+        return matrix_run.estimate_s(settings, chosen_visits(settings))
+
+    assert estimate_s(3, "fresh") == pytest.approx(3 * estimate_s(1, "fresh"))
+    assert estimate_s(1, "warm") == pytest.approx(estimate_s(1, "fresh"))
+    assert estimate_s(3, "warm") < estimate_s(3, "fresh") - 2 * EMBEDDED.costs.version_s

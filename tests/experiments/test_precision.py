@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.definitions.matrix import Cell, Visit, all_cells, sweep_order
+from harness.definitions.matrix import Cell, Visit, sweep_order
 from harness.experiments import precision, repeats_plan
 from harness.experiments.precision import Precision
+from harness.experiments.selected_cells import chosen_visits
 from harness.files.journal import Entry, Journal
 from harness.files.records import State
 from harness.files.settings import Settings, SettingsError
@@ -191,8 +192,7 @@ def test_gains_without_an_interval_are_named_first(tmp_path: Path) -> None:
 )
 def test_a_precision_that_no_gain_can_have_is_refused(more: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        settings = Settings(precision=0.1, **more)
-        precision.require_possible(settings, all_cells(ratios=settings.ratios or (1, 150)))
+        chosen_visits(Settings(precision=0.1, **more))
 
 
 def test_the_plan_says_after_how_many_blocks_a_pair_gets_there() -> None:
