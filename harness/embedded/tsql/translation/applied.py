@@ -1,8 +1,8 @@
 """Rows that depend on those of the tables before them in a FROM clause: APPLY of a query, OPENJSON and STRING_SPLIT.
 
 SQLite has no such join, but its json_each takes columns of the tables before it. So the rows are one text, an array of
-arrays of values, and each column takes its value out of that. Everything but numbers is hexadecimal in it, because SQLite
-ends a text from JSON at a NUL; a number that is not whole is a text, because JSON's would lose digits.
+arrays of values, and each column takes its value out of that. Everything but numbers is hexadecimal in it, because
+SQLite ends a text from JSON at a NUL; a number that is not whole is a text, because JSON's would lose digits.
 """
 
 import json
