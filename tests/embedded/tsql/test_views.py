@@ -224,6 +224,29 @@ def test_the_rows_of_a_view_are_remembered_if_they_are_numbers_and_made_anew_whe
     assert held["tables@" + str(side.value("SELECT DB_ID();"))] is None
 
 
+def test_the_catalog_shows_the_columns_of_views_and_of_functions_that_return_tables(side):
+    side.run("CREATE TABLE dbo.u (a int NOT NULL, b nvarchar(5))")
+    side.run("CREATE VIEW dbo.v (x, y, z) AS SELECT a, b, a + 1 FROM dbo.u")
+    side.run("CREATE VIEW dbo.itself AS SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('dbo.itself')")
+    side.run("CREATE FUNCTION dbo.i (@n int) RETURNS TABLE AS RETURN (SELECT @n AS n, b FROM dbo.u)")
+    side.run("CREATE FUNCTION dbo.f () RETURNS @r TABLE (m money) AS BEGIN RETURN END")
+    shown = "SELECT c.name, TYPE_NAME(user_type_id), max_length, is_nullable FROM sys.columns c WHERE object_id = OBJECT_ID('{}')"
+    assert side.rows(shown.format("dbo.v")) == [
+        ("x", "int", 4, False),
+        ("y", "nvarchar", 10, True),
+        ("z", "int", 4, True),
+    ]
+    assert side.rows(shown.format("dbo.i")) == [("n", "int", 4, True), ("b", "nvarchar", 10, True)]
+    assert side.rows(shown.format("dbo.f")) == [("m", "money", 8, True)]
+    assert side.rows("SELECT name FROM dbo.itself") == [("name",)]
+    named = "SELECT COLUMN_NAME, ORDINAL_POSITION FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME IN ('v', 'i', 'f')"
+    assert side.rows(named) == [("x", 1), ("y", 2), ("z", 3)]
+    assert [row[3] for row in side.rows("EXEC sp_columns 'v'")] == ["x", "y", "z"]
+    side.crash()
+    side.run("USE db; DROP TABLE dbo.u")
+    assert side.rows(shown.format("dbo.v")) == []
+
+
 def test_the_tables_of_sql_server_2000_need_no_schema(side):
     side.run("CREATE TABLE dbo.a (i int PRIMARY KEY)")
     for name in ("sysobjects", "dbo.sysobjects", "sys.sysobjects", "db..sysobjects"):

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from harness.embedded.broker.catalog import SCHEMAS
-from harness.embedded.sqltypes import SqlType
+from harness.embedded.sqltypes import INT, Column, SqlType
 from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.constraints import defaults
 from harness.embedded.tsql.catalog.data_types import TYPES, DataType
-from harness.embedded.tsql.catalog.object_views import procedures, tables, user_functions
+from harness.embedded.tsql.catalog.object_views import ObjectRow, procedures, tables, user_functions, user_views
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
+from harness.embedded.tsql.instance.instance import ConnectedSession
 from harness.embedded.tsql.instance.modules import Module
 
 # Gives the parameters of a procedure or function: name, type and whether it is OUTPUT.
@@ -24,8 +25,34 @@ def describe_parameters_with(kind: type[Module], describe: Describe) -> None:
     _describers[kind] = describe
 
 
-def table_columns(context: Context) -> Iterator[SimpleNamespace]:
-    """Columns of user tables."""
+# Gives the columns of a view, or of a function that returns a table.
+DescribeColumns = Callable[[ConnectedSession, Any], Iterable[Column]]
+_column_describers: dict[type[Module], DescribeColumns] = {}
+
+
+def describe_columns_with(kind: type[Module], describe: DescribeColumns) -> None:
+    """Set the function that reads the columns of a kind of module."""
+    _column_describers[kind] = describe
+
+
+def user_columns(context: Context) -> Iterator[SimpleNamespace]:
+    """Columns of user tables and views, and of functions that return tables."""
+    yield from _table_columns(context)
+    for row in (*user_views(context), *user_functions(context)):
+        assert row.module is not None
+        columns = _column_describers[type(row.module)](context.session, row.module)
+        for number, column in enumerate(columns, start=1):
+            yield shown_column(row, number, column)
+
+
+def shown_column(row: ObjectRow, number: int, column: Column) -> SimpleNamespace:
+    """A column of a view or function."""
+    type_ = column.type or INT  # that of NULL
+    of_type = {"type": type_, "data_type": TYPES[type_.name]}
+    return SimpleNamespace(table=row, column_id=number, column=column, **of_type, default=None, is_identity=False)
+
+
+def _table_columns(context: Context) -> Iterator[SimpleNamespace]:
     for row in tables(context):
         assert row.table is not None
         by_place = {default.places[0]: default for default in defaults(row.table)}
@@ -43,7 +70,7 @@ def table_columns(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def identity_columns(context: Context) -> Iterator[SimpleNamespace]:
-    for row in table_columns(context):
+    for row in _table_columns(context):
         if row.is_identity:
             row.seed_value, row.increment_value = row.definition.identity
             row.last_value = row.table.table.last_rowid if row.table.table.last_rowid >= row.seed_value else None
@@ -141,7 +168,7 @@ def column_view(name: str, more: str, rows: Callable[[Context], Iterable[Any]]) 
 
 
 VIEWS = [
-    column_view("columns", "", table_columns),
+    column_view("columns", "", user_columns),
     column_view(
         "identity_columns",
         """

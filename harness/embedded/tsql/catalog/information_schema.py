@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.catalog import data_types
-from harness.embedded.tsql.catalog.column_views import parameters, table_columns
+from harness.embedded.tsql.catalog.column_views import parameters, user_columns
 from harness.embedded.tsql.catalog.constraints import checks, foreign_keys, keys
 from harness.embedded.tsql.catalog.key_views import related_keys
 from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, ObjectRow, tables, user_views
@@ -40,8 +40,9 @@ def _views(context: Context) -> Iterator[SimpleNamespace]:
 
 
 def _columns(context: Context) -> Iterator[SimpleNamespace]:
-    for row in table_columns(context):
-        yield _placed(context, row.table, **{**vars(row), "nullable": row.column.nullable})
+    for row in user_columns(context):
+        if row.table.type not in FUNCTION_TYPES:
+            yield _placed(context, row.table, **{**vars(row), "nullable": row.column.nullable})
 
 
 def _constraints(context: Context) -> Iterator[SimpleNamespace]:

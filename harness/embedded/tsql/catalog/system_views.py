@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 from harness.embedded.broker.catalog import SCHEMAS
 from harness.embedded.broker.database import Database
-from harness.embedded.tsql.catalog.column_views import column_view, table_columns
-from harness.embedded.tsql.catalog.data_types import TYPES
+from harness.embedded.tsql.catalog.column_views import column_view, shown_column, user_columns
 from harness.embedded.tsql.catalog.object_views import (
     OBJECT_COLUMNS,
     InternalTable,
@@ -53,19 +52,11 @@ def _all_objects(context: Context) -> Iterator[ObjectRow | InternalTable]:
 def _system_columns(context: Context) -> Iterator[SimpleNamespace]:
     for view, row in shown(context.database):
         for number, column in enumerate(view.columns, start=1):
-            yield SimpleNamespace(
-                table=row,
-                column_id=number,
-                column=column,
-                type=column.type,
-                data_type=TYPES[column.type.name],
-                default=None,
-                is_identity=False,
-            )
+            yield shown_column(row, number, column)
 
 
 def all_columns(context: Context) -> Iterator[SimpleNamespace]:
-    yield from table_columns(context)
+    yield from user_columns(context)
     yield from _system_columns(context)
 
 

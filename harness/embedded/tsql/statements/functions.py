@@ -11,8 +11,8 @@ from typing import Any
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import ResultSink, SqlType
-from harness.embedded.tsql.catalog.column_views import describe_parameters_with
+from harness.embedded.sqltypes import Column, ResultSink, SqlType
+from harness.embedded.tsql.catalog.column_views import describe_columns_with, describe_parameters_with
 from harness.embedded.tsql.instance.modules import UserFunction
 from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
@@ -26,10 +26,9 @@ from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.statements.update import Delete, Update
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.ddl_events import DdlStatement
-from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement, parse_whole_query
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement
 from harness.embedded.tsql.translation import user_functions
 from harness.embedded.tsql.translation.binding import check as check_query
-from harness.embedded.tsql.translation.binding import select_plan
 from harness.embedded.tsql.translation.fragments import ProgramParameter, UserProgram
 
 SCALAR, INLINE, FILLING = "FN", "IF", "TF"
@@ -106,10 +105,7 @@ def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
         function = UserFunction(*described, type=node.type)
         frame.instance.put_module(tx, function)
         if node.query is not None:
-            nulls = ", ".join("NULL" for _ in node.parameters)
-            name = function.name.replace("]", "]]")
-            everything = parse_whole_query(f"SELECT * FROM [{function.schema}].[{name}]({nulls})")
-            select_plan(everything.tree, node.line, Scope(scope.compilers))(frame)  # whether it makes sense
+            modules.select_all(frame, function, node.line, _nulls(node))  # whether it makes sense
 
     return definitions.definition_step(check, work)
 
@@ -186,7 +182,18 @@ def _parameters_of(function: UserFunction) -> list[tuple[str, SqlType, bool]]:
     return [(parameter.written, parameter.type, False) for parameter in node.parameters]
 
 
+def _nulls(node: CreateFunction) -> str:
+    return f"({', '.join('NULL' for _ in node.parameters)})"
+
+
+def _columns_of(session: Any, function: UserFunction) -> Sequence[Column]:
+    if function.type == "IF":
+        return modules.columns(session, function, _nulls(modules.parsed(function, CreateFunction)))
+    return compiled(function).columns
+
+
 describe_parameters_with(UserFunction, _parameters_of)
+describe_columns_with(UserFunction, _columns_of)
 
 
 def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgram:

@@ -1,20 +1,24 @@
 """Shared by procedures, triggers and functions: their grammar, the user as whom they run, what is stored of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.modules import Module
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.statements.definitions import check_owner
-from harness.embedded.tsql.statements.registry import GRAMMAR
+from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR
 from harness.embedded.tsql.text.ddl_events import DdlStatement
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Parser, Statement, parse_whole_query
 from harness.embedded.tsql.text.tokens import Tokens
+from harness.embedded.tsql.translation.binding import Plan, select_plan
 
 Node = TypeVar("Node", bound=Statement)
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
@@ -101,3 +105,18 @@ def definition(
     created_ns = old.create_time_ns if old is not None else instance.engine.clock.utc_ns()
     creator = frame.session.user_name(database)
     return database.database_id, object_id, schema, name, node.text, created_ns, creator
+
+
+def select_all(frame: Frame, module: Module, line: int, arguments: str = "") -> Plan:
+    """The plan of `SELECT * FROM` a view, or a function with its arguments."""
+    name = f"[{module.schema}].[{module.name.replace(']', ']]')}]"
+    return select_plan(parse_whole_query(f"SELECT * FROM {name}{arguments}").tree, line, Scope(COMPILERS))(frame)
+
+
+def columns(session: Any, module: Module, arguments: str = "") -> Sequence[Column]:
+    """The columns that `select_all` gives; none where what the module reads has changed too much."""
+    frame = Frame(session, session.instance.owner(module), ResultSink(), "", 1)
+    try:
+        return select_all(frame, module, 0, arguments).columns
+    except SqlServerError:
+        return ()

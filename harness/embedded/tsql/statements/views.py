@@ -4,14 +4,14 @@
 from dataclasses import dataclass
 
 from harness.embedded.broker.transactions import Transaction
+from harness.embedded.tsql.catalog.column_views import describe_columns_with
 from harness.embedded.tsql.instance.modules import UserView
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes, definitions, modules
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement, parse_whole_query
-from harness.embedded.tsql.translation.binding import select_plan
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,7 @@ def compile_create_view(node: CreateView, scope: Scope) -> Step:
         described = modules.definition(frame, tx, node, "VIEW", old)
         view = UserView(*described, query=node.query, columns=node.columns)
         frame.instance.put_module(tx, view)
-        everything = parse_whole_query(f"SELECT * FROM [{view.schema}].[{view.name.replace(']', ']]')}]")
-        select_plan(everything.tree, node.line, Scope(scope.compilers))(frame)  # whether it makes sense
+        modules.select_all(frame, view, node.line)  # whether it makes sense
 
     return definitions.definition_step(check, work)
 
@@ -69,3 +68,5 @@ definitions.register_drop_of_found(
     lambda frame, name: frame.instance.view(name, frame.database),
     lambda frame, tx, view: frame.instance.drop_module(tx, view),
 )
+
+describe_columns_with(UserView, modules.columns)
