@@ -193,6 +193,24 @@ def test_an_index_of_a_table_is_clustered_only_if_it_says_so(side) -> None:
     assert shown == [("i", 2, 0), ("k", 1, 0), ("u", 3, 1)]
 
 
+def test_the_catalog_shows_what_an_index_was_made_with(related):
+    related.run("CREATE TABLE dbo.i (a int, b int, c int, INDEX x (a DESC))")
+    related.run("CREATE INDEX y ON dbo.i (a, b DESC) INCLUDE (c) WHERE b > 0 AND c IS NOT NULL")
+    shown = (
+        "SELECT i.name, filter_definition, COL_NAME(k.object_id, column_id), key_ordinal, is_descending_key, is_included_column "
+        "FROM sys.indexes i JOIN sys.index_columns k ON k.object_id = i.object_id AND k.index_id = i.index_id "
+        "WHERE i.object_id = OBJECT_ID('dbo.i') ORDER BY i.name, index_column_id"
+    )
+    related.crash()
+    condition = "(b > 0 AND c IS NOT NULL)"
+    assert related.rows(f"USE db; {shown}") == [
+        ("x", None, "a", 1, True, False),
+        ("y", condition, "a", 1, False, False),
+        ("y", condition, "b", 2, True, False),
+        ("y", condition, "c", 0, False, True),
+    ]
+
+
 def test_an_index_changes_no_result_and_goes(related) -> None:
     related.run("CREATE INDEX i ON dbo.a (n) INCLUDE (id) WHERE n > 0; CREATE UNIQUE INDEX u ON dbo.a (n)")
     assert related.rows("SELECT id FROM dbo.a WHERE n = 20") == [(2,)]

@@ -88,7 +88,7 @@ def _indexes(context: Context) -> Iterator[SimpleNamespace]:
         assert row.table is not None
         constraints = keys(row.table)
         if HEAP in index_ids(row.table):
-            yield SimpleNamespace(of=row, name=None, index_id=HEAP, type=0, type_desc="HEAP", key="")
+            yield SimpleNamespace(of=row, name=None, index_id=HEAP, type=0, type_desc="HEAP", key="", condition="")
         for constraint in constraints:
             clustered = constraint.index_id == CLUSTERED
             type_, type_desc = (1, "CLUSTERED") if clustered else (2, "NONCLUSTERED")
@@ -99,22 +99,27 @@ def _indexes(context: Context) -> Iterator[SimpleNamespace]:
                 type=type_,
                 type_desc=type_desc,
                 key=constraint.type,
+                condition="",
             )
         for index_id, index in indexes(row.table):
             type_, type_desc = (1, "CLUSTERED") if index.is_clustered else (2, "NONCLUSTERED")
             key = "U" if index.is_unique else ""
-            yield SimpleNamespace(of=row, name=index.name, index_id=index_id, type=type_, type_desc=type_desc, key=key)
+            of_index = {"name": index.name, "index_id": index_id, "condition": index.condition}
+            yield SimpleNamespace(of=row, type=type_, type_desc=type_desc, key=key, **of_index)
 
 
 def _index_columns(context: Context) -> Iterator[SimpleNamespace]:
     for key in _keys(context):
         for number, place in enumerate(key.places, start=1):
-            yield SimpleNamespace(of=key.of, index_id=key.index_id, number=number, column_id=place + 1)
+            at = {"number": number, "ordinal": number, "column_id": place + 1}
+            yield SimpleNamespace(of=key.of, index_id=key.index_id, **at, descends=False)
     for row in tables(context):
         assert row.table is not None
         for index_id, index in indexes(row.table):
-            for number, column in enumerate(index.columns, start=1):
-                yield SimpleNamespace(of=row, index_id=index_id, number=number, column_id=row.table.place(column) + 1)
+            for number, column in enumerate((*index.columns, *index.included), start=1):
+                ordinal = number if number <= len(index.columns) else 0
+                at = {"number": number, "ordinal": ordinal, "column_id": row.table.place(column) + 1}
+                yield SimpleNamespace(of=row, index_id=index_id, **at, descends=column in index.descending)
 
 
 CONSTRAINT_COLUMNS = (
@@ -203,14 +208,16 @@ VIEWS = [
         is_primary_key        bit
         is_unique_constraint  bit
         is_disabled           bit                = 0
-        has_filter            bit                = 0
-        filter_definition     nvarchar(max)      = NULL
+        has_filter            bit
+        filter_definition     nvarchar(max)
         """,
         _indexes,
         visible=of_object("of"),
         is_unique=lambda row: int(bool(row.key)),
         is_primary_key=lambda row: int(row.key == "PK"),
         is_unique_constraint=lambda row: int(row.key == "UQ"),
+        has_filter=lambda row: int(bool(row.condition)),
+        filter_definition=lambda row: f"({row.condition})" if row.condition else None,
     ),
     View(
         "index_columns",
@@ -219,12 +226,13 @@ VIEWS = [
         index_id            int NOT NULL
         index_column_id     int NOT NULL       <- number
         column_id           int NOT NULL
-        key_ordinal         tinyint NOT NULL   <- number
+        key_ordinal         tinyint NOT NULL   <- ordinal
         partition_ordinal   tinyint NOT NULL   = 0
-        is_descending_key   bit                = 0
-        is_included_column  bit                = 0
+        is_descending_key   bit                <- descends
+        is_included_column  bit
         """,
         _index_columns,
         visible=of_object("of"),
+        is_included_column=lambda row: int(not row.ordinal),
     ),
 ]

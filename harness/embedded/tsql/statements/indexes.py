@@ -29,14 +29,18 @@ def _register_create(kind: str) -> None:
         name = tokens.name()
         tokens.expect("ON")
         table = tokens.object_name()
-        columns = tables.key_columns(parser)
+        ordered = tables.ordered_columns(parser)
+        columns, descending = [column for column, _ in ordered], [column for column, descends in ordered if descends]
         included = tables.key_columns(parser) if tokens.accept("INCLUDE") else []
+        condition = ""
         if tokens.accept("WHERE"):
             if "UNIQUE" in kind:
                 tokens.unsupported("unique indexes with a condition")
+            begin = tokens.position
             parser.expression("WITH", "ON")
+            condition = tokens.text[tokens.all[begin].start : tokens.all[tokens.position - 1].end + 1]
         tables.index_options(parser)
-        index = Index(name, columns, "UNIQUE" in kind, "CLUSTERED" in kind.split())
+        index = Index(name, columns, "UNIQUE" in kind, "CLUSTERED" in kind.split(), descending, included, condition)
 
         def work(frame: Frame, tx: Transaction) -> None:
             target = _indexed(frame, table)

@@ -434,8 +434,9 @@ def _index(parser: Parser, body: TableBody, column: str = "") -> None:
     tokens.expect("INDEX")
     name, is_unique, is_clustered = tokens.name(), tokens.accept("UNIQUE"), tokens.accept("CLUSTERED")
     tokens.accept("NONCLUSTERED")
-    names = key_columns(parser) if not column or tokens.at("(") else [column]
-    body.indexes.append(Index(name, names, is_unique, is_clustered))
+    ordered = ordered_columns(parser) if not column or tokens.at("(") else [(column, False)]
+    names, descending = [name for name, _ in ordered], [name for name, descends in ordered if descends]
+    body.indexes.append(Index(name, names, is_unique, is_clustered, descending))
     index_options(parser)
 
 
@@ -479,18 +480,21 @@ def _reference(parser: Parser, name: str, columns: list[str]) -> Reference:
 
 
 def key_columns(parser: Parser) -> list[str]:
+    return [name for name, _ in ordered_columns(parser)]
+
+
+def ordered_columns(parser: Parser) -> list[tuple[str, bool]]:
+    """`( column [ ASC | DESC ] [, ...] )`: names, and whether they descend."""
     tokens = parser.tokens
 
-    def column() -> str:
+    def column() -> tuple[str, bool]:
         name = tokens.name()
-        if not tokens.accept("ASC"):
-            tokens.accept("DESC")
-        return name
+        return name, not tokens.accept("ASC") and tokens.accept("DESC")
 
     tokens.expect("(")
-    names = tokens.comma_separated(column)
+    columns = tokens.comma_separated(column)
     tokens.expect(")")
-    return names
+    return columns
 
 
 def index_options(parser: Parser) -> None:

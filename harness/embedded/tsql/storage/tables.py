@@ -42,6 +42,10 @@ class Index(NamedTuple):
     columns: list[str]
     is_unique: bool
     is_clustered: bool
+    # What only the catalog shows
+    descending: Sequence[str] = ()
+    included: Sequence[str] = ()
+    condition: str = ""
 
 
 class Check(NamedTuple):
