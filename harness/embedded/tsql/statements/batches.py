@@ -46,6 +46,7 @@ from harness.embedded.tsql.text.parser import (
 )
 from harness.embedded.tsql.text.tokens import RESERVED, FindType
 from harness.embedded.tsql.translation.binding import scalar, static_type
+from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 
 # A batch that does not compile has no frame. Where EXEC runs it, TRY around that EXEC handles its error.
@@ -146,6 +147,7 @@ class Prepared:
     parameters: list[ProcedureParameter]
     names: list[str]
     types: list[SqlType]
+    defaults: dict[str, Evaluate]
     step: Step
 
 
@@ -165,8 +167,13 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
             if parameter.table is not None:
                 raise UnsupportedSyntax("a table as a parameter of sp_executesql", 0)
             types[parameter.name] = parameter.type
+        defaults = {
+            parameter.name: scalar(parameter.default, Scope(COMPILERS), parameter.type)
+            for parameter in parameters
+            if parameter.default is not None
+        }
         step = compile_batch(text, replace(options, parseonly=False), types, find_type)
-        prepared = Prepared(len(key[1]), parameters, list(types), list(types.values()), step)
+        prepared = Prepared(len(key[1]), parameters, list(types), list(types.values()), defaults, step)
         session.instance.keep_batch(key, prepared)
     return prepared
 
@@ -193,9 +200,10 @@ def _run_prepared(  # noqa: PLR0917
         places[name] = first + number
     for declared in prepared.parameters:
         if declared.name not in frame.variables:
-            if not declared.output:
+            default = prepared.defaults.get(declared.name)
+            if default is None and not declared.output:
                 raise SqlServerError(8178, declared.written)
-            frame.variables[declared.name] = None
+            frame.variables[declared.name] = None if default is None else default(frame)
     options, database, context = session.options, session.database, session.guard
     impersonated, session.impersonated = session.impersonated, []
     try:
