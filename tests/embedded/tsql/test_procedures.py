@@ -38,6 +38,8 @@ def test_dynamic_sql_runs_in_the_session(side):
         "DECLARE @r int; EXEC sp_executesql N'SET @o = @a + 1', N'@a int, @o int OUTPUT', @a = 4, @o = @r OUTPUT; SELECT @r"
     ) == [(5,)]
     assert side.error("EXEC ('SELECT')").number == 102
+    assert side.rows("EXEC sp_executesql N'SELECT @a, @b', N'@a int, @b varchar(5) = ''five''', 3") == [(3, "five")]
+    assert side.error("EXEC sp_executesql N'SELECT @a', N'@a int'").number == 8178
 
 
 def test_a_procedure_that_leaves_a_transaction_open_is_error_266(side):
