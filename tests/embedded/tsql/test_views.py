@@ -242,6 +242,9 @@ def test_the_catalog_shows_the_columns_of_views_and_of_functions_that_return_tab
     named = "SELECT COLUMN_NAME, ORDINAL_POSITION FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME IN ('v', 'i', 'f')"
     assert side.rows(named) == [("x", 1), ("y", 2), ("z", 3)]
     assert [row[3] for row in side.rows("EXEC sp_columns 'v'")] == ["x", "y", "z"]
+    view = "OBJECT_ID('dbo.v')"
+    known = f"COL_NAME({view}, 2), COL_LENGTH('dbo.v', 'Y'), COLUMNPROPERTY({view}, 'z', 'ColumnId'), COL_LENGTH('dbo.u', 'c')"
+    assert side.rows(f"SELECT {known}") == [("y", 10, 3, None)]
     side.crash()
     side.run("USE db; DROP TABLE dbo.u")
     assert side.rows(shown.format("dbo.v")) == []

@@ -1,6 +1,6 @@
 """Columns, data types and parameters: sys.columns, sys.types and their kin."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,16 +39,20 @@ def user_columns(context: Context) -> Iterator[SimpleNamespace]:
     """Columns of user tables and views, and of functions that return tables."""
     yield from _table_columns(context)
     for row in (*user_views(context), *user_functions(context)):
-        assert row.module is not None
-        columns = _column_describers[type(row.module)](context.session, row.module)
-        for number, column in enumerate(columns, start=1):
+        for number, column in enumerate(columns_of(context.session, row.module), start=1):
             yield shown_column(row, number, column)
+
+
+def columns_of(session: ConnectedSession, module: Any) -> Sequence[Column]:
+    """The columns of a view or function; none of another module."""
+    describe = _column_describers.get(type(module))
+    columns = describe(session, module) if describe is not None else ()
+    return [Column(column.name, column.type or INT, column.nullable) for column in columns]  # NULL has no type
 
 
 def shown_column(row: ObjectRow, number: int, column: Column) -> SimpleNamespace:
     """A column of a view or function."""
-    type_ = column.type or INT  # that of NULL
-    of_type = {"type": type_, "data_type": TYPES[type_.name]}
+    of_type = {"type": column.type, "data_type": TYPES[column.type.name]}
     return SimpleNamespace(table=row, column_id=number, column=column, **of_type, default=None, is_identity=False)
 
 

@@ -5,15 +5,16 @@ object": they see what the views see.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Certificate, Login, User
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
+from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, Column, SqlType
 from harness.embedded.tsql.catalog import data_types
+from harness.embedded.tsql.catalog.column_views import columns_of
 from harness.embedded.tsql.catalog.constraints import Constraint, constraints
 from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES, shown
@@ -194,12 +195,22 @@ def object_schema_name(frame: Frame, identifier: Any, database_id: Any = None) -
     return None if item is None else str(item.schema)
 
 
+def _columns(frame: Frame, identifier: Any) -> Sequence[Column]:
+    item = _object(frame, identifier, None)
+    return item.columns if isinstance(item, Table) else columns_of(frame.session, item)
+
+
 def col_name(frame: Frame, identifier: Any, number: Any) -> str | None:
     """COL_NAME ( table_id , column_id )"""
-    table = _object(frame, identifier, None)
-    if not isinstance(table, Table) or number is None or not 1 <= number <= len(table.columns):
-        return None
-    return str(table.columns[number - 1].name)
+    columns = _columns(frame, identifier)
+    return columns[number - 1].name if number is not None and 1 <= number <= len(columns) else None
+
+
+def col_length(frame: Frame, table: Any, column: Any) -> int | None:
+    """COL_LENGTH ( 'table' , 'column' ): bytes, -1 for (max); NULL for an unknown column."""
+    columns = _columns(frame, object_id(frame, table))
+    types = (each.type for each in columns if each.name.lower() == str(column).lower())
+    return next(map(data_types.max_length, types), None)
 
 
 def type_name(frame: Frame, identifier: Any) -> str | None:
@@ -244,22 +255,19 @@ _EXACT_NUMBERS = (frozenset(INTEGER_RANGES) | DECIMALS) - {"bit"}
 
 
 def column_property(frame: Frame, identifier: Any, column: Any, property_name: Any) -> int | None:
-    """COLUMNPROPERTY ( id , column , property ) of a user table; NULL for an unknown column or property."""
-    table = _object(frame, identifier, None)
-    if not isinstance(table, Table) or column is None:
+    """COLUMNPROPERTY ( id , column , property ) of a table or view; NULL for an unknown column or property."""
+    columns = _columns(frame, identifier)
+    place = next((n for n, each in enumerate(columns) if each.name.lower() == str(column).lower()), None)
+    if place is None:
         return None
-    names = [definition.name.lower() for definition in table.definitions]
-    if str(column).lower() not in names:
-        return None
-    place = names.index(str(column).lower())
-    type_ = table.columns[place].type
+    type_ = columns[place].type
     properties: dict[str, int | None] = {
-        "allowsnull": int(table.columns[place].nullable),
+        "allowsnull": int(columns[place].nullable),
         "charmaxlen": type_.length or None,
         "columnid": place + 1,
         "ordinal": place + 1,
         "iscomputed": 0,
-        "isidentity": int(table.identity == place),
+        "isidentity": int(columns[place].is_identity),
         "octetmaxlen": data_types.max_length(type_) if type_.length else None,
         "precision": data_types.precision(type_),
         "scale": data_types.scale(type_),
@@ -500,6 +508,7 @@ FUNCTIONS: Functions = {
     "CERT_ID": in_session(cert_id, INT),
     "COLLATIONPROPERTY": in_session(collation_property, NVARCHAR_MAX),
     "COL_NAME": in_session(col_name, SYSNAME),
+    "COL_LENGTH": in_session(col_length, SMALLINT),
     "COLUMNPROPERTY": in_session(column_property, INT),
     "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
     "DB_ID": in_session(db_id, SMALLINT),
