@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.observe import observers
-from harness.observe.observers import FAILURE, Observer, Sample
+from harness.observe.observers import FAILURE, Observer, Recording, Sample
 from harness.observe.snapshots import Snapshot
 
 
@@ -95,6 +95,16 @@ def test_an_observer_that_fails_records_it_and_continues(observing: Any) -> None
     labels = {(sample.metric, sample.label) for _, sample in recording.samples}
     assert labels <= {(FAILURE, "the instance is gone"), ("queue_depth", "queue")}
     assert ("queue_depth", "queue") in labels
+
+
+def test_why_samples_are_missing_is_told_by_instance() -> None:
+    recorded = {
+        "target": Recording(late=2),
+        "initiator-1": Recording([(5, Sample("queue_depth", "q", 1.0))], ["it was away"]),
+    }
+    observed = observers.observed(recorded, {})
+    assert (observed.failures, observed.late_samples) == (["observer of initiator-1: it was away"], 2)
+    assert observed.records["samples"]["instance"] == ["initiator-1"]
 
 
 def test_a_snapshot_of_a_dead_instance_raises_its_error(observing: Any) -> None:
