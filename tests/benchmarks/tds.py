@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
+from harness.embedded.runtime.tasks import Task
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.sqltypes import INT
 from harness.embedded.tds.login import Login7
@@ -59,6 +60,7 @@ class IdleSession:
     """Answers every call with status 0, and with a handle if its first parameter is OUTPUT."""
 
     tx = None
+    is_over = False
 
     def rpc(self, name: str, parameters: Sequence[Any], sink: Any) -> Iterator[Any]:
         sink.return_status(0)
@@ -73,6 +75,10 @@ class IdleSession:
 
 def admit_all(login: Login7, spid: int) -> tuple[Any, str]:
     return IdleSession(), "lab"
+
+
+def fail(task: Task, error: BaseException) -> None:
+    raise error
 
 
 def microseconds_a_call(listener: TdsListener, name: str, repeats: int) -> float:
@@ -92,7 +98,7 @@ def microseconds_a_call(listener: TdsListener, name: str, repeats: int) -> float
 
 async def without_sockets(repeats: int) -> None:
     loop = asyncio.get_running_loop()
-    driver = RealTimeDriver(SystemClock(), lambda task, error: print(task.name, repr(error)), loop)
+    driver = RealTimeDriver(SystemClock(), fail, loop)
     listener = TdsListener(SERVER, admit_all, scheduler=driver.scheduler, driver=driver)
     print("tds: a call decoded, run by a session that does nothing, answered; no socket")
     for name in CALLS:

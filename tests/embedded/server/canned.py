@@ -47,6 +47,7 @@ class CannedTransaction(NamedTuple):
 class CannedSession:
     """Answers from a table, and keeps a log of requests, which `LOG` returns."""
 
+    is_over = False
     closed = 0  # sessions closed so far
     waiting = 0  # requests that wait now, in all sessions
 

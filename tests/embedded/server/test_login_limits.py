@@ -21,6 +21,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 class Session:
     tx = None
+    is_over = False
 
     def close(self) -> None: ...
 
