@@ -44,6 +44,7 @@ def test_added_and_modified_files_survive_a_crash(side):
         ("ALTER DATABASE db ADD FILE (NAME = x);", 102),
         ("BEGIN TRANSACTION; ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 80MB);", 226),
         ("EXEC sp_configure 'clr enabled', 1;", 50001),
+        ("EXEC sp_configure 'remote', 1;", 50001),
         ("EXEC sp_configure 'remote admin', 2;", 15129),
         ("BEGIN TRANSACTION; RECONFIGURE;", 574),
     ],

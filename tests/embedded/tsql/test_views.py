@@ -250,6 +250,12 @@ def test_the_catalog_shows_the_columns_of_views_and_of_functions_that_return_tab
     assert side.rows(shown.format("dbo.v")) == []
 
 
+def test_names_of_a_view_and_its_schema_may_hold_brackets(side):
+    side.run("CREATE SCHEMA [a]]b]")
+    side.run("CREATE VIEW [a]]b].[c]]d] AS SELECT 1 AS x")
+    assert side.rows("SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('[a]]b].[c]]d]')") == [("x",)]
+
+
 def test_the_tables_of_sql_server_2000_need_no_schema(side):
     side.run("CREATE TABLE dbo.a (i int PRIMARY KEY)")
     for name in ("sysobjects", "dbo.sysobjects", "sys.sysobjects", "db..sysobjects"):

@@ -109,7 +109,7 @@ def definition(
 
 def select_all(frame: Frame, module: Module, line: int, arguments: str = "") -> Plan:
     """The plan of `SELECT * FROM` a view, or a function with its arguments."""
-    name = f"[{module.schema}].[{module.name.replace(']', ']]')}]"
+    name = ".".join(f"[{part.replace(']', ']]')}]" for part in (module.schema, module.name))
     return select_plan(parse_whole_query(f"SELECT * FROM {name}{arguments}").tree, line, Scope(COMPILERS))(frame)
 
 

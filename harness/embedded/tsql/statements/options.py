@@ -194,13 +194,15 @@ _COLUMNS = (
 
 
 def sp_configure(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
-    """`sp_configure [ [ @configname = ] 'name' [ , [ @configvalue = ] value ] ]`; a part of a name suffices."""
+    """`sp_configure [ [ @configname = ] 'name' [ , [ @configvalue = ] value ] ]`; words of its name suffice."""
     configuration = session.instance.configuration
     if not parameters:
         _show(list(configuration.settings()), sink)
         return {}
     name = str(parameters[0].value)
-    option = next((option for key, option in OPTIONS.items() if name.lower() in key), None)
+    # A word alone may be part of several options that SQL Server has.
+    is_unique = " " in name.strip()
+    option = next((option for key, option in OPTIONS.items() if is_unique and name.lower() in key), None)
     if option is None:
         raise UnsupportedSyntax(f"the configuration option {name}", 0)
     before = configuration.setting(option)
