@@ -273,10 +273,15 @@ def test_schemas_are_created_shown_kept_and_dropped(side):
         ("CREATE TABLE dbo.other (a int) ON nosuch", 1921),
         ("CREATE QUEUE dbo.q ON nosuch", 1921),
         ("CREATE TABLE dbo.other (a int, CONSTRAINT k UNIQUE (a) WITH (IGNORE_DUP_KEY = ON))", 50001),
+        ("CREATE TABLE dbo.other (a int, INDEX i (a) WITH (DROP_EXISTING = ON))", 50001),
+        ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (FILFACTOR = 80))", 155),
+        ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (FILLFACTOR = 101))", 129),
+        ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (FILLFACTOR = 80 PAD_INDEX = ON))", 102),
+        ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (MAXDOP = ON))", 102),
     ],
 )
 def test_what_would_change_a_table_is_not_ignored(side, text, number):
     assert side.error(text).number == number
     side.run(
-        "CREATE TABLE dbo.other (a int PRIMARY KEY WITH (IGNORE_DUP_KEY = OFF, PAD_INDEX = ON)) ON [PRIMARY] TEXTIMAGE_ON [PRIMARY]"
+        "CREATE TABLE dbo.other (a int PRIMARY KEY WITH (IGNORE_DUP_KEY = OFF, PAD_INDEX = ON), b int UNIQUE WITH FILLFACTOR = 80) ON [PRIMARY] TEXTIMAGE_ON [PRIMARY]"
     )

@@ -39,7 +39,7 @@ def _register_create(kind: str) -> None:
             begin = tokens.position
             parser.expression("WITH", "ON")
             condition = tokens.text[tokens.all[begin].start : tokens.all[tokens.position - 1].end + 1]
-        tables.index_options(parser)
+        tables.index_options(parser, "CREATE INDEX")
         index = Index(name, columns, "UNIQUE" in kind, "CLUSTERED" in kind.split(), descending, included, condition)
 
         def work(frame: Frame, tx: Transaction) -> None:

@@ -497,18 +497,54 @@ def ordered_columns(parser: Parser) -> list[tuple[str, bool]]:
     return columns
 
 
-def index_options(parser: Parser) -> None:
-    """Parse `WITH ( option [, ...] )` and `ON filegroup` of an index: what changes only where and how it lies has no
-    effect here."""
+# Options of an index and their values, none for a number; those that would change more than where and how it lies
+_SWITCH = ("ON", "OFF")
+_INDEX_OPTIONS: dict[str, tuple[str, ...]] = {
+    "ALLOW_PAGE_LOCKS": _SWITCH,
+    "ALLOW_ROW_LOCKS": _SWITCH,
+    "DATA_COMPRESSION": ("NONE", "ROW", "PAGE"),
+    "DROP_EXISTING": _SWITCH,
+    "FILLFACTOR": (),
+    "IGNORE_DUP_KEY": _SWITCH,
+    "MAXDOP": (),
+    "ONLINE": _SWITCH,
+    "OPTIMIZE_FOR_SEQUENTIAL_KEY": _SWITCH,
+    "PAD_INDEX": _SWITCH,
+    "RESUMABLE": _SWITCH,
+    "SORT_IN_TEMPDB": _SWITCH,
+    "STATISTICS_INCREMENTAL": _SWITCH,
+    "STATISTICS_NORECOMPUTE": _SWITCH,
+    "XML_COMPRESSION": _SWITCH,
+}
+_UNSUPPORTED_OPTIONS = ("DROP_EXISTING", "IGNORE_DUP_KEY", "RESUMABLE")
+
+
+def index_options(parser: Parser, statement: str = "CREATE TABLE") -> None:
+    """`[ WITH ( option = value [, ...] ) | WITH FILLFACTOR = number ] [ ON filegroup ]` of an index: what changes only
+    where and how it lies has no effect here."""
     tokens = parser.tokens
-    if tokens.at("WITH", "("):
+    if tokens.accept("WITH", "("):
+        tokens.comma_separated(lambda: _index_option(tokens, statement))
+        tokens.expect(")")
+    elif tokens.at("WITH", "FILLFACTOR"):  # as in SQL Server 2000
         tokens.advance()
-        tokens.expect("(")
-        while not tokens.accept(")"):
-            if tokens.accept("IGNORE_DUP_KEY", "=", "ON"):
-                tokens.unsupported("IGNORE_DUP_KEY = ON")
-            tokens.advance()
+        _index_option(tokens, statement)
     definitions.filegroup(tokens)
+
+
+def _index_option(tokens: Tokens, statement: str) -> None:
+    line, option = tokens.line, tokens.word()
+    if option.isidentifier() and option not in _INDEX_OPTIONS and tokens.word(1) == "=":
+        raise SqlServerError(155, tokens.all[tokens.position].text, statement, line=line)
+    tokens.choose(*_INDEX_OPTIONS)
+    tokens.expect("=")
+    if values := _INDEX_OPTIONS[option]:
+        if tokens.choose(*values) == "ON" and option in _UNSUPPORTED_OPTIONS:
+            tokens.unsupported(f"{option} = ON")
+        return
+    number = tokens.integer()
+    if option == "FILLFACTOR" and not 1 <= number <= 100:
+        raise SqlServerError(129, number, line=line)
 
 
 def _is_rowversion(tokens: Tokens, name: str) -> bool:
