@@ -24,7 +24,7 @@ STATEMENTS = {
         "({file})|ADD LOG FILE ({file})|MODIFY FILE ({file})»"
     ),
     "ALTER ENDPOINT": "{name} «STATE = STARTED|STATE = STOPPED|FOR SERVICE_BROKER ({endpoint})»",
-    "ALTER LOGIN": "{principal} «ENABLE|DISABLE|WITH PASSWORD = {string}»",
+    "ALTER LOGIN": "{principal} «ENABLE|DISABLE|WITH PASSWORD = {string}|WITH DEFAULT_DATABASE = {database}»",
     "ALTER MESSAGE TYPE": "{name} VALIDATION = «NONE|EMPTY|WELL_FORMED_XML|{name}»",
     "ALTER PROC": "{procedure}",
     "ALTER PROCEDURE": "{procedure}",

@@ -1,6 +1,6 @@
 """CREATE, ALTER and DROP of master keys, users, schemas, certificates and logins."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.embedded.broker import ddl
 from harness.embedded.broker.catalog import OWNED, Catalog
@@ -269,28 +269,25 @@ def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:
     ddl.changed(tx, catalog)
 
 
-def create_login(
-    tx: Transaction, logins: Logins, name: str, *, password_hash: bytes | None, from_certificate: str | None = None
-) -> Login:
+def create_login(tx: Transaction, logins: Logins, name: str, **members: Any) -> Login:
+    """Create a login with members of `Login`."""
     ddl.refuse_existing(logins, name, 15025, name.lower())
     identifiers = (login.principal_id for login in logins.values())
-    login = Login(name, max(_FIRST_LOGIN_ID, max(identifiers, default=0) + 1), password_hash, from_certificate)
+    login = Login(name, max(_FIRST_LOGIN_ID, max(identifiers, default=0) + 1), **members)
     tx.put(logins, name.lower(), login)
     _store_login(tx, login)
     return login
 
 
-def alter_login(
-    tx: Transaction, logins: Logins, name: str, *, password_hash: bytes | None, enable: bool | None
-) -> None:
-    """Change a login; None keeps a property."""
+def alter_login(tx: Transaction, logins: Logins, name: str, **members: Any) -> None:
+    """Change members of a login; None keeps one."""
     login = ddl.find(logins, "alter", "login", name, name.lower())
-    ddl.assign_given(tx, login, password_hash=password_hash, is_disabled=None if enable is None else not enable)
+    ddl.assign_given(tx, login, **members)
     _store_login(tx, login)
 
 
 def _store_login(tx: Transaction, login: Login) -> None:
-    row = (login.name, login.password_hash, login.from_certificate, login.is_disabled)
+    row = (login.name, login.password_hash, login.from_certificate, login.is_disabled, login.default_database)
     tx.write("catalog.login", login.principal_id, row)
 
 

@@ -138,6 +138,7 @@ class Login:
     password_hash: bytes | None = None  # what the engine's `hash_password` made of it
     from_certificate: str | None = None
     is_disabled: bool = False
+    default_database: str = "master"
 
 
 @dataclass(slots=True)

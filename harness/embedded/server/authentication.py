@@ -112,13 +112,13 @@ class LoginAuthenticator:
         """
         if login.unsupported:
             raise SqlServerError(UNSUPPORTED, login.unsupported)
-        database = self._engine.databases.get((login.database or DATABASE_DEFAULT).lower())
-        if database is None:
-            raise SqlServerError(4060, login.database)
+        principal = self._engine.logins.get(login.user.lower())
+        default = DATABASE_DEFAULT if principal is None else principal.default_database
+        database = self._engine.databases.get((login.database or default).lower())
         instance = Instance.of(self._engine)
         guard = of_login(instance, login.user)
-        if guard is not None and guard.user_in(database) is None:
-            raise SqlServerError(4060, database.name)
+        if database is None or (guard is not None and guard.user_in(database) is None):
+            raise SqlServerError(4060, login.database) if login.database else SqlServerError(4064)
         if instance.is_closed_to(database, None):
             raise SqlServerError(924, database.name)
         if is_administrative:

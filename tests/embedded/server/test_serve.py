@@ -80,6 +80,26 @@ def test_it_prints_its_address_in_one_line_and_admits_sa_alone(serve):
         pyodbc.connect(f"{text};AttachDBFileName=/data/master.mdf", timeout=120)
 
 
+def test_a_login_without_a_database_opens_the_default_one_of_its_name(serve):
+    address = ready(serve())
+    options = {"host": "127.0.0.1", "port": address["port"], "program": "tests"}
+    as_sa = drivers.choose("microsoft").connection_string(user="sa", password=PASSWORD, database="master", **options)
+    admin = pyodbc.connect(as_sa, autocommit=True, timeout=120)
+    admin.execute("CREATE DATABASE app; CREATE DATABASE other")
+    admin.execute(f"CREATE LOGIN ann WITH PASSWORD = '{PASSWORD}', DEFAULT_DATABASE = [app], CHECK_POLICY = OFF")
+    admin.execute("USE app; CREATE USER ann FOR LOGIN ann")
+    as_ann = as_sa.replace("UID=sa", "UID=ann").replace("DATABASE=master;", "")
+    connection = pyodbc.connect(as_ann, autocommit=True, timeout=120)
+    assert connection.execute("SELECT DB_NAME()").fetchval() == "app"
+    connection.close()
+    admin.execute("ALTER LOGIN ann WITH DEFAULT_DATABASE = other")
+    with pytest.raises(pyodbc.Error, match="4064"):
+        pyodbc.connect(as_ann, timeout=120)
+    named = "SELECT default_database_name FROM sys.server_principals WHERE name = 'ann'"
+    assert admin.execute(named).fetchval() == "other"
+    admin.close()
+
+
 def test_an_error_of_a_fatal_severity_ends_the_connection_and_no_other(serve):
     address = ready(serve())
     text = drivers.choose("microsoft").connection_string(

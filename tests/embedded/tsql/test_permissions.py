@@ -510,6 +510,19 @@ def test_views_show_grants_until_their_securable_is_dropped(side):
     assert rows == [("VIEW SERVER STATE", "ann")]
 
 
+def test_the_default_database_of_a_login_exists_and_is_kept(side):
+    defaults = "SELECT name, default_database_name FROM sys.server_principals WHERE type = 'S' ORDER BY name"
+    side.run(
+        "CREATE LOGIN carl WITH PASSWORD = 'x', DEFAULT_DATABASE = [shop], DEFAULT_LANGUAGE = us_english, SID = 0x01"
+    )
+    side.run("CREATE LOGIN dora WITH PASSWORD = 'x'; ALTER LOGIN dora WITH CHECK_POLICY = OFF, DEFAULT_DATABASE = shop")
+    side.run("ALTER LOGIN carl WITH PASSWORD = 'y'")
+    side.crash()
+    assert {("carl", "shop"), ("dora", "shop"), ("sa", "master")} <= set(side.rows(defaults))
+    assert side.error("CREATE LOGIN eve WITH PASSWORD = 'x', DEFAULT_DATABASE = nowhere").number == 15010
+    assert side.error("CREATE LOGIN eve WITH DEFAULT_DATABASE = shop").number == 102
+
+
 def test_other_logins_are_hidden_without_view_any_definition(side):
     session = as_login(side, "ann")
     logins = "SELECT name FROM sys.server_principals WHERE type = 'S' ORDER BY name;"

@@ -40,15 +40,16 @@ class Principal(NamedTuple):
     type: str  # S, R or C
     sid: bytes | None = None
     is_disabled: bool = False
+    default_database_name: str | None = None
 
 
 def server_principals(context: Context) -> Iterator[Principal]:
-    yield Principal(SA, SA_ID, "S", sid_of(SA_ID))
+    yield Principal(SA, SA_ID, "S", sid_of(SA_ID), default_database_name="master")
     for name, number in SERVER_ROLE_IDS.items():
         yield Principal(name, number, "R")
     for login in context.engine.logins.values():
-        type_ = "S" if login.from_certificate is None else "C"
-        yield Principal(login.name, login.principal_id, type_, sid_of(login.principal_id), login.is_disabled)
+        type_, default = ("S", login.default_database) if login.from_certificate is None else ("C", None)
+        yield Principal(login.name, login.principal_id, type_, sid_of(login.principal_id), login.is_disabled, default)
 
 
 def logins_seen(database: Database, guard: Guard) -> Sees:
@@ -226,7 +227,6 @@ VIEWS = [
         """,
         server_principals,
         type_desc=lambda principal: KINDS[principal.type][0],
-        default_database_name=lambda principal: "master" if principal.type == "S" else None,
         visible=logins_seen,
     ),
     View(

@@ -27,14 +27,39 @@ def _password(tokens: Tokens) -> str:
 # -- logins ------------------------------------------------------------------------------------------------------------
 
 
-def _new_password(tokens: Tokens) -> str:
-    """`PASSWORD = '..' [ , option = value ]...`; the options have no effect."""
-    password = _password(tokens)
-    while tokens.accept(","):
-        tokens.choose("CHECK_POLICY", "CHECK_EXPIRATION", "DEFAULT_DATABASE", "DEFAULT_LANGUAGE", "SID")
+LOGIN_OPTIONS = ("PASSWORD", "CHECK_POLICY", "CHECK_EXPIRATION", "DEFAULT_DATABASE", "DEFAULT_LANGUAGE", "SID")
+
+
+def _login_options(tokens: Tokens) -> dict[str, str]:
+    """`option = value [ , ... ]`: PASSWORD and DEFAULT_DATABASE, the others have no effect."""
+    options: dict[str, str] = {}
+
+    def option() -> None:
+        name = tokens.choose(*LOGIN_OPTIONS)
         tokens.expect("=")
-        tokens.advance()
-    return password
+        if name == "PASSWORD":
+            options[name] = tokens.string()
+        elif name == "DEFAULT_DATABASE":
+            options[name] = tokens.name()
+        elif name.startswith("CHECK"):
+            tokens.on_off()
+        else:
+            tokens.advance()
+
+    tokens.comma_separated(option)
+    return options
+
+
+def _login_members(frame: Frame, options: dict[str, str]) -> dict[str, Any]:
+    """The members of a `Login` that options give."""
+    members: dict[str, Any] = {}
+    if (password := options.get("PASSWORD")) is not None:
+        members["password_hash"] = frame.instance.engine.hash_password(password)
+    if (name := options.get("DEFAULT_DATABASE")) is not None:
+        if name.lower() not in frame.instance.engine.databases:
+            raise SqlServerError(15010, name)
+        members["default_database"] = name
+    return members
 
 
 @definitions.define("CREATE LOGIN")
@@ -42,19 +67,21 @@ def create_login(parser: Parser) -> definitions.Definition:
     """`CREATE LOGIN name { WITH PASSWORD = '..' [ , option = value ]... | FROM { CERTIFICATE name | WINDOWS } }`"""
     tokens = parser.tokens
     name = tokens.name()
-    password = certificate = None
+    options: dict[str, str] = {}
+    certificate = None
     if tokens.accept("FROM"):
         if not tokens.accept("CERTIFICATE"):
             tokens.unsupported(f"CREATE LOGIN FROM {tokens.word()}")
         certificate = tokens.name()
     else:
         tokens.expect("WITH")
-        password = _new_password(tokens)
+        if not tokens.at("PASSWORD"):
+            tokens.fail()
+        options = _login_options(tokens)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        engine = frame.instance.engine
-        hashed = None if password is None else engine.hash_password(password)
-        ddl_principals.create_login(tx, engine.logins, name, password_hash=hashed, from_certificate=certificate)
+        members = _login_members(frame, options)
+        ddl_principals.create_login(tx, frame.instance.engine.logins, name, from_certificate=certificate, **members)
         frame.instance.grants.touch(tx)
         if certificate is not None:
             _map(frame, tx, SERVER, name, certificate)
@@ -85,16 +112,15 @@ def _on_login(verb: str, name: str) -> definitions.Check:
 
 @definitions.define("ALTER LOGIN")
 def alter_login(parser: Parser) -> definitions.Definition:
-    """`ALTER LOGIN name { ENABLE | DISABLE | WITH PASSWORD = '..' }`"""
+    """`ALTER LOGIN name { ENABLE | DISABLE | WITH option = value [ , ... ] }`"""
     tokens = parser.tokens
     name = tokens.name()
-    password = _new_password(tokens) if tokens.accept("WITH") else None
-    enable = tokens.choose("ENABLE", "DISABLE") == "ENABLE" if password is None else None
+    options = _login_options(tokens) if tokens.accept("WITH") else {}
+    is_disabled = None if options else tokens.choose("ENABLE", "DISABLE") == "DISABLE"
 
     def work(frame: Frame, tx: Transaction) -> None:
-        engine = frame.instance.engine
-        hashed = None if password is None else engine.hash_password(password)
-        ddl_principals.alter_login(tx, engine.logins, name, password_hash=hashed, enable=enable)
+        members = _login_members(frame, options)
+        ddl_principals.alter_login(tx, frame.instance.engine.logins, name, is_disabled=is_disabled, **members)
 
     return definitions.Definition(parser.line, _on_login("alter", name), work)
 
