@@ -108,6 +108,11 @@ def creating(permission: str, owner: str = "", *, in_schema: ObjectName = ()) ->
     return check
 
 
+def written_name(*parts: str) -> str:
+    """The name of an object as T-SQL writes it: `[schema].[name]`."""
+    return ".".join(f"[{part.replace(']', ']]')}]" for part in parts)
+
+
 def check_owner(frame: Frame, guard: Guard, owner: str) -> None:
     """Check AUTHORIZATION: the owner is the caller, or a user that the caller may impersonate."""
     if owner.lower() == frame.session.user_name().lower():

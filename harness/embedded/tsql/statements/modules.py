@@ -13,7 +13,7 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
-from harness.embedded.tsql.statements.definitions import check_owner
+from harness.embedded.tsql.statements.definitions import check_owner, written_name
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR
 from harness.embedded.tsql.text.ddl_events import DdlStatement
 from harness.embedded.tsql.text.parser import Parser, Statement, parse_whole_query
@@ -109,8 +109,8 @@ def definition(
 
 def select_all(frame: Frame, module: Module, line: int, arguments: str = "") -> Plan:
     """The plan of `SELECT * FROM` a view, or a function with its arguments."""
-    name = ".".join(f"[{part.replace(']', ']]')}]" for part in (module.schema, module.name))
-    return select_plan(parse_whole_query(f"SELECT * FROM {name}{arguments}").tree, line, Scope(COMPILERS))(frame)
+    text = f"SELECT * FROM {written_name(module.schema, module.name)}{arguments}"
+    return select_plan(parse_whole_query(text).tree, line, Scope(COMPILERS))(frame)
 
 
 def columns(session: Any, module: Module, arguments: str = "") -> Sequence[Column]:

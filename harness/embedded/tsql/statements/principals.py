@@ -27,7 +27,7 @@ def _password(tokens: Tokens) -> str:
 # -- logins ------------------------------------------------------------------------------------------------------------
 
 
-LOGIN_OPTIONS = ("PASSWORD", "CHECK_POLICY", "CHECK_EXPIRATION", "DEFAULT_DATABASE", "DEFAULT_LANGUAGE", "SID")
+_LOGIN_OPTIONS = ("PASSWORD", "CHECK_POLICY", "CHECK_EXPIRATION", "DEFAULT_DATABASE", "DEFAULT_LANGUAGE", "SID")
 
 
 def _login_options(tokens: Tokens) -> dict[str, str]:
@@ -35,7 +35,7 @@ def _login_options(tokens: Tokens) -> dict[str, str]:
     options: dict[str, str] = {}
 
     def option() -> None:
-        name = tokens.choose(*LOGIN_OPTIONS)
+        name = tokens.choose(*_LOGIN_OPTIONS)
         tokens.expect("=")
         if name == "PASSWORD":
             options[name] = tokens.string()

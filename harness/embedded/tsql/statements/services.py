@@ -225,7 +225,7 @@ def _procedure_name(frame: Frame, parts: definitions.ObjectName) -> str:
     procedure = frame.instance.procedure(parts, frame.database)
     if procedure is not None and compiled(procedure).names:
         raise SqlServerError(9653, name)
-    return ".".join(f"[{part.replace(']', ']]')}]" for part in (database.name, schema, name))
+    return definitions.written_name(database.name, schema, name)
 
 
 @definitions.define("DROP QUEUE")

@@ -119,10 +119,6 @@ def _system_objects(database: Database) -> Iterator[_SystemObject]:
         yield _SystemObject(view.name.rpartition(".")[0] or "sys", row.name, row.object_id, "V")
 
 
-def _system_object(frame: Frame, identifier: Any) -> _SystemObject | None:
-    return next((system for system in _system_objects(frame.database) if system.object_id == identifier), None)
-
-
 def _function(frame: Frame, key: tuple[int, str], type_: str) -> UserFunction | None:
     function = frame.instance.functions.get(key)
     return function if function is not None and function.type == type_ else None
@@ -130,6 +126,12 @@ def _function(frame: Frame, key: tuple[int, str], type_: str) -> UserFunction | 
 
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     return _typed_object(frame, identifier, database_id)[1]
+
+
+def _any_object(frame: Frame, identifier: Any, database_id: Any) -> Any:
+    """The same, or the view or base table of the system with that object_id."""
+    systems = (system for system in _system_objects(frame.database) if system.object_id == identifier)
+    return _object(frame, identifier, database_id) or next(systems, None)
 
 
 def _typed_object(frame: Frame, identifier: Any, database_id: Any = None) -> tuple[str, Any]:
@@ -185,13 +187,13 @@ def object_definition(frame: Frame, identifier: Any) -> str | None:
 
 def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
     """OBJECT_NAME ( object_id [ , database_id ] )"""
-    item = _object(frame, identifier, database_id) or _system_object(frame, identifier)
+    item = _any_object(frame, identifier, database_id)
     return None if item is None else str(item.name)
 
 
 def object_schema_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
     """OBJECT_SCHEMA_NAME ( object_id [ , database_id ] )"""
-    item = _system_object(frame, identifier) or _object(frame, identifier, database_id)
+    item = _any_object(frame, identifier, database_id)
     return None if item is None else str(item.schema)
 
 
