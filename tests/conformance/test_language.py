@@ -213,9 +213,17 @@ def test_throw_and_raiserror_reach_the_client_with_their_text(connection):
 
 
 def test_a_syntax_error_stops_the_whole_batch(connection):
-    with pytest.raises(pyodbc.Error, match=r"Incorrect syntax near.*\(102\)"):
+    with pytest.raises(pyodbc.Error, match=r"Incorrect syntax near the keyword .FROM..*\(156\)"):
         connection.execute("CREATE TABLE dbo.never (id int NOT NULL);\nSELECT FROM;")
     assert value(connection, "SELECT OBJECT_ID(N'dbo.never');") is None
+
+
+def test_a_column_that_its_table_lacks_stops_the_whole_batch_and_a_missing_table_its_statement(connection):
+    connection.execute("CREATE TABLE dbo.narrow (id int NOT NULL);")
+    with pytest.raises(pyodbc.Error, match=r"Invalid column name 'late'.*\(207\)"):
+        connection.execute("INSERT dbo.narrow VALUES (1); ALTER TABLE dbo.narrow ADD late int; SELECT late FROM dbo.narrow;")
+    assert value(connection, "SELECT COUNT(*) FROM dbo.narrow;") == 0
+    assert value(connection, "IF 1 = 0 SELECT late FROM dbo.missing; SELECT COL_LENGTH('dbo.narrow', 'late');") is None
 
 
 def test_several_result_sets_come_one_after_another(connection):

@@ -103,11 +103,13 @@ def test_it_waits_for_a_transaction_that_has_changed_a_row(side):
 
 
 def test_triggers_rights_and_the_id_of_the_table_stay(side):
-    side.run("CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS INSERT dbo.empty SELECT c FROM inserted")
     before = side.value("SELECT OBJECT_ID('dbo.t')")
     side.run("ALTER TABLE dbo.t ADD c int DEFAULT 5")
+    side.run("CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS INSERT dbo.empty SELECT c FROM inserted")
     side.run("INSERT dbo.t (a) VALUES (3)")
-    assert side.rows("SELECT a FROM dbo.empty") == [(5,)]
+    side.run("ALTER TABLE dbo.t ADD d int")
+    side.run("INSERT dbo.t (a) VALUES (4)")
+    assert side.rows("SELECT a FROM dbo.empty") == [(5,), (5,)]
     assert side.value("SELECT OBJECT_ID('dbo.t')") == before
 
 

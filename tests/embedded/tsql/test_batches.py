@@ -30,6 +30,38 @@ def test_a_batch_is_compiled_once_and_follows_the_catalog(side):
     assert len(side.instance.batches) == compiled + 1
 
 
+def test_columns_are_looked_up_before_anything_runs(side):
+    for statement in (
+        "ALTER TABLE dbo.t ADD extra int; SELECT\n extra FROM dbo.t",
+        "IF 1 = 0\nSELECT bad FROM dbo.t",
+        "IF 1 = 0\nINSERT dbo.t (n, bad) VALUES (2, 2)",
+        "WHILE 1 = 0\nUPDATE dbo.t SET bad = 1",
+        "IF 1 = 0\nDELETE dbo.t WHERE bad = 1",
+        "RETURN;\nDECLARE @n int = (SELECT bad FROM dbo.t)",
+        "BEGIN TRY\nSELECT * FROM dbo.missing; SELECT bad FROM dbo.t END TRY BEGIN CATCH END CATCH",
+        "RETURN\nDECLARE c CURSOR FOR SELECT bad FROM dbo.t",
+        "RETURN DECLARE @n int;\nSELECT @n = bad FROM dbo.t",
+        "RETURN\nSELECT bad INTO dbo.made FROM dbo.t",
+        "EXEC ('ALTER TABLE dbo.t ADD bad int');\nSELECT bad FROM dbo.t",
+    ):
+        error = side.error(f"INSERT dbo.t (n) VALUES (1); {statement}")
+        assert (error.number, error.line) == (207, 1 + (not statement.startswith("ALTER"))), statement
+    assert side.value("SELECT COUNT(*) FROM dbo.t") == 0
+    assert side.value("SELECT COL_LENGTH('dbo.t', 'bad')") is None
+    caught = "BEGIN TRY EXEC ('SELECT 1; SELECT bad FROM dbo.t') END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH"
+    assert side.rows(caught) == [(207,)]
+
+
+def test_tables_are_looked_up_when_a_statement_runs(side):
+    text = (
+        "IF 1 = 0 SELECT bad FROM dbo.missing ORDER BY other; IF OBJECT_ID('dbo.u') IS NULL CREATE TABLE dbo.u (a int)"
+    )
+    side.run(f"{text}; ALTER TABLE dbo.u ADD b int; SELECT b FROM dbo.u")
+    assert side.error(f"{text}; SELECT c FROM dbo.u").number == 207
+    side.run("CREATE DATABASE other; USE other; CREATE TABLE dbo.t (apart int)")
+    assert side.rows("USE db; SELECT n FROM dbo.t; USE other; SELECT apart FROM dbo.t") == []
+
+
 def test_an_insert_has_at_most_1000_rows_of_values(side):
     values = ", ".join(["(1)"] * 1000)
     side.run(f"INSERT dbo.t (n) VALUES {values}")

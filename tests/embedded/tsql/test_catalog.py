@@ -277,7 +277,7 @@ def test_schemas_are_created_shown_kept_and_dropped(side):
         ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (FILFACTOR = 80))", 155),
         ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (FILLFACTOR = 101))", 129),
         ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (FILLFACTOR = 80 PAD_INDEX = ON))", 102),
-        ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (MAXDOP = ON))", 102),
+        ("CREATE TABLE dbo.other (a int PRIMARY KEY WITH (MAXDOP = ON))", 156),
     ],
 )
 def test_what_would_change_a_table_is_not_ignored(side, text, number):

@@ -55,7 +55,8 @@ def test_a_failed_statement_ends_alone_a_failed_conversion_ends_the_batch(side):
 def test_a_failed_conversion_also_dooms_the_transaction_and_an_unknown_name_does_not(
     side, statement, number, is_doomed
 ):
-    results = side.results(f"BEGIN TRAN; {statement}; SELECT 1")
+    side.run("BEGIN TRAN")
+    results = side.results(f"{statement}; SELECT 1")
     assert number in [error.number for error in results.errors] and not results.sets
     assert side.value("SELECT @@TRANCOUNT") == (0 if is_doomed else 1)
 

@@ -20,7 +20,7 @@ def test_options_without_effect_stand_beside_others(side):
     side.run("CREATE PROCEDURE dbo.p @a int WITH RECOMPILE, EXECUTE AS OWNER AS SELECT USER_NAME(), @a")
     assert side.rows("EXEC dbo.p 5 WITH RECOMPILE") == [("dbo", 5)]
     side.run("CREATE VIEW dbo.v WITH VIEW_METADATA, SCHEMABINDING AS SELECT 1 AS a")
-    assert side.error("ALTER VIEW dbo.v WITH EXECUTE AS OWNER AS SELECT 1 AS a").number == 102
+    assert side.error("ALTER VIEW dbo.v WITH EXECUTE AS OWNER AS SELECT 1 AS a").number == 156
     assert (
         "a procedure WITH ENCRYPTION" in side.error("ALTER PROCEDURE dbo.p WITH RECOMPILE, ENCRYPTION AS RETURN").text
     )
@@ -30,6 +30,24 @@ def test_a_procedure_with_a_mistake_is_not_created(side):
     assert side.error("CREATE PROCEDURE dbo.bad AS SELECT 1\nSELECT @x").line == 2
     assert side.error("CREATE PROCEDURE dbo.bad AS SELECT a FROM t FOR XML EXPLICIT").number == 50001
     assert side.value("SELECT COUNT(*) FROM sys.procedures") == 0
+
+
+def test_a_module_with_a_column_that_its_table_has_not_is_not_created(side):
+    side.run("CREATE TYPE dbo.rows AS TABLE (n int)")
+    for definition, number in {
+        "PROCEDURE dbo.m AS INSERT dbo.missing VALUES (1);\nSELECT bad FROM dbo.t": 207,
+        "PROCEDURE dbo.m @rows dbo.rows READONLY AS\nINSERT @rows VALUES (1)": 10700,
+        "TRIGGER dbo.m ON dbo.t AFTER INSERT AS SELECT n FROM inserted;\nSELECT bad FROM inserted": 207,
+        "FUNCTION dbo.m() RETURNS int AS BEGIN\nRETURN (SELECT bad FROM dbo.t) END": 207,
+        "FUNCTION dbo.m() RETURNS @r TABLE (n int) AS BEGIN\nINSERT @r SELECT bad FROM dbo.t RETURN END": 207,
+    }.items():
+        error = side.error(f"CREATE {definition}")
+        assert (error.number, error.line) == (number, 2), definition
+        assert side.value("SELECT OBJECT_ID('dbo.m')") is None
+    side.run("CREATE PROCEDURE dbo.late AS INSERT dbo.t (n) VALUES (1); SELECT bad FROM dbo.later")
+    side.run("CREATE TABLE dbo.later (good int)")
+    assert side.error("EXEC dbo.late").number == 207
+    assert side.rows("SELECT n FROM dbo.t") == []
 
 
 def test_dynamic_sql_runs_in_the_session(side):

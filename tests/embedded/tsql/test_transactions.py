@@ -42,7 +42,7 @@ def test_rollback_restores_every_kind_of_change(side):
     side.run("INSERT dbo.t (n) VALUES (1), (2), (3)")
     before = side.rows("SELECT * FROM dbo.t ORDER BY id")
     side.run(
-        "BEGIN TRAN; DELETE dbo.t WHERE n = 1; UPDATE dbo.t SET n = n * 10, name = N'x'; INSERT dbo.t (n) VALUES (4); TRUNCATE TABLE dbo.t; INSERT dbo.t (n) VALUES (5); DROP TABLE dbo.t; CREATE TABLE dbo.t (other int); INSERT dbo.t VALUES (1)"
+        "BEGIN TRAN; DELETE dbo.t WHERE n = 1; UPDATE dbo.t SET n = n * 10, name = N'x'; INSERT dbo.t (n) VALUES (4); TRUNCATE TABLE dbo.t; INSERT dbo.t (n) VALUES (5); DROP TABLE dbo.t; CREATE TABLE dbo.t (other int); EXEC ('INSERT dbo.t VALUES (1)')"
     )
     assert side.rows("SELECT * FROM dbo.t") == [(1,)]
     side.run("ROLLBACK")

@@ -47,6 +47,14 @@ def waiting(run: Callable[[Frame], Waiting[Signal | None] | None]) -> Step:
     return Step(run)
 
 
+# What SQL Server finds while it compiles, in statements whose objects exist
+BINDING_ERRORS = frozenset(
+    (
+        *(107, 108, 109, 110, 116, 120, 121, 145, 155, 157, 164, 174, 189, 205, 206, 207, 209, 213, 257, 258, 264, 272),
+        *(273, 305, 402, 408, 493, 529, 1013, 4104, 4112, 4145, 8102, 8116, 8117, 8120, 8133, 8155, 8156, 8159, 9810),
+        *(10700, 10709),
+    )
+)
 LOGICAL_TABLES = ("inserted", "deleted")  # of a trigger: table variables whose names have no @
 Compiler = Callable[[Any, "Scope"], Step]
 
@@ -70,6 +78,8 @@ class Scope:
     catches: int = 0
     in_procedure: bool = False
     returns: SqlType | None = None  # of a function of one value
+    leaves_database: bool = False  # by USE
+    plans: list[tuple[int, Callable[[Frame], object]]] = field(default_factory=list)  # lines, and what makes the plans
 
     def compile(self, statement: Statement) -> Step:
         step = self.compilers[type(statement)](statement, self)
@@ -84,6 +94,26 @@ class Scope:
     def block(self, statements: Sequence[Statement]) -> Step:
         steps = [self.compile(statement) for statement in statements]
         return steps[0] if len(steps) == 1 and steps[0].is_block else sequence(steps, self.text)
+
+    def plans_before(self, line: int, make: Callable[[Frame], object]) -> None:
+        """Have `bind` make that plan of a statement, unless it is for another database."""
+        if not self.leaves_database:
+            self.plans.append((line, make))
+
+    def bind(self, frame: Frame) -> Waiting[None]:
+        """Look up names before anything runs, also those of statements that never run. "Deferred name resolution can
+        only be used when you reference nonexistent table objects. All other objects must exist": a column that is
+        missing from a table that exists is an error, even if a statement before it would add the column."""
+        for line, make in self.plans:
+            try:
+                make(frame)
+            except Exception as error:
+                if isinstance(error, SqlServerError) and error.number in BINDING_ERRORS:
+                    error.line = error.line or line
+                    raise
+                let_go(error)  # it comes again when the statement runs
+            if frame.sqlite.budget.is_long:
+                yield from frame.let_others_go_on()
 
     def variables(self) -> dict[str, None]:
         """All scalar variables, each NULL, as they are at the beginning of a run: "the scope of a variable lasts from

@@ -80,16 +80,22 @@ def compile_batch(
         scope = Scope(COMPILERS, dict(types or {}), text=text)
         steps = [scope.compile(statement) for statement in body]
     except SqlServerError as blamed:
-        error = manual.named(blamed, text, 1)
-        error.frame = _NO_FRAME
-        raise error from None
+        raise _of_compilation(blamed, text) from None
     starts = [place for place, statement in enumerate(body) if place == 0 or _ends_noexec(statement)]
     parts = [
         (_ends_noexec(body[start]), sequence(steps[start:end], text)) for start, end in pairwise((*starts, len(body)))
     ]
     variables = scope.variables()
+    is_bound = False
 
     def run(frame: Frame) -> Waiting[None]:
+        nonlocal is_bound
+        if not is_bound:
+            try:
+                yield from scope.bind(frame)
+            except SqlServerError as blamed:
+                raise _of_compilation(blamed, text) from None
+            is_bound = True
         frame.variables = variables | frame.variables
         frame.declared = scope.declared
         session = frame.session
@@ -102,6 +108,12 @@ def compile_batch(
                     return
 
     return Step(run)
+
+
+def _of_compilation(blamed: SqlServerError, text: str) -> SqlServerError:
+    error = manual.named(blamed, text, 1)
+    error.frame = _NO_FRAME
+    return error
 
 
 def _ends_noexec(statement: Statement) -> bool:

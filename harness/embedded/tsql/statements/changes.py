@@ -28,7 +28,8 @@ from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
-from harness.embedded.tsql.text.parser import Expression, Parser, Query, parse_query, select_token
+from harness.embedded.tsql.text.parser import Expression, Parser, Query, parse_from, parse_query, select_token
+from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, scalar, static_type
 from harness.embedded.tsql.translation.selects import check_hint
@@ -217,8 +218,14 @@ def instead(
     return fire(frame, tx, table, triggers, old, new, prepared.places) if triggers else None
 
 
-def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
-    """Keep what was prepared until the catalog changes."""
+def skip_hints(tokens: Tokens) -> None:
+    """`OPTION ( hint [ , ... ] )`, without effect"""
+    if tokens.at("OPTION"):
+        parse_from(tokens, tokens.take_until(()))
+
+
+def planned(make: Callable[[Frame], Prepared], scope: Scope, line: int) -> Callable[[Frame], Prepared]:
+    """Prepare a change before its batch or module runs, and again when the catalog has changed."""
     prepared_steps: list[Prepared] = []
 
     def prepared(frame: Frame) -> Prepared:
@@ -228,6 +235,7 @@ def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
             prepared_steps[:] = [change._replace(rules=rules.of_table(frame, table)) if table is not None else change]
         return prepared_steps[0]
 
+    scope.plans_before(line, prepared)
     return prepared
 
 

@@ -377,6 +377,8 @@ def parse_use(parser: Parser) -> Statement:
 
 @register("USE", parse_use, Use)
 def compile_use(node: Use, scope: Scope) -> Step:
+    scope.leaves_database = True
+
     def run(frame: Frame) -> None:
         if frame.depth and frame.procedure:
             raise SqlServerError(154, "USE database")

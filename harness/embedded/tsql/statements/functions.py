@@ -22,7 +22,7 @@ from harness.embedded.tsql.statements import definitions, flow, modules, queries
 from harness.embedded.tsql.statements.insert import Insert
 from harness.embedded.tsql.statements.procedures import ProcedureParameter, parameters
 from harness.embedded.tsql.statements.registry import COMPILERS, register
-from harness.embedded.tsql.statements.tables import table_body
+from harness.embedded.tsql.statements.tables import variable_body
 from harness.embedded.tsql.statements.update import Delete, Update
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.ddl_events import DdlStatement
@@ -67,7 +67,7 @@ def parse_create_function(verb: str) -> ParseFunction:
         if not is_query and tokens.at_variable():
             variable = tokens.written_variable()
             tokens.expect("TABLE")
-            table = variables.Declaration(variable, None, table_body(parser), None)
+            table = variables.Declaration(variable, None, variable_body(parser), None)
         elif not is_query:
             returns = tokens.data_type()
         execute_as = modules.options(tokens, "a function", ("SCHEMABINDING",), ("CALLED", "ON", "NULL", "INPUT"))
@@ -88,7 +88,7 @@ def parse_create_function(verb: str) -> ParseFunction:
 
 
 def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
-    _compiled(node, None)  # to report its errors
+    program = _compiled(node, None)
 
     def check(frame: Frame, guard: Guard) -> None:
         if frame.instance.function(node.name, frame.database) is not None:
@@ -97,7 +97,7 @@ def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
             definitions.creating("CREATE FUNCTION", in_schema=node.name)(frame, guard)
         modules.check_execute_as(frame, guard, node.execute_as)
 
-    def work(frame: Frame, tx: Transaction) -> None:
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         old = frame.instance.function(node.name, frame.database)
         if old is not None and old.type != node.type:
             raise SqlServerError(2010, node.name[-1])
@@ -106,6 +106,7 @@ def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
         frame.instance.put_module(tx, function)
         if node.query is not None:
             modules.select_all(frame, function, node.line, _nulls(node))  # whether it makes sense
+        return program.bind(frame)
 
     return definitions.definition_step(check, work)
 
@@ -212,7 +213,7 @@ def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgra
     key = (0, "") if function is None else function.key
     if node.query is not None:
         check_query(node.query.tree, node.line, scope.declares)
-        return UserProgram(name, key, described, None, node.query.tree, (), lambda frame, values: None)
+        return UserProgram(name, key, described, None, node.query.tree, (), lambda frame, values: None, scope.bind)
     _check(node.body, of_one_value=node.returns is not None)
     filled = ""
     if node.table is not None:
@@ -245,7 +246,7 @@ def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgra
             session.row_count, session.error_number, session.fetch_status, session.guard = state
             inner.release()
 
-    return UserProgram(name, key, described, node.returns, None, columns, run)
+    return UserProgram(name, key, described, node.returns, None, columns, run, scope.bind)
 
 
 class _FunctionFrame(Frame):

@@ -41,10 +41,11 @@ def parse_insert(parser: Parser) -> Statement:
     target = changes.parse_target(parser)
     columns = changes.parse_column_names(parser) if tokens.at("(") and tokens.word(1) != "SELECT" else []
     output = changes.parse_output(parser)
-    if tokens.accept("DEFAULT", "VALUES"):
-        return Insert(line, target, [], output, [[]], None)
-    if tokens.accept("VALUES"):
-        return Insert(line, target, columns, output, tokens.comma_separated(lambda: _row(parser)), None)
+    if tokens.accept("DEFAULT", "VALUES") or tokens.accept("VALUES"):
+        is_default = tokens.word(-2) == "DEFAULT"
+        values = [[]] if is_default else tokens.comma_separated(lambda: _row(parser))
+        changes.skip_hints(tokens)
+        return Insert(line, target, [] if is_default else columns, output, values, None)
     if tokens.accept("EXEC") or tokens.accept("EXECUTE"):
         tokens.unsupported("INSERT ... EXECUTE")
     return Insert(line, target, columns, output, None, parser.query())
@@ -82,7 +83,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         every = range(len(target.columns))
         return Prepared(target, binding.plan(sql, renderer, []), every, shape, triggers)
 
-    prepared = changes.planned(make)
+    prepared = changes.planned(make, scope, node.line)
 
     def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
         planned = prepared(frame)

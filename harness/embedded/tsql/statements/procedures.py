@@ -96,7 +96,7 @@ def parse_parameters(declarations: str, find_type: FindType | None = None) -> li
 
 def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
     """Compile the body to report its errors; the first call compiles it again from its text."""
-    _compile_definition(node, Scope(scope.compilers, text=node.text, in_procedure=True))
+    program = _compile_definition(node, Scope(scope.compilers, text=node.text, in_procedure=True))
 
     def check(frame: Frame, guard: Guard) -> None:
         if frame.instance.procedure(node.name, frame.database) is not None:
@@ -105,9 +105,10 @@ def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
             definitions.creating("CREATE PROCEDURE", in_schema=node.name)(frame, guard)
         modules.check_execute_as(frame, guard, node.execute_as)
 
-    def work(frame: Frame, tx: Transaction) -> None:
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         old = frame.instance.procedure(node.name, frame.database)
         frame.instance.put_module(tx, Procedure(*modules.definition(frame, tx, node, "PROCEDURE", old)))
+        return program.bind(frame)
 
     return definitions.definition_step(check, work)
 
@@ -125,6 +126,7 @@ class CompiledProcedure(NamedTuple):
     defaults: list[Callable[[Frame], Any] | None]
     outputs: frozenset[str]
     body: Step
+    bind: Callable[[Frame], Waiting[None]]
     variables: dict[str, None]  # all of them, also the parameters
     tables: Mapping[str, str]  # `Frame.declared`
     readonly: frozenset[str]  # the parameters that are tables
@@ -174,6 +176,7 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
         defaults,
         frozenset(parameter.name for parameter in node.parameters if parameter.output),
         scope.block(node.body),
+        scope.bind,
         scope.variables(),
         scope.declared,
         frozenset(scope.readonly),
@@ -222,6 +225,7 @@ def call(  # noqa: PLR0917
     if depth > NESTING_MAX:
         raise SqlServerError(217, NESTING_MAX)
     bound = procedure.bound.get(shape)
+    is_new = bound is None
     if bound is None:
         bound = _bind(procedure, shape)
     arguments, tables, defaults, program = bound
@@ -242,6 +246,8 @@ def call(  # noqa: PLR0917
     session.guard = guards.of_module(session.instance, context, procedure, database, program.runs_as)
     body = program.body
     try:
+        if is_new:
+            yield from program.bind(frame)
         yield from body.run(frame)
     finally:
         session.options = options

@@ -4,7 +4,7 @@ Every cursor is STATIC: OPEN fetches all rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_from
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects, xml_methods
-from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, scalar, select_plan
+from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, planned_before, scalar, select_plan
 from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -103,7 +103,7 @@ def compile_select(node: Select, scope: Scope) -> Step:
     variables = assignments(tree)
     if variables:
         return _assigning(tree, variables, node.line, scope)
-    planned = Planned(select_plan(tree, node.line, scope))
+    planned = planned_before(select_plan(tree, node.line, scope), scope, node.line)
     reads = _reads_a_table(tree)
 
     def run(frame: Frame) -> Waiting[None] | None:
@@ -135,7 +135,8 @@ def _into(table: tuple[str, ...], node: Select, scope: Scope) -> Step:
         tables.new_table(frame, tx, table, TableBody(definitions_))
 
     create = definitions.definition_step(tables.creating(table), work)
-    insert = scope.compile(Insert(node.line, table, [], None, None, node.query))
+    scope.plans_before(node.line, plan)
+    insert = replace(scope, plans=[]).compile(Insert(node.line, table, [], None, None, node.query))
 
     def run(frame: Frame) -> Waiting[None]:
         for step in () if frame.session.options.fmtonly else (create, insert):
@@ -229,7 +230,7 @@ def _last_row(
         if rows:
             frame.variables.update(zip(variables, rows[-1], strict=True))
 
-    return Planned(make), assign
+    return planned_before(make, scope, line), assign
 
 
 def _row_by_row(
@@ -267,13 +268,15 @@ def _row_by_row(
             for name, value in zip(variables, values, strict=True):
                 frame.variables[name] = value(frame)
 
-    return Planned(make), assign
+    return planned_before(make, scope, line), assign
 
 
 # -- cursors ---------------------------------------------------------------------------------------------------------
 
 # Accepted because every cursor is STATIC.
 CURSOR_OPTIONS = ("LOCAL", "GLOBAL", "FORWARD_ONLY", "SCROLL", "STATIC", "FAST_FORWARD", "READ_ONLY")
+CONFLICTS = (("LOCAL", "GLOBAL"), ("SCROLL", "FORWARD_ONLY"), ("SCROLL", "FAST_FORWARD"), ("STATIC", "FAST_FORWARD"))
+OTHER_OPTIONS = ("INSENSITIVE", "KEYSET", "DYNAMIC", "OPTIMISTIC", "SCROLL_LOCKS", "TYPE_WARNING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,19 +287,27 @@ class DeclareCursor(Statement):
 
 
 def parse_declare_cursor(parser: Parser) -> Statement:
-    """`DECLARE name CURSOR [ LOCAL | FAST_FORWARD | ... ] FOR select [ FOR READ ONLY ]`"""
+    """`DECLARE name [ SCROLL ] CURSOR [ LOCAL | FAST_FORWARD | ... ] FOR select [ FOR READ ONLY ]`"""
     return cursor_definition(parser, parser.tokens.name())
 
 
 def cursor_definition(parser: Parser, name: str) -> Statement:
     tokens = parser.tokens
+    tokens.accept("SCROLL")
     tokens.expect("CURSOR")
     options = set()
     while tokens.word() in CURSOR_OPTIONS:
         options.add(tokens.advance().text.upper())
+    if tokens.word() in OTHER_OPTIONS:
+        tokens.unsupported(f"a cursor that is {tokens.word()}")
+    for pair in CONFLICTS:
+        if options.issuperset(pair):
+            raise SqlServerError(1048, *pair, line=parser.line)
     tokens.expect("FOR")
     query = parser.query(("FOR",))
     if tokens.accept("FOR"):
+        if tokens.at("UPDATE"):
+            tokens.unsupported("a cursor FOR UPDATE")
         tokens.expect("READ", "ONLY")
     return DeclareCursor(parser.line, name, query, "LOCAL" in options or name.startswith("@"))
 
@@ -306,7 +317,7 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
     """A LOCAL cursor ends with its batch or procedure, a global one with the session; DEALLOCATE ends either. SET gives
     a variable one that is LOCAL, in place of the one that it has."""
     is_variable = _is_variable(node.name, scope, node.line)
-    planned = Planned(select_plan(node.query.tree, node.line, scope))
+    planned = planned_before(select_plan(node.query.tree, node.line, scope), scope, node.line)
 
     def fetch(
         variables: dict[str, Any], declared: Mapping[str, str], frame: Frame

@@ -26,7 +26,7 @@ from harness.embedded.tsql.storage.conversion import check_assignable, converter
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_query, select_token
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check
+from harness.embedded.tsql.translation.binding import Binding, Plan, check, planned_before
 from harness.embedded.tsql.translation.fragments import Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
@@ -203,7 +203,7 @@ def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> 
         sql, columns = selects.query(renderer, tree, None, converting(renderer, types) if types else None)
         return binding.plan(sql, renderer, columns)
 
-    planned = Planned(make)
+    planned = planned_before(make, scope, line)
 
     def read(frame: Frame, rows: Sequence[QueueRow]) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
         sqlite = frame.sqlite

@@ -29,7 +29,7 @@ from harness.embedded.tsql.storage.tables import (
     check_number,
 )
 from harness.embedded.tsql.text.parser import Parser, Statement, parse_expression
-from harness.embedded.tsql.text.tokens import Tokens
+from harness.embedded.tsql.text.tokens import QUOTED, Tokens
 from harness.embedded.tsql.translation.binding import Binding
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -384,6 +384,17 @@ def table_body(parser: Parser) -> TableBody:
     tokens.expect(")")
     if not body.columns:
         tokens.fail()
+    return body
+
+
+def variable_body(parser: Parser) -> TableBody:
+    """The body of a table variable or a type of tables: no constraint has a name there, or refers to another table."""
+    tokens = parser.tokens
+    begin = tokens.position
+    body = table_body(parser)
+    for token in tokens.all[begin : tokens.position]:
+        if token.token_type not in QUOTED and token.text.upper() in ("CONSTRAINT", "FOREIGN", "REFERENCES"):
+            tokens.fail(token)
     return body
 
 

@@ -6,7 +6,7 @@ statement. `inserted` and `deleted` are table variables of its frame, so every q
 nothing that it calls does.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -86,7 +86,7 @@ def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
             raise SqlServerError(8197, ".".join(node.table))
         modules.check_execute_as(frame, guard, node.execute_as)
 
-    def work(frame: Frame, tx: Transaction) -> None:
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         table, database = frame.instance.table(node.table, frame.database), frame.database
         if table is None:
             raise SqlServerError(8197, ".".join(node.table))
@@ -105,6 +105,7 @@ def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
         is_disabled = old is not None and old.is_disabled
         trigger = Trigger(*definition, table.object_id, node.events, is_disabled, node.is_instead)
         frame.instance.put_module(tx, trigger)
+        return compiled(trigger, table).bind(frame)
 
     return definition_step(check, work)
 
@@ -196,6 +197,7 @@ _switch(is_disabled=False)
 class CompiledTrigger(NamedTuple):
     columns: Sequence[Column]  # of its table, when it was compiled
     body: Step
+    bind: Callable[[Frame], Waiting[None]]
     variables: dict[str, None]
     tables: Mapping[str, str]  # `Frame.declared`
     marks: str  # for the values of a row
@@ -214,7 +216,9 @@ def compiled(trigger: Trigger, table: Table) -> CompiledTrigger:
         body = scope.block(node.body)
         marks = ", ".join("?" for _ in table.columns)
         user = modules.runs_as(node.execute_as, trigger)
-        trigger.compiled = CompiledTrigger(table.columns, body, scope.variables(), scope.declared, marks, user)
+        trigger.compiled = CompiledTrigger(
+            table.columns, body, scope.bind, scope.variables(), scope.declared, marks, user
+        )
     return trigger.compiled  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance.modules import UserType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements import definitions
-from harness.embedded.tsql.statements.tables import table_body
+from harness.embedded.tsql.statements.tables import variable_body
 from harness.embedded.tsql.storage.tables import check_columns
 from harness.embedded.tsql.text.parser import Parser
 
@@ -31,7 +31,7 @@ def create_type(parser: Parser) -> definitions.Definition:
         tokens.accept("NULL")
     elif tokens.accept("AS", "TABLE"):
         begin = tokens.position
-        check_columns(parts[-1], table_body(parser).columns)
+        check_columns(parts[-1], variable_body(parser).columns)
         text = tokens.text[tokens.all[begin].start : tokens.all[tokens.position - 1].end + 1]
     else:
         tokens.unsupported(f"CREATE TYPE {tokens.word()}")

@@ -47,12 +47,9 @@ def _parse_top(parser: Parser) -> Expression | None:
 
 def _from_where(parser: Parser) -> Query | None:
     tokens = parser.tokens
-    if not (tokens.at("FROM") or tokens.at("WHERE")):
+    if tokens.word() not in ("FROM", "WHERE", "OPTION"):
         return None
-    clause_tokens = tokens.take_until(("OPTION",))
-    if tokens.accept("OPTION"):
-        parser.parenthesised()
-    return parse_from(tokens, clause_tokens)
+    return parse_from(tokens, tokens.take_until(()))
 
 
 class Assignment(NamedTuple):
@@ -146,7 +143,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
         triggers = changes.triggers_of(frame, target, "UPDATE", actual, node.output)
         return Prepared(target, binding.plan(sql, renderer, []), places, triggers=triggers, variables=variables)
 
-    prepared = changes.planned(make)
+    prepared = changes.planned(make, scope, node.line)
 
     def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
         planned = prepared(frame)
@@ -273,7 +270,7 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         triggers = changes.triggers_of(frame, target, "DELETE", actual, node.output)
         return Prepared(target, binding.plan(sql, renderer, []), triggers=triggers)
 
-    prepared = changes.planned(make)
+    prepared = changes.planned(make, scope, node.line)
 
     def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
         planned = prepared(frame)

@@ -11,7 +11,7 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.queries import cursor_definition
 from harness.embedded.tsql.statements.registry import GRAMMAR, register
-from harness.embedded.tsql.statements.tables import table_body
+from harness.embedded.tsql.statements.tables import variable_body
 from harness.embedded.tsql.storage.sqlite import declarations, unique_keys
 from harness.embedded.tsql.storage.tables import TableBody, check_columns
 from harness.embedded.tsql.text.parser import (
@@ -64,7 +64,7 @@ def _declaration(parser: Parser) -> Declaration:
     variable = tokens.written_variable()
     tokens.accept("AS")
     if tokens.accept("TABLE"):
-        return Declaration(variable, None, table_body(parser), None)
+        return Declaration(variable, None, variable_body(parser), None)
     if tokens.accept("CURSOR"):
         return Declaration(variable, None, None, None, is_cursor=True)
     if (named_table := table_of_type(tokens)) is not None:
@@ -84,7 +84,9 @@ def table_of_type(tokens: Tokens) -> NamedTable | None:
     start = tokens.position
     named_type = tokens.user_type() if tokens.find_type is not None else None
     if isinstance(named_type, UserType) and named_type.base is None:
-        return NamedTable(table_body(Parser(named_type.text, GRAMMAR, find_type=tokens.find_type)), named_type.of_table)
+        return NamedTable(
+            variable_body(Parser(named_type.text, GRAMMAR, find_type=tokens.find_type)), named_type.of_table
+        )
     tokens.position = start
     return None
 
@@ -164,7 +166,7 @@ def declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
     column_names = {column.name.lower() for column in columns}
     if any(column.type == ROWVERSION for column in body.columns):
         raise UnsupportedSyntax("rowversion columns of table variables", line)
-    if body.checks or body.references:
+    if body.checks:
         raise UnsupportedSyntax("CHECK constraints of table variables", line)
     unique = [*(names for _, names in body.unique), *(index.columns for index in body.indexes if index.is_unique)]
     keys = [names for names in (body.primary_key, *unique) if names]

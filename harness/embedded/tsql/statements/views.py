@@ -34,8 +34,12 @@ def parse_create_view(verb: str) -> ParseFunction:
         begin = tokens.position
         parser.query()
         query = tokens.text[tokens.all[begin].start : tokens.all[tokens.position - 1].end + 1]
-        if not tokens.at_end and not tokens.accept(";"):
-            tokens.unsupported(f"a view with {tokens.word()}")
+        while tokens.accept(";"):
+            pass
+        if tokens.at("WITH", "CHECK"):
+            tokens.unsupported("a view WITH CHECK OPTION")
+        if not tokens.at_end:
+            tokens.fail()
         return CreateView(line, name, [], tokens.text, verb, "", columns, query)
 
     return parse

@@ -19,7 +19,15 @@ from sqlglot.parsers.tsql import TSQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql.text.tokens import QUOTED, RESERVED, STATEMENT_WORDS, TEXT, FindType, Tokens
+from harness.embedded.tsql.text.tokens import (
+    QUOTED,
+    RESERVED,
+    STATEMENT_WORDS,
+    TEXT,
+    FindType,
+    Tokens,
+    incorrect_syntax,
+)
 
 BEGINNINGS = STATEMENT_WORDS - {"ELSE", "END"} | {"BULK", "LINENO", "READTEXT", "UPDATETEXT", "WRITETEXT"}
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
@@ -190,8 +198,8 @@ VALUES = {"DEFAULT", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTE
 # What sqlglot takes at more places than T-SQL: whether a node is at one of them, and what the error names.
 MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
     exp.Identifier: (lambda name: not name.quoted and _is_reserved(name), ""),
-    exp.Alias: (lambda item: not _is_result(item), "AS"),
-    exp.TableAlias: (lambda alias: not _is_name(alias.this) and bool(alias.this or alias.columns), "AS"),
+    exp.Alias: (lambda item: not _is_result(item), ""),
+    exp.TableAlias: (lambda alias: not _is_name(alias.this) and bool(alias.this or alias.columns), ""),
     exp.Star: (lambda star: not (isinstance(star.parent, exp.Select | exp.Column) or _is_counted(star)), "*"),
     exp.Tuple: (lambda values: not (values.expressions and isinstance(values.parent, exp.Values)), ","),
     exp.Select: (lambda query: not query.expressions, "FROM"),
@@ -297,7 +305,7 @@ class _QueryParser(TSQLParser):
         table = super()._parse_cte()
         for clause, word in (("materialized", "MATERIALIZED"), ("key_expressions", "KEY")):
             if table is not None and table.args.get(clause) is not None:
-                raise SqlServerError(102, word, line=self._prev.line)
+                raise incorrect_syntax(word, self._prev.line)
         return table
 
     def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
@@ -391,13 +399,13 @@ class Query:
 
 def parse_expression(tokens: Tokens, expression_tokens: list[Token]) -> Expression:
     """Parse an expression's tokens."""
-    tree = _parse(lambda parser: parser._parse_disjunction(), expression_tokens, tokens.text)
+    tree = _parse(lambda parser: parser._parse_disjunction(), expression_tokens, tokens)
     return Expression(tree, expression_tokens[0].line)
 
 
 def parse_query(tokens: Tokens, query_tokens: list[Token]) -> Query:
     """Parse a query's tokens."""
-    tree = _parse(lambda parser: parser._parse_statement(), query_tokens, tokens.text)
+    tree = _parse(lambda parser: parser._parse_statement(), query_tokens, tokens)
     if not isinstance(tree, exp.Query):
         raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", query_tokens[0].line)
     return Query(tree, query_tokens[0].line)
@@ -466,27 +474,28 @@ def parse_from(tokens: Tokens, part: list[Token], *, before: bool = False) -> Qu
     return parse_query(tokens, [*part, select_token(first), star] if before else [select_token(first), star, *part])
 
 
-def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token], text: str) -> exp.Expr:
+def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token], tokens: Tokens) -> exp.Expr:
     parser = _QueryParser(dialect=TSQL(), error_level=ErrorLevel.RAISE)
     line = part[0].line
-    _refuse_foreign(part)
+    _refuse_foreign(tokens, part)
     try:
-        trees = parser._parse(method, part, text)
-    except ParseError as error:
-        detail = error.errors[0] if error.errors else {}
-        raise SqlServerError(102, detail.get("highlight") or part[-1].text, line=detail.get("line") or line) from error
+        trees = parser._parse(method, part, tokens.text)
+    except ParseError:
+        if parser._curr.token_type is TokenType.SENTINEL:  # behind the part, where a query or an expression cannot end
+            tokens.fail()
+        tokens.fail(parser._curr)
     except RecursionError as error:
         raise SqlServerError(191, line=line) from error
-    except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
-        raise SqlServerError(102, part[-1].text, line=line) from error
+    except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError):
+        trees = []
     if len(trees) != 1 or trees[0] is None:
-        raise SqlServerError(102, part[0].text, line=line)
+        tokens.fail()
     for node in trees[0].walk():
         if isinstance(node, exp.Command):
             raise UnsupportedSyntax(part[0].text.upper(), line)
         is_misplaced, near = MISPLACED.get(type(node), (None, ""))
         if is_misplaced is not None and is_misplaced(node):
-            raise SqlServerError(102, near or node.name, line=line)
+            raise incorrect_syntax(near or node.alias or node.name, line)
     return trees[0]
 
 
@@ -513,11 +522,11 @@ def parse_constant(parser: Parser, *ends: str) -> Expression:
     expression = parser.expression(*ends)
     value = expression.tree.this if isinstance(expression.tree, exp.Neg) else expression.tree
     if not isinstance(value, CONSTANTS):
-        raise SqlServerError(102, value.name or "(", line=expression.line)
+        raise incorrect_syntax(value.name or "(", expression.line)
     return expression
 
 
-def _refuse_foreign(part: list[Token]) -> None:
+def _refuse_foreign(tokens: Tokens, part: list[Token]) -> None:
     """Raise an error for what sqlglot takes and T-SQL does not: 1038 for an empty name, else 102."""
     if unnamed := [token for token in part if token.token_type is TokenType.IDENTIFIER and not token.text]:
         raise SqlServerError(1038, line=unnamed[0].line)
@@ -525,11 +534,10 @@ def _refuse_foreign(part: list[Token]) -> None:
     for token, after in pairwise(part):
         word = _word(token)
         if word in _SUSPECT and _is_foreign(before, word, token, after):
-            raise SqlServerError(102, after.text, line=after.line)
+            tokens.fail(after)
         before = word
-    last = part[-1]
-    if last.token_type in (*_BEFORE_ITEM, TokenType.ISNULL, TokenType.NOTNULL):
-        raise SqlServerError(102, last.text, line=last.line)
+    if part[-1].token_type in (*_BEFORE_ITEM, TokenType.ISNULL, TokenType.NOTNULL):
+        tokens.fail()
 
 
 def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:

@@ -33,6 +33,7 @@ _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 # Words behind the first in what sqlglot takes for one token, as BY in ORDER BY.
 _JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.split()[1:])
 _BARE = re.compile(r"(?<![\w@#$])@(?![\w@#$])")  # a variable without letters
+_VARIABLE = re.compile(r"@[\w@#$]*")
 _PSEUDO_COLUMN = re.compile(r"%%\w+%%")
 _CONSTANTS = {"'": TokenType.STRING, "N'": TokenType.NATIONAL_STRING, "0x": TokenType.HEX_STRING}
 
@@ -68,6 +69,7 @@ RESERVED = STATEMENT_WORDS | frozenset(
 )
 # Words that are not reserved and begin a statement behind a whole expression; no function has their names.
 UNRESERVED = frozenset({"SEND", "RECEIVE", "GET", "MOVE", "THROW", "ENABLE", "DISABLE"})
+
 _OPERATORS = frozenset("AND OR NOT LIKE IN BETWEEN IS ESCAPE COLLATE".split())  # noqa: SIM905
 
 FIXED_PRECISION = {"decimal": (18, 0), "numeric": (18, 0), "float": (53, 0), "real": (24, 0), "money": (19, 4)}
@@ -102,6 +104,12 @@ SCALED = frozenset({"time", "datetime2", "datetimeoffset"})
 
 DIGITS_MAX = 38  # of a decimal
 LENGTHS_MAX = {"char": 8000, "varchar": 8000, "binary": 8000, "varbinary": 8000, "nchar": 4000, "nvarchar": 4000}
+
+
+def incorrect_syntax(text: str, line: int = 0) -> SqlServerError:
+    """102 near a text, or 156 near a keyword."""
+    word = text.partition(" ")[0]
+    return SqlServerError(156 if word.upper() in RESERVED else 102, word, line=line)
 
 
 def data_type(name: str, numbers: list[int], line: int) -> SqlType:
@@ -316,17 +324,22 @@ class Tokens:
                 return word
         self.fail()
 
-    def fail(self) -> NoReturn:
-        """Raise 102, incorrect syntax near the current token."""
-        token = self.peek()
+    def fail(self, token: Token | None = None) -> NoReturn:
+        """Raise the error of incorrect syntax near a token, without one near the current token."""
+        token = token or self.peek()
         if token is None:
             raise SqlServerError(102, self.all[-1].text if self.all else "", line=self.line)
-        raise SqlServerError(102, token.text, line=token.line)
+        if token.text == "@":
+            raise SqlServerError(102, _VARIABLE.search(self.text, token.start)[0], line=token.line)  # type: ignore[index]
+        if token.token_type in QUOTED:
+            raise SqlServerError(102, token.text, line=token.line)
+        raise incorrect_syntax(token.text, token.line)
 
     def require_first(self, words: str) -> None:
         """Raise 111 if a statement that these words begin is not the first of its batch."""
         if any(token.text != ";" for token in self.all[: self.position - len(words.split())]):
-            raise SqlServerError(111, words, line=self.line)
+            name = words.replace("CREATE OR ALTER", "CREATE")
+            raise SqlServerError(111, re.sub(r"\w+ PROCEDURE", "CREATE/ALTER PROCEDURE", name), line=self.line)
 
     def unsupported(self, syntax: str) -> NoReturn:
         raise UnsupportedSyntax(syntax, self.line)

@@ -294,6 +294,13 @@ class Planned:
         return plan
 
 
+def planned_before(make: Callable[[Frame], Plan], scope: Scope, line: int) -> Planned:
+    """A plan that is needed before its batch or module runs."""
+    planned = Planned(make)
+    scope.plans_before(line, planned.for_)
+    return planned
+
+
 def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
     """Return the function that makes the plan of a query."""
     check(tree, line, scope.declares)
@@ -335,7 +342,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, 
             value = renderer.cast(value, target)
         return binding.plan(f"SELECT {value.sql}", renderer, [column])
 
-    planned = Planned(make)
+    planned = Planned(make) if closure is not None else planned_before(make, scope, expression.line)
     if target is not None and target.name not in INTEGER_RANGES:
         return lambda frame: planned.for_(frame).value(frame)
     low, high = INTEGER_RANGES[target.name if target is not None else "bigint"]
@@ -399,10 +406,10 @@ def condition(expression: Expression, scope: Scope) -> Evaluate:
         sql = renderer.condition(expression.tree, Names())
         return binding.plan(f"SELECT {sql}", renderer, [])
 
-    planned = Planned(make)
+    test = closures.truth(expression.tree, scope)
+    planned = Planned(make) if test is not None else planned_before(make, scope, expression.line)
     if all(isinstance(node, _CONSTANT) for node in expression.tree.walk()):
         return _once(lambda frame: planned.for_(frame).value(frame))
-    test = closures.truth(expression.tree, scope)
     if test is None:
         return lambda frame: planned.for_(frame).value(frame)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family, stored_decimal
 from harness.embedded.tsql.storage.sqlite import Sqlite, quoted
@@ -176,6 +177,7 @@ class UserProgram(NamedTuple):
     query: exp.Expr | None  # of RETURNS TABLE
     columns: Sequence[Column]  # of the table that statements fill
     run: Callable[[Any, Sequence[Any]], Any]  # from the calling frame and the arguments to the value, or the rows
+    bind: Callable[[Any], Waiting[None]]
 
 
 class Environment(Protocol):
