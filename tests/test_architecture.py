@@ -1,6 +1,7 @@
 """The graph of imports: layers, no cycle anywhere, and who knows sqlglot."""
 
 import ast
+import logging.config
 from pathlib import Path
 
 import grimp
@@ -12,6 +13,8 @@ ROOT = Path(__file__).parent.parent
 
 def test_imports_only_point_down(monkeypatch):
     monkeypatch.chdir(ROOT)
+    # It would disable the loggers that exist, also for the tests that follow in this process
+    monkeypatch.setattr(logging.config, "dictConfig", lambda config: None)
     assert lint_imports(no_cache=True) == 0
 
 

@@ -42,6 +42,7 @@ class SqlServerError(Exception):
 
     frame: object | None = None  # of T-SQL, in which the error occurred
     ends_batch = False  # decided where it occurred, with the options there
+    ends_change = False  # of rows
 
     @property
     def text(self) -> str:

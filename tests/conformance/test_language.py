@@ -221,9 +221,19 @@ def test_a_syntax_error_stops_the_whole_batch(connection):
 def test_a_column_that_its_table_lacks_stops_the_whole_batch_and_a_missing_table_its_statement(connection):
     connection.execute("CREATE TABLE dbo.narrow (id int NOT NULL);")
     with pytest.raises(pyodbc.Error, match=r"Invalid column name 'late'.*\(207\)"):
-        connection.execute("INSERT dbo.narrow VALUES (1); ALTER TABLE dbo.narrow ADD late int; SELECT late FROM dbo.narrow;")
+        connection.execute(
+            "INSERT dbo.narrow VALUES (1); ALTER TABLE dbo.narrow ADD late int; SELECT late FROM dbo.narrow;"
+        )
     assert value(connection, "SELECT COUNT(*) FROM dbo.narrow;") == 0
     assert value(connection, "IF 1 = 0 SELECT late FROM dbo.missing; SELECT COL_LENGTH('dbo.narrow', 'late');") is None
+
+
+def test_a_value_that_is_too_long_names_its_column(connection):
+    connection.execute("CREATE TABLE dbo.narrow (name varchar(3) NULL);")
+    with pytest.raises(
+        pyodbc.Error, match=r"table '\w+\.dbo\.narrow', column 'name'\. Truncated value: 'abc'\..*\(2628\)"
+    ):
+        connection.execute("INSERT dbo.narrow VALUES ('abcd');")
 
 
 def test_several_result_sets_come_one_after_another(connection):

@@ -141,7 +141,7 @@ def test_raiserror_formats_as_the_manual_says(side, arguments, text):
 
 
 def test_raiserror_without_a_text_or_with_a_long_one(side):
-    assert not side.run("DECLARE @m nvarchar(10); RAISERROR(@m, 10, 1)").messages[0].text
+    assert side.run("DECLARE @m nvarchar(10); RAISERROR(@m, 10, 1)").messages[0].text == " "
     assert side.error("DECLARE @m nvarchar(4000) = REPLICATE('a', 2048); THROW 50000, @m, 1").text == "a" * 2044 + "..."
     assert side.error("RAISERROR(50000, 16, 1)").number == side.error("RAISERROR(500, 16, 1)").number == 2732
     missing = side.error("RAISERROR(50001, 16, 1)")
@@ -164,6 +164,67 @@ def test_raiserror_finds_a_message_of_the_system_by_its_number(side):
         (9617, 1033, 16),
         (15600, 1033, 16),
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("'[%*.*s]', 16, 1, 7, 3, 'abcdef'", "[    abc]"),
+        ("'[%-*d]', 16, 1, 6, 42", "[42    ]"),
+        ("'[%0*d]', 16, 1, 6, 42", "[000042]"),
+        ("'[%*s]', 16, 1, -8, 'abc'", "[abc]"),
+        ("'[%.*s]', 16, 1, -1, 'abc'", "[abc]"),
+        ("'[%*.*d]', 16, 1, 8, 5, 42", "[   00042]"),
+    ],
+)
+def test_raiserror_takes_widths_and_precisions_from_arguments(side, arguments, text):
+    assert side.error(f"RAISERROR({arguments}) WITH NOWAIT, SETERROR").text == text
+
+
+def test_raiserror_refuses_arguments_that_do_not_fit(side):
+    assert side.error("RAISERROR('[%*s]', 16, 1, 'x', 'abc')").number == 2786
+    assert side.error("DECLARE @b bigint = 5000000000; RAISERROR('%d', 16, 1, @b)").number == 2786
+    assert side.error("RAISERROR('[%*d]', 16, 1, 2000000000, 1)").number == 2787  # 2 GB of blanks
+    arguments = ", 1" * 20
+    assert side.error(f"RAISERROR('x', 16, 1{arguments})").text == "x"
+    assert side.error(f"PRINT 'x' RAISERROR('x', 16, 1{arguments}, 1)").number == 2747
+
+
+@pytest.mark.parametrize(("state", "shown"), [("0", 0), ("255", 255), ("256", 0), ("300", 44), ("-5", 1), ("NULL", 0)])
+def test_a_state_above_255_begins_anew_and_one_below_0_is_1(side, state, shown):
+    text = (
+        f"DECLARE @s int = {state}; BEGIN TRY RAISERROR('x', 16, @s) END TRY BEGIN CATCH SELECT ERROR_STATE() END CATCH"
+    )
+    assert side.rows(text) == [(shown,)]
+
+
+def test_a_loop_and_an_assignment_set_the_count_of_rows(side):
+    three = "SELECT 1 UNION SELECT 2 UNION SELECT 3; "
+    for statement, count in {
+        "DECLARE @a int": 3,
+        "DECLARE @a int = 5": 1,
+        "WHILE 1 = 0 PRINT 'x'": 0,
+        "WHILE 1 = 1 BEGIN SELECT 1; BREAK END": 0,
+    }.items():
+        assert side.run(f"{three}{statement}; SELECT @@ROWCOUNT").sets[-1][1] == [(count,)], statement
+
+
+def test_what_ends_a_change_but_not_its_batch_is_told_behind_it(side):
+    for text, numbers in {
+        "INSERT dbo.t (n) VALUES (NULL); PRINT 'x'": [515, 3621, 0],
+        "DECLARE @t TABLE (n int NOT NULL); INSERT @t VALUES (NULL)": [515, 3621],
+        "SELECT 1 / 0": [8134],
+        "INSERT dbo.t (n) SELECT 1 / 0": [8134, 3621],
+        "INSERT dbo.t (n) SELECT n FROM dbo.missing": [208],
+        "SET XACT_ABORT ON; INSERT dbo.t (n) VALUES (NULL)": [515],
+    }.items():
+        assert [message.number for message in side.results(text).messages] == numbers, text
+
+
+def test_options_of_the_session_are_bits(side):
+    assert side.value("SELECT @@OPTIONS") == 5432
+    assert side.value("SET XACT_ABORT, NOCOUNT ON; SELECT @@OPTIONS") == 5432 + 512 + 16384
+    assert side.value("SET QUOTED_IDENTIFIER OFF; SET IMPLICIT_TRANSACTIONS ON; SELECT @@OPTIONS & 258") == 2
 
 
 def test_a_name_that_is_not_found_is_not_caught_at_its_own_level(side):

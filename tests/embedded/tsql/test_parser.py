@@ -86,7 +86,7 @@ def test_a_statement_knows_its_line_in_the_batch():
         ("select 1\nselect from", 156, 2),
         ("select 'abc", 105, 1),
         ("begin\nselect 1", 102, 2),
-        ("begin end", 156, 1),
+        ("begin end", 102, 1),
         ("set @a", 102, 1),
         ("declare @a", 102, 1),
         ("break", 135, 1),

@@ -342,3 +342,26 @@ def test_query_hints_of_changes_have_no_effect(side):
     side.run("INSERT dbo.t (n) VALUES (1), (2) OPTION (MAXDOP 1); INSERT dbo.t (n) SELECT 3 OPTION (RECOMPILE)")
     side.run("UPDATE dbo.t SET n = n + 1 OPTION (MAXDOP 1, RECOMPILE); DELETE dbo.t WHERE n = 2 OPTION (LOOP JOIN)")
     assert side.rows("SELECT n FROM dbo.t ORDER BY n") == [(3,), (4,)]
+
+
+@pytest.mark.parametrize(("version", "names"), [("2017", False), ("2019", True)])
+def test_a_value_that_is_too_long_names_its_column_since_2019(world, version, names):
+    side = world.side("Named", version)
+    side.run(
+        "CREATE DATABASE db; USE db; CREATE TABLE dbo.t (id int, c varchar(3) DEFAULT 'long', b binary(1), d varchar(300))"
+    )
+    for change, table, column, value in (
+        ("INSERT dbo.t (c) VALUES ('abcd')", "db.dbo.t", "c", "abc"),
+        ("INSERT dbo.t (id, d, c) SELECT 1, 'abcd', 'abcd'", "db.dbo.t", "c", "abc"),
+        ("INSERT dbo.t (id) VALUES (1)", "db.dbo.t", "c", "lon"),
+        ("INSERT dbo.t (d) VALUES (REPLICATE('x', 301))", "db.dbo.t", "d", "x" * 100),
+        ("INSERT dbo.t (b) VALUES (0x0102)", "db.dbo.t", "b", ""),
+        ("DECLARE @T TABLE (c varchar(2)); INSERT @t VALUES ('abc')", "@T", "c", "ab"),
+        ("INSERT dbo.t (c) VALUES ('abc'); UPDATE dbo.t SET c += 'd'", "db.dbo.t", "c", "abc"),
+        ("ALTER TABLE dbo.t ALTER COLUMN c varchar(2)", "db.dbo.t", "c", "ab"),
+    ):
+        error, text = side.error(change), "String or binary data would be truncated"
+        assert error.number == (2628 if names else 8152), change
+        shown = f" in table '{table}', column '{column}'. Truncated value: '{value}'"
+        assert error.text == f"{text}{shown if names else ''}.", change
+    assert side.rows("DECLARE @v varchar(2); UPDATE dbo.t SET @v = 'abc'; SELECT @v") == [("ab",)]

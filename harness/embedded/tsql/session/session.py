@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Mark, Transaction
-from harness.embedded.errors import DEFECT, FATAL, RaisedError, SqlServerError
+from harness.embedded.errors import CATALOGUE, DEFECT, FATAL, RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import Delay, Task, Waiting
 from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
@@ -29,6 +29,11 @@ SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
 
 
 READ_UNCOMMITTED = 1
+TERMINATED = 3621  # what follows the error of a change of rows that does not end the batch
+
+
+# ANSI_WARNINGS, ANSI_PADDING, ANSI_NULLS, ANSI_NULL_DFLT_ON and CONCAT_NULL_YIELDS_NULL, which are always on
+ANSI_BITS = 8 | 16 | 32 | 1024 | 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,18 @@ class Options:
     isolation_level: int = (
         2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...; above, as READ COMMITTED
     )
+
+    @property
+    def bits(self) -> int:
+        """@@OPTIONS, https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-user-options-server-configuration-option"""
+        bits = {
+            2: self.implicit_transactions,
+            4: self.cursor_close_on_commit,
+            256: self.quoted_identifier,
+            512: self.nocount,
+            16384: self.xact_abort,
+        }
+        return ANSI_BITS | sum(bit for bit, is_on in bits.items() if is_on)
 
 
 DEFAULTS = Options()  # shared by all sessions, so that the result of a SET is made once
@@ -423,3 +440,5 @@ class Frame:
             session.after_abort(error)  # here, because XACT_ABORT is that of the procedure in which it failed
             raise error
         session.report(error, self.sink)
+        if error.ends_change:
+            self.sink.message(TERMINATED, 0, 0, CATALOGUE[TERMINATED].text, error.procedure, max(1, error.line))

@@ -24,7 +24,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements import rules
 from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.statements.triggers import instead as triggers_instead
-from harness.embedded.tsql.storage.conversion import converter
+from harness.embedded.tsql.storage.conversion import PLACES_SINCE, Place, converter
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
@@ -40,6 +40,8 @@ TargetName = tuple[str, ...] | str  # an object name, or a table variable with i
 Item = TypeVar("Item")
 # Makes a change and ends its statement; returns what fires its triggers, if it has any.
 Change = Callable[[Frame, Transaction | None], Waiting[None] | None]
+# Errors that end a change of rows, without its batch
+ENDS_CHANGE = frozenset({220, 232, 512, 515, 517, 535, 536, 537, 547, 2601, 2627, 2628, 8115, 8134, 8152})
 
 
 class Target(NamedTuple):
@@ -53,6 +55,7 @@ class Target(NamedTuple):
     written: Callable[[], str]  # the name as errors show it, which is searched for in the text
     keys: Sequence[str]  # the columns of a table variable's primary key
     identity: int | None  # the place of the IDENTITY column
+    version: str  # of SQL Server
     seed: int = 1  # of a table variable's
 
     def place(self, name: str) -> int:
@@ -61,6 +64,12 @@ class Target(NamedTuple):
             if column.name.lower() == name.lower():
                 return place
         raise SqlServerError(207, name)
+
+    def place_at(self, place: int) -> Place:
+        column = self.columns[place].name
+        if self.table is not None:
+            return self.table.place_of(column, self.version)
+        return Place(self.written() if int(self.version) >= PLACES_SINCE else "", column)
 
     def violation(self, error: sqlite3.IntegrityError, verb: str, values: Sequence[Any]) -> SqlServerError:
         """SQL Server's error for a constraint that a row with these values violates."""
@@ -147,6 +156,7 @@ def parse_column_names(parser: Parser) -> list[str]:
 
 
 def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
+    version = binding.frame.instance.engine.version
     if isinstance(target, str):
         source = binding.table_variable(target, target)
         scope = binding.scope
@@ -155,10 +165,11 @@ def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
         identity, seed = scope.identities.get(target, (None, 1))
         keys = scope.keys[target]
         defaults, written = scope.defaults[target], partial(scope.written, target)
-        return Target(None, source.sql, source.columns, defaults, target, written, keys, identity, seed)
+        return Target(None, source.sql, source.columns, defaults, target, written, keys, identity, version, seed)
     table = binding.user_table(target, *permissions)
     defaults = [definition.default for definition in table.definitions]
-    return Target(table, table.sql, table.columns, defaults, table.name, lambda: table.name, (), table.identity)
+    written = partial(str, table.name)
+    return Target(table, table.sql, table.columns, defaults, table.name, written, (), table.identity, version)
 
 
 def reserve(frame: Frame, target: Target, count: int) -> int:
@@ -175,13 +186,21 @@ def reserve(frame: Frame, target: Target, count: int) -> int:
 
 def step(target: TargetName, change: Change, output: Output | None) -> Step:
     """A change of a table variable is part of no transaction, unless its OUTPUT fills a table."""
+
+    def marking(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
+        try:
+            return change(frame, tx)
+        except SqlServerError as error:
+            error.ends_change = error.number in ENDS_CHANGE
+            raise
+
     if isinstance(target, str) and (output is None or isinstance(output.into, str | None)):
 
         def run(frame: Frame) -> None:
-            change(frame, None)
+            marking(frame, None)
 
         return plain(run)
-    return writing(change)
+    return writing(marking)
 
 
 def triggers_of(frame: Frame, target: Target, event: str, name: TargetName, output: Output | None) -> Sequence[Trigger]:

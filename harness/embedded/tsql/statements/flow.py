@@ -25,7 +25,8 @@ RAISED = 50000  # the number of an error that RAISERROR makes of a text
 NUMBER_MIN = 13000  # of a message that RAISERROR finds by its number
 # Names that are not found when a statement is compiled
 NAME_ERRORS = SCOPE_ERRORS - {916}
-SEVERITY_MAX, STATE_MAX = 25, 255
+SEVERITY_MAX = 25
+ARGUMENTS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def compile_while(node: While, scope: Scope) -> Step:
             rounds += 1
             if rounds % LOOP_SLICE == 0:
                 yield Delay(0)
+        session.row_count = session.error_number = 0
         return None
 
     return waiting(run)
@@ -312,18 +314,21 @@ def compile_throw(node: Throw, scope: Scope) -> Step:
 class RaiseError(Statement):
     arguments: list[Expression]
     with_log: bool
+    sets_error: bool
 
 
 def parse_raiserror(parser: Parser) -> Statement:
-    """`RAISERROR ( message | number, severity, state [, argument ]... ) [ WITH { LOG | NOWAIT } ]`"""
+    """`RAISERROR ( message | number, severity, state [, argument ]... ) [ WITH { LOG | NOWAIT | SETERROR } [,...] ]`"""
     tokens = parser.tokens
     tokens.expect("(")
     arguments = tokens.comma_separated(lambda: parse_constant(parser, ",", ")"))
     tokens.expect(")")
     if len(arguments) < 3:
         tokens.fail()
-    options = tokens.comma_separated(lambda: tokens.choose("LOG", "NOWAIT")) if tokens.accept("WITH") else []
-    return RaiseError(parser.line, arguments, "LOG" in options)
+    options = []
+    if tokens.accept("WITH"):
+        options = tokens.comma_separated(lambda: tokens.choose("LOG", "NOWAIT", "SETERROR"))
+    return RaiseError(parser.line, arguments, "LOG" in options, "SETERROR" in options)
 
 
 @register("RAISERROR", parse_raiserror, RaiseError)
@@ -333,30 +338,35 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
     message = scalar(node.arguments[0], scope)
     severity, state = (scalar(argument, scope, INT) for argument in node.arguments[1:3])
     arguments = [scalar(argument, scope) for argument in node.arguments[3:]]
+    if len(arguments) > ARGUMENTS_MAX:
+        raise SqlServerError(2747, ARGUMENTS_MAX, line=node.line)
 
     def run(frame: Frame) -> None:
         message_text, number = message(frame), RAISED
         severity_value = severity(frame) or 0
         level = min(max(severity_value, 0), SEVERITY_MAX)
-        at = min(max(state(frame) or 0, 0), STATE_MAX)
+        state_value = state(frame) or 0
+        at = 1 if state_value < 0 else state_value % 256
         values = [argument(frame) for argument in arguments]
         if isinstance(message_text, int):
             number, (own_level, message_text) = message_text, _message(message_text, level, at, node.line)
             level = own_level if severity_value == OWN_SEVERITY else level
             # Here all placeholders of these messages are for text.
             values = [None if value is None else str(value) for value in values]
-        text = _shortened(_formatted(str(message_text or ""), values))
+        text = _shortened(_formatted(" " if message_text is None else str(message_text), values))
         frame.session.row_count = 0
         if node.with_log:
             _log(frame, number, level, at, text)
         elif level > 18:
             raise SqlServerError(2754)
         if level <= 10:
+            if node.sets_error:
+                raise UnsupportedSyntax("RAISERROR WITH SETERROR of a severity up to 10", node.line)
             frame.sink.message(0 if level == 0 else number, level, at, text, frame.procedure, node.line)
             return
         if level >= FATAL and frame.session.disconnect is not None:
             frame.session.report(SqlServerError(2745, frame.session.spid, number, level), frame.sink)
-        raise RaisedError(number, level, text, max(1, at), ends_batch=level >= FATAL)
+        raise RaisedError(number, level, text, at, ends_batch=level >= FATAL)
 
     return plain(run)
 
@@ -389,16 +399,30 @@ def _shortened(text: str) -> str:
 
 
 FLAGS_MAX = 30  # characters between % and its letter
-_FLAG_CHARACTERS = frozenset("+-0 #123456789.lhI")
+_FLAG_CHARACTERS = frozenset("+-0 #123456789.*lhI")
 _FLAGS = re.compile(r"[-+ #0]*[0-9]{0,3}(?:\.[0-9]{0,3})?")  # a width of thousands fills no message
 _SIZES = {"h": 16, "l": 32, "I64": 64}  # bits
 _SIZE = re.compile("(?:h|l|I64)$")
+
+
+def _is_long(value: str | int) -> bool:
+    """Whether it is an integer that needs I64."""
+    low, high = INTEGER_RANGES["int"]
+    return isinstance(value, int) and not low <= value <= high
 
 
 def _formatted(text: str, arguments: list[Any]) -> str:
     """RAISERROR's %d, %s, %i, %u, %x, %o, with flags and widths as in C."""
     parts: list[str] = []
     place, rest = 0, iter(arguments)
+
+    def from_argument(match: re.Match[str]) -> str:
+        """The value of a * in the place of a width or a precision; one below 0 is none."""
+        value = next(rest, None)
+        if not isinstance(value, int):
+            raise SqlServerError(2786, len(parts))
+        return "" if value < 0 else match[0].replace("*", str(value))
+
     while place < len(text) and len(parts) < 2 * MESSAGE_MAX:  # what follows is not shown
         if text[place] != "%":
             parts.append(text[place])
@@ -414,10 +438,11 @@ def _formatted(text: str, arguments: list[Any]) -> str:
         if kind == "%":
             parts.append("%")
         elif kind in ("d", "i", "u", "x", "X", "o", "s"):
+            flags = re.sub(r"\.?\*", from_argument, flags)
             value = next(rest, None)
             if value is None:
                 parts.append("(null)")
-            elif not isinstance(value, str if kind == "s" else int):
+            elif not isinstance(value, str if kind == "s" else int) or (not size and _is_long(value)):
                 raise SqlServerError(2786, len(parts))
             elif _FLAGS.fullmatch(flags) is None:
                 raise SqlServerError(2787, text[: end + 1][-20:])

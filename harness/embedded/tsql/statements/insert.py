@@ -12,6 +12,7 @@ from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.conversion import Place
 from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
@@ -119,10 +120,10 @@ def _defaulted(target: Target, places: list[int]) -> list[int]:
 
 
 def _default(renderer: Renderer, target: Target, place: int) -> Fragment:
-    return default_value(renderer, target.defaults[place], target.columns[place].type)
+    return default_value(renderer, target.defaults[place], target.columns[place].type, target.place_at(place))
 
 
-def default_value(renderer: Renderer, default: str | None, type_: SqlType) -> Fragment:
+def default_value(renderer: Renderer, default: str | None, type_: SqlType, destination: Place) -> Fragment:
     """The value of a column's default in SQLite; NULL if it has none."""
     if default is None:
         return Fragment("NULL", None)
@@ -130,7 +131,7 @@ def default_value(renderer: Renderer, default: str | None, type_: SqlType) -> Fr
     tree = parse_expression(tokens, tokens.all).tree
     if tree.unnest().name.upper() == "NEWSEQUENTIALID":
         return sequential_id(renderer)
-    return renderer.assigned(renderer.value(tree, Names()), type_)
+    return renderer.assigned(renderer.value(tree, Names()), type_, destination)
 
 
 def _values(renderer: Renderer, node: Insert, target: Target, places: list[int]) -> str:
@@ -144,7 +145,9 @@ def _values(renderer: Renderer, node: Insert, target: Target, places: list[int])
         fragments = [
             _default(renderer, target, place)
             if value is None
-            else renderer.assigned(renderer.value(value.tree, Names()), target.columns[place].type)
+            else renderer.assigned(
+                renderer.value(value.tree, Names()), target.columns[place].type, target.place_at(place)
+            )
             for place, value in zip(places, row, strict=True)
         ]
         fragments += [_default(renderer, target, place) for place in _defaulted(target, places)]
@@ -158,7 +161,8 @@ def _query(renderer: Renderer, node: Insert, target: Target, places: list[int]) 
     def convert(number: int, value: Fragment) -> Fragment:
         if number >= len(places):
             return value
-        return renderer.assigned(value, target.columns[places[number]].type)
+        place = places[number]
+        return renderer.assigned(value, target.columns[place].type, target.place_at(place))
 
     sql, columns = selects.query(renderer, node.query.tree, None, convert)
     if len(columns) != len(places):

@@ -200,7 +200,8 @@ def _changing_column(parser: Parser) -> Alteration:
         binding = Binding(Scope(COMPILERS), frame)
         renderer = Renderer(binding, line)
         items = [quoted(column.name) for column in table.columns]
-        items[place] = renderer.assigned(Fragment(items[place], table.columns[place].type), type_).sql
+        destination = table.place_of(table.columns[place].name, frame.instance.engine.version)
+        items[place] = renderer.assigned(Fragment(items[place], table.columns[place].type), type_, destination).sql
         table.lock(tx)
         sql = f"SELECT _rowid_, {', '.join(items)} FROM {table.sql} ORDER BY _rowid_"
         rows: list[Row] = binding.plan(sql, renderer, []).rows(frame)
@@ -306,7 +307,8 @@ def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line
     values = []
     for column in new:
         has_default = not column.nullable or column.name in added.with_values
-        values.append(default_value(renderer, column.default if has_default else None, column.type).sql)
+        destination = table.place_of(column.name, frame.instance.engine.version)
+        values.append(default_value(renderer, column.default if has_default else None, column.type, destination).sql)
     sql = f"SELECT {', '.join([table.all_columns, *values])} FROM {table.sql} ORDER BY _rowid_"
     rows: list[Row] = binding.plan(sql, renderer, []).rows(frame)
     for column in new if rows else ():

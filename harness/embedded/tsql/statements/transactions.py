@@ -131,7 +131,7 @@ def compile_save(node: SaveTransaction, scope: Scope) -> Step:
         if session.tx is None:
             raise SqlServerError(628)
         if session.doomed:
-            raise SqlServerError(3931)
+            raise SqlServerError(3930)
         session.savepoints[_name(frame, node.name).lower()] = session.tx.mark()
 
     return plain(run)

@@ -194,13 +194,15 @@ def _values(  # noqa: PLR0917
     for variable, name, expression in node.assignments:
         if not name:
             value = renderer.value(expression.tree, names)
-            alone[variable] = renderer.assigned(value, scope.types[variable]).sql
+            check_assignable(value.type, scope.types[variable])
+            alone[variable] = renderer.cast(value, scope.types[variable]).sql
             continue
         places.append(changes.place_to_update(target, _base_column(common, target, name)))
         if places[-1] in places[:-1]:
             raise SqlServerError(264, name)
         type_ = target.columns[places[-1]].type
-        values.append(renderer.assigned(renderer.value(expression.tree, names), type_).sql)
+        destination = target.place_at(places[-1])
+        values.append(renderer.assigned(renderer.value(expression.tree, names), type_, destination).sql)
         if variable:
             check_assignable(type_, scope.types[variable])
             convert = converter(type_, scope.types[variable])

@@ -124,6 +124,7 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Fr
 
     def run(frame: Frame) -> None:
         frame.variables[name] = value(frame)
+        frame.session.row_count = 1
 
     return run
 

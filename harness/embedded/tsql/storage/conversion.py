@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded import utf16
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
@@ -21,6 +21,39 @@ from harness.embedded.tsql.text.tokens import DIGITS_MAX
 from harness.embedded.xml import values as xml_values
 
 Converter = Callable[[Any], Any]
+
+
+class Truncated(SqlServerError):
+    """8152, with the part of the value that fits."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__(8152)
+        self.value = value
+
+
+class Place(NamedTuple):
+    """Where a value goes, for the error about one that is too long."""
+
+    table: str  # with its database and schema; "" before PLACES_SINCE
+    column: str
+
+
+PLACES_SINCE = 2019  # the version whose error names them
+
+
+def naming(convert: Converter, table: str, column: str) -> Converter:
+    """A strict converter whose error names the column, as since SQL Server 2019."""
+
+    def convert_or_name(value: Any) -> Any:
+        try:
+            return convert(value)
+        except Truncated as error:
+            raise SqlServerError(2628, table, column, error.value[:TRUNCATED_MAX]) from None
+
+    return convert_or_name
+
+
+TRUNCATED_MAX = 100  # characters that the error shows
 
 INTEGER_RANGES = {
     "bit": (0, 1),
@@ -84,7 +117,7 @@ def fits(source: SqlType | None, target: SqlType) -> bool:
 
 @lru_cache(maxsize=4096)
 def converter(source: SqlType | None, target: SqlType, *, strict: bool = False, style: int = 0) -> Converter:
-    """The function that converts to `target`; a strict one raises 8152 where a cast would truncate."""
+    """The function that converts to `target`; a strict one raises `Truncated` where a cast would truncate."""
     if source is not None and source.name in BINARY and target.name in INTEGER_RANGES and target.name != "bit":
         return _from_binary(target)  # always within the range
     if source is not None and source.name == "xml" and target.name not in (*TEXT, *BINARY, "xml"):
@@ -150,7 +183,7 @@ def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) 
             if if_too_long is not None:
                 text = if_too_long()
             elif strict and utf16.cut(text, limit, len(text) * 2).strip(" "):
-                raise SqlServerError(8152)
+                raise Truncated(utf16.cut(text, 0, limit))
             text = utf16.cut(text, 0, limit)
         return utf16.padded(text, limit) if padded else text
 
@@ -200,7 +233,7 @@ def _if_too_long(source: SqlType | None, target: SqlType) -> Callable[[], str] |
         raise SqlServerError(8115, target.name)
 
     def no_space() -> str:
-        raise SqlServerError(8170)
+        raise SqlServerError(8115, "nvarchar") if target.name in UNICODE else SqlServerError(8170)
 
     def no_xml() -> str:
         raise SqlServerError(6354)
@@ -242,7 +275,7 @@ def _to_binary(source: SqlType | None, target: SqlType, strict: bool, style: int
             if source is not None and source.name == "xml":
                 raise SqlServerError(6354)
             if strict:
-                raise SqlServerError(8152)
+                raise Truncated("")
             data = data[:limit]
         return data.ljust(limit, b"\0") if padded else data
 

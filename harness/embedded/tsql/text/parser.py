@@ -115,7 +115,7 @@ class Parser:
                 tokens.fail()
             statements.append(self.statement())
         if not statements:
-            tokens.fail()
+            raise SqlServerError(102, tokens.advance().text, line=tokens.line)
         tokens.expect("END", *end)
         return statements
 

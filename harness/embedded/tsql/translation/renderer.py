@@ -14,11 +14,13 @@ from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.storage import collation
 from harness.embedded.tsql.storage.conversion import (
     INTEGER_RANGES,
+    Place,
     argument_converter,
     check_assignable,
     converter,
     family,
     fits,
+    naming,
     stored_decimal,
 )
 from harness.embedded.tsql.storage.moments import DATETIMES
@@ -146,23 +148,28 @@ class Renderer:
         return fragment
 
     def cast(
-        self, value: Fragment, target: SqlType, *, style: int = 0, safe: bool = False, strict: bool = False
+        self, value: Fragment, target: SqlType, *, style: int = 0, safe: bool = False, destination: Place | None = None
     ) -> Fragment:
-        """Convert a value: a constant now, others by an expression of SQLite if there is one, or a Python function."""
+        """Convert a value: a constant now, others by an expression of SQLite if there is one, or a Python function. One
+        that goes into a column is not cut."""
         if value.constant is not NOT_CONSTANT and not safe:
-            convert = converter(value.type, target, strict=strict, style=style)
+            convert = converter(value.type, target, strict=destination is not None, style=style)
             with suppress(SqlServerError):  # which belongs to the run: CASE may not come to this value
                 converted = convert(value.constant)
                 return Fragment(self.literal(converted), target, converted, nullable=value.nullable)
         if fits(value.type, target) and not style:
             return value._replace(type=target)
-        sql = None if strict or style or safe else _native_cast(value, target)
+        sql = None if destination or style or safe else _native_cast(value, target)
         if sql is None:
-            sql = self._converting(value, target, style, safe=safe, strict=strict)
+            sql = self._converting(value, target, style, safe=safe, destination=destination)
         return Fragment(sql, target, nullable=value.nullable or safe)
 
-    def _converting(self, value: Fragment, target: SqlType, style: int, *, safe: bool, strict: bool) -> str:
-        convert = converter(value.type, target, strict=strict, style=style)
+    def _converting(
+        self, value: Fragment, target: SqlType, style: int, *, safe: bool, destination: Place | None
+    ) -> str:
+        convert = converter(value.type, target, strict=destination is not None, style=style)
+        if destination is not None and destination.table:
+            convert = naming(convert, *destination)
         if family(target) == "decimal":
             exact = convert
 
@@ -172,7 +179,8 @@ class Renderer:
         function = _never_failing(convert) if safe else convert
         kind = "try" if safe else "to"
         source = _type_key(value.type) if value.type else "unknown"
-        name = f"{kind}_{_type_key(target)}_from_{source}_{style}{'_strict' if strict else ''}"
+        column = f"_into_{hash(destination) & 0xFFFFFFFFFFFF:x}" if destination else ""
+        name = f"{kind}_{_type_key(target)}_from_{source}_{style}{column}"
         self.function(name, 1, function, work_ns=conversion_work(value.type, target))
         return f"{name}({value.sql})"
 
@@ -191,7 +199,7 @@ class Renderer:
         wide = SqlType(target.name, length=MAX) if family(target) in ("text", "binary") else target
         return self.cast(value, wide)
 
-    def assigned(self, value: Fragment, target: SqlType) -> Fragment:
+    def assigned(self, value: Fragment, target: SqlType, destination: Place) -> Fragment:
         """Convert a value that is assigned to a column: one that does not fit is an error."""
         if value.type is None and value.constant is None:
             return value
@@ -201,7 +209,7 @@ class Renderer:
             self.function(name, 1, argument_converter(value.type, target))
             return Fragment(f"{name}({value.sql})", target)
         check_assignable(value.type, target)
-        return self.cast(value, target, strict=True)
+        return self.cast(value, target, destination=destination)
 
 
 def _never_failing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

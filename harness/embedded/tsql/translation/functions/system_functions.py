@@ -198,6 +198,7 @@ GLOBALS: dict[str, tuple[SqlType, Getter]] = {
     "LOCK_TIMEOUT": (INT, lambda frame: frame.session.options.lock_timeout_ms),
     "MAX_PRECISION": (SqlType("tinyint"), lambda frame: 38),
     "NESTLEVEL": (INT, lambda frame: frame.depth),
+    "OPTIONS": (INT, lambda frame: frame.session.options.bits),
     "PROCID": (INT, lambda frame: object_id(frame, frame.procedure) or 0 if frame.procedure else 0),
     "ROWCOUNT": (INT, lambda frame: frame.session.row_count),
     "SERVERNAME": (SYSNAME, lambda frame: frame.instance.engine.name),
