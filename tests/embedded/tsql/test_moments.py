@@ -85,6 +85,23 @@ def test_a_moment_has_the_precision_of_its_type(side, expression, value):
         ("CONVERT(varchar(30), CAST('2026-01-02' AS datetime), 126)", "2026-01-02T00:00:00"),
         ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 126)", "2026-01-02"),
         ("CONVERT(varchar(30), CAST('03:04' AS time(0)), 108)", "03:04:00"),
+        (f"CONVERT(varchar(30), {DATETIME}, 22)", "01/02/26  3:04:05 AM"),
+        ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 0)", "Jan  2 2026"),
+        ("CONVERT(varchar(30), CAST('2026-01-02 13:04:05.678' AS datetime2(3)), 0)", "Jan  2 2026  1:04PM"),
+        ("CONVERT(varchar(30), CAST('2026-01-02 13:04:05.678' AS datetime2(3)), 109)", "Jan  2 2026  1:04:05.678PM"),
+        ("CONVERT(varchar(30), CAST('2026-01-02 13:04:05' AS datetime2(0)), 113)", "02 Jan 2026 13:04:05"),
+        ("CONVERT(varchar(30), CAST('14:25:36.123' AS time(3)), 0)", "2:25PM"),
+        ("CONVERT(varchar(30), CAST('14:25:36.123' AS time(3)), 109)", "2:25:36.123PM"),
+        ("CONVERT(varchar(30), CAST('14:25:36.123' AS time(3)), 22)", " 2:25:36 PM"),
+        ("CONVERT(varchar(30), CAST('2026-01-02 03:04' AS smalldatetime), 121)", "2026-01-02 03:04:00.000"),
+        (
+            "CONVERT(varchar(40), CAST('2026-01-02 03:04:05 +02:00' AS datetimeoffset(0)), 120)",
+            "2026-01-02 03:04:05 +02:00",
+        ),
+        (
+            "CONVERT(varchar(40), CAST('2026-01-02 03:04:05 +02:00' AS datetimeoffset(0)), 126)",
+            "2026-01-02T03:04:05+02:00",
+        ),
     ],
 )
 def test_a_moment_as_text_has_its_style(side, expression, value):
@@ -103,11 +120,13 @@ def test_a_moment_as_text_has_its_style(side, expression, value):
         ("CAST('01/02-2026' AS datetime)", 241),
         ("CAST(CAST('2026-01-02' AS date) AS time)", 529),
         ("CAST(5 AS date)", 529),
-        (f"CAST({DATETIME} AS varbinary(8))", 529),
+        (f"CAST({DATETIME} AS varbinary(8))", 50001),
+        ("TRY_CAST(5 AS date)", 529),
+        ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 114)", 281),
         (f"CONVERT(varchar(30), {DATETIME}, 127)", 50001),
         (f"CONVERT(varchar(30), {DATETIME}, 99)", 281),
-        ("CONVERT(varchar(30), CAST('03:04' AS time), 112)", 281),
-        ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 108)", 281),
+        ("CONVERT(varchar(30), CAST('03:04' AS time), 112)", 8114),
+        ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 108)", 8114),
         ("CONVERT(datetime, '2026-01-02', 103)", 50001),
         ("DATEADD(hour, 1, CAST('2026-01-02' AS date))", 9810),
         ("DATEADD(day, 1, CAST('03:04' AS time))", 9810),
@@ -116,6 +135,31 @@ def test_a_moment_as_text_has_its_style(side, expression, value):
 )
 def test_what_a_type_of_moments_cannot_hold_is_an_error(side, expression, number):
     assert side.error(f"SELECT {expression}").number == number
+
+
+@pytest.mark.parametrize(
+    ("literal", "type_", "text"),
+    [
+        ("0x0000A2E800C5C100", "datetime", "2014-03-08 12:00:00.000"),
+        ("0xFFFFFFFF00000000", "datetime", "1899-12-31 00:00:00.000"),
+        ("0xA2E80001", "smalldatetime", "2014-03-08 00:01:00.000"),
+        ("0x5B950A", "date", "1900-01-01"),
+        ("0x03C0E0AB04", "time(3)", "21:46:13.056"),
+        ("0x0700E80A7E8E5B950A", "datetime2", "1900-01-01 17:00:00.0000000"),
+        ("0x07A00627C0A5173D0B0000", "datetimeoffset", "2017-07-26 19:46:29.3386912 +00:00"),
+        ("0x07A00627C0A5173D0B78FF", "datetimeoffset", "2017-07-26 17:30:29.3386912 -02:16"),
+    ],
+)
+def test_the_bytes_of_a_moment_that_tools_script_are_read(side, literal, type_, text):
+    assert side.value(f"SELECT CONVERT(varchar(40), CAST({literal} AS {type_}), 121)") == text
+
+
+def test_money_as_text_has_its_styles(side):
+    styles = ", ".join(f"CONVERT(varchar(30), CAST(1234567.891 AS money), {style})" for style in (0, 1, 2))
+    assert side.rows(f"SELECT {styles}") == [("1234567.89", "1,234,567.89", "1234567.8910")]
+    assert side.error("SELECT CONVERT(varchar(3), CAST(12345 AS money))").number == 234
+    assert side.value("SELECT CONVERT(varchar(9), CAST(0xFFFFFFFFFFFFFFFF AS money), 2)") == "-0.0001"
+    assert side.value("SELECT CONVERT(varchar(9), CAST(0x0101 AS money), 2)") == "0.0257"
 
 
 def test_now_is_a_value_of_datetime(side):

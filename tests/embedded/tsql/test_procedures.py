@@ -1,5 +1,7 @@
 """CREATE PROCEDURE, and calls by EXECUTE."""
 
+import pytest
+
 
 def test_procedures_return_output_status_and_defaults(side):
     side.run(
@@ -48,6 +50,61 @@ def test_a_module_with_a_column_that_its_table_has_not_is_not_created(side):
     side.run("CREATE TABLE dbo.later (good int)")
     assert side.error("EXEC dbo.late").number == 207
     assert side.rows("SELECT n FROM dbo.t") == []
+
+
+def test_a_module_is_created_where_a_table_is_missing(side):
+    for number, body in enumerate(
+        (
+            "SELECT bad FROM dbo.t WHERE EXISTS (SELECT 1 FROM dbo.missing)",
+            "CREATE TABLE #x (a int); SELECT bad FROM #x",
+            "SELECT n INTO dbo.made FROM dbo.t; SELECT bad FROM dbo.made",
+            "WITH c AS (SELECT n FROM dbo.t) SELECT bad FROM dbo.missing",
+            "INSERT dbo.t (n, bad) SELECT 1, 2 FROM dbo.missing",
+        )
+    ):
+        side.run(f"CREATE PROCEDURE dbo.defers{number} AS {body}")
+    assert (
+        side.error("CREATE PROCEDURE dbo.not_made AS WITH c AS (SELECT n FROM dbo.t) SELECT bad FROM c").number == 207
+    )
+    error = side.error("CREATE PROCEDURE dbo.not_made AS SELECT * FROM dbo.missing;\nSELECT bad FROM dbo.t")
+    assert (error.number, error.line, error.procedure) == (207, 2, "not_made")
+
+
+def test_an_argument_by_position_cannot_follow_one_by_name(side):
+    side.run("CREATE PROCEDURE dbo.two @a int, @b int AS SELECT @a, @b")
+    assert side.rows("EXEC dbo.two 1, @b = 2") == [(1, 2)]
+    assert side.error("EXEC dbo.two @a = 1, 2").text.startswith("Must pass parameter number 2 and subsequent")
+
+
+@pytest.mark.parametrize(
+    ("definition", "number"),
+    [
+        ("ALTER PROCEDURE dbo.t AS SELECT 1", 2010),
+        ("CREATE OR ALTER VIEW dbo.t AS SELECT 1 AS a", 2010),
+        ("ALTER PROCEDURE dbo.missing AS SELECT 1", 208),
+        ("CREATE PROCEDURE other.dbo.p AS SELECT 1", 166),
+        ("CREATE VIEW dbo.v AS SELECT 1 AS a, 2 AS A", 4506),
+        ("CREATE FUNCTION dbo.f() RETURNS TABLE AS RETURN SELECT 1 AS a, 2 AS a", 4506),
+        ("CREATE VIEW dbo.v AS SELECT n FROM dbo.t ORDER BY n", 1033),
+        ("CREATE VIEW dbo.v AS SELECT 1 AS a UNION SELECT 2 ORDER BY a", 1033),
+        ("CREATE FUNCTION dbo.f() RETURNS TABLE AS RETURN (SELECT n FROM dbo.t ORDER BY n)", 1033),
+        ("CREATE PROCEDURE dbo.p AS SELECT n FROM (SELECT n FROM dbo.t ORDER BY n) AS d", 1033),
+        ("CREATE PROCEDURE dbo.p AS WITH c AS (SELECT n FROM dbo.t ORDER BY n) SELECT n FROM c", 1033),
+        ("CREATE PROCEDURE dbo.p AS DECLARE @n int = (SELECT n FROM dbo.t ORDER BY n)", 1033),
+    ],
+)
+def test_a_definition_is_refused(side, definition, number):
+    assert side.error(definition).number == number
+
+
+def test_an_order_that_chooses_is_no_mistake(side):
+    side.run("INSERT dbo.t (n) VALUES (2), (1)")
+    side.run("CREATE VIEW dbo.v AS SELECT TOP (1) n FROM dbo.t ORDER BY n")
+    assert side.rows("SELECT n, (SELECT n FROM dbo.t ORDER BY n FOR XML PATH('')) FROM dbo.v") == [
+        (1, "<n>1</n><n>2</n>")
+    ]
+    side.run("INSERT dbo.t (n) SELECT n FROM (SELECT n FROM dbo.t ORDER BY n OFFSET 1 ROWS) AS d ORDER BY n")
+    assert side.value("SELECT COUNT(*) FROM dbo.t") == 3
 
 
 def test_dynamic_sql_runs_in_the_session(side):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from harness.embedded.errors import SqlServerError, let_go
 from harness.embedded.runtime.tasks import Cancelled, Waiting
@@ -59,6 +59,14 @@ LOGICAL_TABLES = ("inserted", "deleted")  # of a trigger: table variables whose 
 Compiler = Callable[[Any, "Scope"], Step]
 
 
+class BeforeRun(NamedTuple):
+    """A plan that is made before its batch or module runs."""
+
+    line: int
+    make: Callable[[Frame], object]
+    lacks: Callable[[Frame], bool]  # a table: then no name of the statement is looked up before it runs
+
+
 @dataclass(slots=True)
 class Scope:
     """Facts about a batch or procedure that are known when its statements are compiled."""
@@ -79,7 +87,7 @@ class Scope:
     in_procedure: bool = False
     returns: SqlType | None = None  # of a function of one value
     leaves_database: bool = False  # by USE
-    plans: list[tuple[int, Callable[[Frame], object]]] = field(default_factory=list)  # lines, and what makes the plans
+    plans: list[BeforeRun] = field(default_factory=list)
 
     def compile(self, statement: Statement) -> Step:
         step = self.compilers[type(statement)](statement, self)
@@ -95,21 +103,23 @@ class Scope:
         steps = [self.compile(statement) for statement in statements]
         return steps[0] if len(steps) == 1 and steps[0].is_block else sequence(steps, self.text)
 
-    def plans_before(self, line: int, make: Callable[[Frame], object]) -> None:
-        """Have `bind` make that plan of a statement, unless it is for another database."""
+    def plans_before(self, line: int, make: Callable[[Frame], object], lacks: Callable[[Frame], bool]) -> None:
+        """Have `bind` make that plan of a statement, unless it is for another database; `lacks` looks for a table that
+        does not exist."""
         if not self.leaves_database:
-            self.plans.append((line, make))
+            self.plans.append(BeforeRun(line, make, lacks))
 
     def bind(self, frame: Frame) -> Waiting[None]:
         """Look up names before anything runs, also those of statements that never run. "Deferred name resolution can
         only be used when you reference nonexistent table objects. All other objects must exist": a column that is
         missing from a table that exists is an error, even if a statement before it would add the column."""
-        for line, make in self.plans:
+        for plan in self.plans:
             try:
-                make(frame)
+                plan.make(frame)
             except Exception as error:
-                if isinstance(error, SqlServerError) and error.number in BINDING_ERRORS:
-                    error.line = error.line or line
+                is_binding = isinstance(error, SqlServerError) and error.number in BINDING_ERRORS
+                if isinstance(error, SqlServerError) and is_binding and not plan.lacks(frame):
+                    error.line = error.line or plan.line
                     raise
                 let_go(error)  # it comes again when the statement runs
             if frame.sqlite.budget.is_long:

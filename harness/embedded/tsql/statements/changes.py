@@ -31,7 +31,7 @@ from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_c
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, parse_from, parse_query, select_token
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import xml_methods
-from harness.embedded.tsql.translation.binding import Binding, Plan, scalar, static_type
+from harness.embedded.tsql.translation.binding import Binding, Plan, lacks_table, scalar, static_type
 from harness.embedded.tsql.translation.selects import check_hint
 
 TargetName = tuple[str, ...] | str  # an object name, or a table variable with its @
@@ -243,7 +243,9 @@ def skip_hints(tokens: Tokens) -> None:
         parse_from(tokens, tokens.take_until(()))
 
 
-def planned(make: Callable[[Frame], Prepared], scope: Scope, line: int) -> Callable[[Frame], Prepared]:
+def planned(
+    make: Callable[[Frame], Prepared], scope: Scope, line: int, query: Query | None
+) -> Callable[[Frame], Prepared]:
     """Prepare a change before its batch or module runs, and again when the catalog has changed."""
     prepared_steps: list[Prepared] = []
 
@@ -254,7 +256,7 @@ def planned(make: Callable[[Frame], Prepared], scope: Scope, line: int) -> Calla
             prepared_steps[:] = [change._replace(rules=rules.of_table(frame, table)) if table is not None else change]
         return prepared_steps[0]
 
-    scope.plans_before(line, prepared)
+    scope.plans_before(line, prepared, partial(lacks_table, scope, query.tree if query is not None else None))
     return prepared
 
 

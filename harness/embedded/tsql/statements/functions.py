@@ -29,6 +29,7 @@ from harness.embedded.tsql.text.ddl_events import DdlStatement
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement
 from harness.embedded.tsql.translation import user_functions
 from harness.embedded.tsql.translation.binding import check as check_query
+from harness.embedded.tsql.translation.binding import refuse_order
 from harness.embedded.tsql.translation.fragments import ProgramParameter, UserProgram
 
 SCALAR, INLINE, FILLING = "FN", "IF", "TF"
@@ -56,8 +57,7 @@ def parse_create_function(verb: str) -> ParseFunction:
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line
-        modules.begin(tokens, verb, "FUNCTION")
-        name = tokens.object_name()
+        name = modules.begin(tokens, verb, "FUNCTION")
         if not tokens.at("("):
             tokens.expect("(")
         parsed = parameters(parser)
@@ -76,6 +76,7 @@ def parse_create_function(verb: str) -> ParseFunction:
         if is_query:
             tokens.expect("RETURN")
             query = parser.query()
+            refuse_order(query.tree.unnest(), line)
         else:
             tokens.expect("BEGIN")
             body = parser.block()
@@ -101,12 +102,12 @@ def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
         old = frame.instance.function(node.name, frame.database)
         if old is not None and old.type != node.type:
             raise SqlServerError(2010, node.name[-1])
-        described = modules.definition(frame, tx, node, "FUNCTION", old)
+        described = modules.definition(frame, tx, node, old)
         function = UserFunction(*described, type=node.type)
         frame.instance.put_module(tx, function)
         if node.query is not None:
             modules.select_all(frame, function, node.line, _nulls(node))  # whether it makes sense
-        return program.bind(frame)
+        return modules.bound(program.bind, node, frame)
 
     return definitions.definition_step(check, work)
 

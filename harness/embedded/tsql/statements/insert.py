@@ -84,7 +84,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         every = range(len(target.columns))
         return Prepared(target, binding.plan(sql, renderer, []), every, shape, triggers)
 
-    prepared = changes.planned(make, scope, node.line)
+    prepared = changes.planned(make, scope, node.line, node.query)
 
     def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
         planned = prepared(frame)

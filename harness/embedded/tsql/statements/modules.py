@@ -1,12 +1,13 @@
 """Shared by procedures, triggers and functions: their grammar, the user as whom they run, what is stored of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.modules import Module
 from harness.embedded.tsql.permissions.guard import Guard
@@ -35,12 +36,17 @@ class ModuleDefinition(Statement):
     execute_as: str
 
 
-def begin(tokens: Tokens, verb: str, kind: str) -> None:
-    """Refuse a definition that does not begin its batch, or whose stored text would mean something else."""
+def begin(tokens: Tokens, verb: str, kind: str) -> tuple[str, ...]:
+    """Take the name. Refuse a definition that does not begin its batch, or whose stored text would mean something
+    else."""
     tokens.require_first(f"{verb} {kind}")
     if tokens.has_double_quoted_string:
         tokens.unsupported(f"{verb} {kind} with QUOTED_IDENTIFIER OFF and a string in double quotes")
     tokens.is_procedure = True
+    name = tokens.object_name()
+    if len(name) > 2:
+        raise SqlServerError(166, f"CREATE/ALTER {kind}", line=tokens.line)
+    return name
 
 
 def options(tokens: Tokens, owner: str, *without_effect: tuple[str, ...]) -> str:
@@ -89,12 +95,12 @@ def runs_as(user: str, module: Module) -> str:
 
 
 def definition(
-    frame: Frame, tx: Transaction, node: ModuleDefinition, kind: str, old: Module | None
+    frame: Frame, tx: Transaction, node: ModuleDefinition, old: Module | None
 ) -> tuple[int, int, str, str, str, int, str]:
     """The arguments of `Module` for a new module, or for one that replaces another."""
-    if len(node.name) > 2:
-        raise SqlServerError(166, f"{node.verb} {kind}")
     instance, database = frame.instance, frame.database
+    if old is None and node.verb != "CREATE" and instance.is_taken(node.name, database):
+        raise SqlServerError(2010, ".".join(node.name))
     if old is None and node.verb == "ALTER":
         raise SqlServerError(208, ".".join(node.name))
     if old is None or node.verb == "CREATE":
@@ -105,6 +111,15 @@ def definition(
     created_ns = old.create_time_ns if old is not None else instance.engine.clock.utc_ns()
     creator = frame.session.user_name(database)
     return database.database_id, object_id, schema, name, node.text, created_ns, creator
+
+
+def bound(bind: Callable[[Frame], Waiting[None]], node: ModuleDefinition, frame: Frame) -> Waiting[None]:
+    """Look up the names of a new module's body."""
+    try:
+        yield from bind(frame)
+    except SqlServerError as error:
+        error.procedure = node.name[-1]
+        raise
 
 
 def select_all(frame: Frame, module: Module, line: int, arguments: str = "") -> Plan:

@@ -5,6 +5,7 @@ A call is bound once for all calls that are alike, then runs with converted valu
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.transactions import Transaction
@@ -48,8 +49,7 @@ def parse_create_procedure(verb: str) -> ParseFunction:
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line
-        modules.begin(tokens, verb, "PROCEDURE")
-        name = tokens.object_name()
+        name = modules.begin(tokens, verb, "PROCEDURE")
         parsed = parameters(parser)
         execute_as = modules.options(tokens, "a procedure", ("RECOMPILE",))
         body = modules.body(parser)
@@ -107,8 +107,8 @@ def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
 
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         old = frame.instance.procedure(node.name, frame.database)
-        frame.instance.put_module(tx, Procedure(*modules.definition(frame, tx, node, "PROCEDURE", old)))
-        return program.bind(frame)
+        frame.instance.put_module(tx, Procedure(*modules.definition(frame, tx, node, old)))
+        return modules.bound(program.bind, node, frame)
 
     return definitions.definition_step(check, work)
 
@@ -267,6 +267,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
     arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
     tables: list[tuple[str, int]] = []
     supplied: set[int] = set()
+    _refuse_mixed(shape[0])
     for place, (name, type_) in enumerate(zip(*shape, strict=True)):
         if name:
             if name.lower() not in program.names:
@@ -296,6 +297,13 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
         del procedure.bound[next(iter(procedure.bound))]
     bound = procedure.bound[shape] = Bound(arguments, tables, defaults, program)
     return bound
+
+
+def _refuse_mixed(names: tuple[str, ...]) -> None:
+    """Raise 119 for an argument by position behind one by name."""
+    for number, (before, name) in enumerate(pairwise(names), start=2):
+        if before and not name:
+            raise SqlServerError(119, number)
 
 
 def _is_table(type_: SqlType | None, target: SqlType) -> bool:

@@ -26,7 +26,16 @@ from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_from
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects, xml_methods
-from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, planned_before, scalar, select_plan
+from harness.embedded.tsql.translation.binding import (
+    Binding,
+    Plan,
+    Planned,
+    check,
+    lacks_table,
+    planned_before,
+    scalar,
+    select_plan,
+)
 from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -103,7 +112,7 @@ def compile_select(node: Select, scope: Scope) -> Step:
     variables = assignments(tree)
     if variables:
         return _assigning(tree, variables, node.line, scope)
-    planned = planned_before(select_plan(tree, node.line, scope), scope, node.line)
+    planned = planned_before(select_plan(tree, node.line, scope), scope, node.line, tree)
     reads = _reads_a_table(tree)
 
     def run(frame: Frame) -> Waiting[None] | None:
@@ -135,7 +144,7 @@ def _into(table: tuple[str, ...], node: Select, scope: Scope) -> Step:
         tables.new_table(frame, tx, table, TableBody(definitions_))
 
     create = definitions.definition_step(tables.creating(table), work)
-    scope.plans_before(node.line, plan)
+    scope.plans_before(node.line, plan, partial(lacks_table, scope, node.query.tree))
     insert = replace(scope, plans=[]).compile(Insert(node.line, table, [], None, None, node.query))
 
     def run(frame: Frame) -> Waiting[None]:
@@ -230,7 +239,7 @@ def _last_row(
         if rows:
             frame.variables.update(zip(variables, rows[-1], strict=True))
 
-    return planned_before(make, scope, line), assign
+    return planned_before(make, scope, line, tree), assign
 
 
 def _row_by_row(
@@ -268,7 +277,7 @@ def _row_by_row(
             for name, value in zip(variables, values, strict=True):
                 frame.variables[name] = value(frame)
 
-    return planned_before(make, scope, line), assign
+    return planned_before(make, scope, line, tree), assign
 
 
 # -- cursors ---------------------------------------------------------------------------------------------------------
@@ -317,7 +326,7 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
     """A LOCAL cursor ends with its batch or procedure, a global one with the session; DEALLOCATE ends either. SET gives
     a variable one that is LOCAL, in place of the one that it has."""
     is_variable = _is_variable(node.name, scope, node.line)
-    planned = planned_before(select_plan(node.query.tree, node.line, scope), scope, node.line)
+    planned = planned_before(select_plan(node.query.tree, node.line, scope), scope, node.line, node.query.tree)
 
     def fetch(
         variables: dict[str, Any], declared: Mapping[str, str], frame: Frame

@@ -203,7 +203,7 @@ def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> 
         sql, columns = selects.query(renderer, tree, None, converting(renderer, types) if types else None)
         return binding.plan(sql, renderer, columns)
 
-    planned = planned_before(make, scope, line)
+    planned = planned_before(make, scope, line, tree)
 
     def read(frame: Frame, rows: Sequence[QueueRow]) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
         sqlite = frame.sqlite

@@ -57,8 +57,7 @@ def parse_create_trigger(verb: str) -> ParseFunction:
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line
-        modules.begin(tokens, verb, "TRIGGER")
-        name = tokens.object_name()
+        name = modules.begin(tokens, verb, "TRIGGER")
         table = _target(tokens)
         execute_as = modules.options(tokens, "a trigger")
         is_instead = tokens.accept("INSTEAD", "OF")
@@ -93,7 +92,7 @@ def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
         if table.database_id != database.database_id:
             raise SqlServerError(2108, ".".join(node.table))
         old = frame.instance.trigger(node.name, database)
-        definition = modules.definition(frame, tx, node, "TRIGGER", old)
+        definition = modules.definition(frame, tx, node, old)
         if definition[2].lower() != table.schema.lower():
             raise SqlServerError(2103, node.verb.lower(), ".".join(node.name))
         if old is not None and old.table_id != table.object_id:
@@ -105,7 +104,7 @@ def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
         is_disabled = old is not None and old.is_disabled
         trigger = Trigger(*definition, table.object_id, node.events, is_disabled, node.is_instead)
         frame.instance.put_module(tx, trigger)
-        return compiled(trigger, table).bind(frame)
+        return modules.bound(compiled(trigger, table).bind, node, frame)
 
     return definition_step(check, work)
 

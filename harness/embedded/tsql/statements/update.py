@@ -143,7 +143,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
         triggers = changes.triggers_of(frame, target, "UPDATE", actual, node.output)
         return Prepared(target, binding.plan(sql, renderer, []), places, triggers=triggers, variables=variables)
 
-    prepared = changes.planned(make, scope, node.line)
+    prepared = changes.planned(make, scope, node.line, node.source)
 
     def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
         planned = prepared(frame)
@@ -272,7 +272,7 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
         triggers = changes.triggers_of(frame, target, "DELETE", actual, node.output)
         return Prepared(target, binding.plan(sql, renderer, []), triggers=triggers)
 
-    prepared = changes.planned(make, scope, node.line)
+    prepared = changes.planned(make, scope, node.line, node.source)
 
     def apply(frame: Frame, tx: Transaction | None) -> Waiting[None] | None:
         planned = prepared(frame)

@@ -12,6 +12,7 @@ from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes, definitions, modules
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
+from harness.embedded.tsql.translation.binding import refuse_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,13 @@ def parse_create_view(verb: str) -> ParseFunction:
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line
-        modules.begin(tokens, verb, "VIEW")
-        name = tokens.object_name()
+        name = modules.begin(tokens, verb, "VIEW")
         columns = changes.parse_column_names(parser) if tokens.at("(") else []
         if modules.options(tokens, "a view", ("SCHEMABINDING",), ("VIEW_METADATA",)):
             tokens.fail()
         tokens.expect("AS")
         begin = tokens.position
-        parser.query()
+        refuse_order(parser.query().tree, line)
         query = tokens.text[tokens.all[begin].start : tokens.all[tokens.position - 1].end + 1]
         while tokens.accept(";"):
             pass
@@ -54,7 +54,7 @@ def compile_create_view(node: CreateView, scope: Scope) -> Step:
 
     def work(frame: Frame, tx: Transaction) -> None:
         old = frame.instance.view(node.name, frame.database)
-        described = modules.definition(frame, tx, node, "VIEW", old)
+        described = modules.definition(frame, tx, node, old)
         view = UserView(*described, query=node.query, columns=node.columns)
         frame.instance.put_module(tx, view)
         modules.select_all(frame, view, node.line)  # whether it makes sense

@@ -201,18 +201,24 @@ def _binary_as_text(value: bytes, encoding: str, style: int) -> str:
     return value.decode(encoding, "replace")
 
 
+MONEY_STYLES = {0: ".2f", 1: ",.2f", 2: ".4f"}  # of CONVERT
+
+
 def _formatter(source: SqlType | None, style: int) -> Callable[[Any], str]:
     kind = family(source)
     if source is not None and kind == "date":
         return moments.as_text(source, style)
     if source is not None and kind == "datetimeoffset":
         return offsets.as_text(source, style)
-    if style and source is not None and (kind == "float" or source.name == "money"):
+    if style and kind == "float" and source is not None:
         raise SqlServerError(UNSUPPORTED, f"CONVERT of {source.name} to text with style {style}")
     if kind == "decimal" and source is not None:
-        # "0 (default): no commas, and two digits to the right of the decimal point" of money
-        scale = 2 if source.name == "money" else source.scale
-        return lambda value: f"{Decimal(repr(value)) if isinstance(value, float) else value:.{scale}f}"
+        form = f".{source.scale}f"
+        if source.name == "money":
+            if style not in MONEY_STYLES:
+                raise SqlServerError(281, style, source.name)
+            form = MONEY_STYLES[style]
+        return lambda value: f"{Decimal(repr(value)) if isinstance(value, float) else value:{form}}"
     return _format
 
 
@@ -232,6 +238,9 @@ def _if_too_long(source: SqlType | None, target: SqlType) -> Callable[[], str] |
     def overflow() -> str:
         raise SqlServerError(8115, target.name)
 
+    def no_space_for_money() -> str:
+        raise SqlServerError(234, target.name)
+
     def no_space() -> str:
         raise SqlServerError(8115, "nvarchar") if target.name in UNICODE else SqlServerError(8170)
 
@@ -241,6 +250,8 @@ def _if_too_long(source: SqlType | None, target: SqlType) -> Callable[[], str] |
     kind = family(source)
     if kind == "uniqueidentifier":
         return no_space
+    if source is not None and source.name == "money":
+        return no_space_for_money
     if kind == "xml":
         return no_xml
     if kind in ("integer", "float", "decimal"):
@@ -256,13 +267,11 @@ def _to_binary(source: SqlType | None, target: SqlType, strict: bool, style: int
     limit, padded = target.length, target.name == "binary"
     encoding = "cp1252" if source is not None and source.name in ANSI else "utf-16-le"
     width = INTEGER_BYTES.get(source.name, 8) if source is not None else 4
-    if source is not None and family(source) == "date":
-        raise SqlServerError(529, source.name, target.name)
 
     def make(value: Any) -> bytes:
         if isinstance(value, bytes):
             data = value
-        elif isinstance(value, str):
+        elif isinstance(value, str) and family(source) not in ("date", "datetimeoffset"):
             data = _text_as_binary(value, source, encoding, style)
         elif isinstance(value, int):
             data = (value % (1 << (8 * width))).to_bytes(width, "big")
@@ -270,7 +279,8 @@ def _to_binary(source: SqlType | None, target: SqlType, strict: bool, style: int
                 return data[width - limit :]
             return data.rjust(limit, b"\0") if padded else data
         else:
-            raise SqlServerError(529, source.name if source else "float", target.name)
+            kind = source.name if source else "float"
+            raise SqlServerError(UNSUPPORTED, f"the conversion of {kind} to {target.name}")
         if limit != MAX and len(data) > limit:
             if source is not None and source.name == "xml":
                 raise SqlServerError(6354)
@@ -404,6 +414,8 @@ def _to_float(source: SqlType | None, target: SqlType, strict: bool, style: int)
     is_real = target.name == "real"
 
     def make(value: Any) -> float:
+        if isinstance(value, bytes):
+            raise SqlServerError(529, source.name if source else "varbinary", target.name)
         if isinstance(value, str):
             value = _number_text(value, _FLOAT, source, target) if value.strip() else 0
         try:
@@ -441,7 +453,9 @@ def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: in
 
     def make(value: Any) -> Decimal:
         if isinstance(value, bytes):
-            raise SqlServerError(8114, source.name if source else "varbinary", target.name)
+            if target.name != "money":
+                raise SqlServerError(8114, source.name if source else "varbinary", "numeric")
+            return Decimal(int.from_bytes(value[-8:].rjust(8, b"\0"), signed=True)).scaleb(-4)
         number = Decimal(_number_text(value, _DECIMAL, source, target) if isinstance(value, str) else str(value))
         if not number.is_finite() or number.adjusted() > DIGITS_MAX:
             raise SqlServerError(8115, target.name)

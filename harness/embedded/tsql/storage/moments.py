@@ -135,9 +135,30 @@ def conversion(source: SqlType | None, target: SqlType) -> Callable[[Any], str]:
     return make
 
 
+def from_bytes(value: bytes, target: str) -> tuple[int, int]:
+    """The ticks of a moment as SQL Server stores it, which scripts of its tools write as `CAST(0x... AS datetime)`; and
+    the minutes of the offset of a datetimeoffset, whose ticks are in UTC."""
+    if target in DATETIMES:
+        half, units = (4, 300) if target == "datetime" else (2, 1)  # of a second, or minutes
+        data = value[-2 * half :].rjust(2 * half, b"\0")
+        days, clock = int.from_bytes(data[:half], signed=half == 4), int.from_bytes(data[half:])
+        return (DAY_ZERO + days) * TICKS_A_DAY + clock * (TICKS_A_SECOND if half == 4 else TICKS_A_MINUTE) // units, 0
+    clock, offset = 0, 0
+    if target != "date" and value:
+        scale, value = value[0], value[1:]
+        width = 3 if scale < 3 else 4 if scale < 5 else 5
+        clock, value = int.from_bytes(value[:width], "little") * 10 ** (7 - min(scale, 7)), value[width:]
+    if target == "datetimeoffset":
+        offset, value = int.from_bytes(value[3:5], "little", signed=True), value[:3]
+    days = int.from_bytes(value, "little") + 1 if target != "time" else DAY_ZERO
+    return days * TICKS_A_DAY + clock, offset
+
+
 def _from_number(value: Any, kind: str, target: SqlType) -> str:
     """Days since 1900, which only datetime and smalldatetime take."""
-    if target.name not in DATETIMES or isinstance(value, bytes):
+    if isinstance(value, bytes):
+        return of_type(from_bytes(value, target.name)[0], target)
+    if target.name not in DATETIMES:
         raise SqlServerError(529, kind, target.name)
     try:
         return of_type(DAY_ZERO * TICKS_A_DAY + round(value * TICKS_A_DAY), target)
@@ -207,42 +228,11 @@ def _without_words(text: str) -> str:
 
 # -- as text -----------------------------------------------------------------------------------------------------------
 
-WITH_DAY = frozenset({"date", "datetime", "smalldatetime", "datetime2"})
-WITH_CLOCK = frozenset({"time", "datetime", "smalldatetime", "datetime2"})
-WITH_FRACTION = frozenset({"date", "time", "datetime", "datetime2"})
-
-
-def _words(text: str) -> str:
-    """`Jan  2 2026  3:04AM`"""
-    year, month, day = text[:10].split("-")
-    hour, minute = (int(text[11:13]), text[14:16]) if len(text) > 10 else (0, "00")
-    hour_of_12 = hour % 12 or 12
-    return f"{MONTHS[int(month) - 1]} {int(day):>2} {year} {hour_of_12:>2}:{minute}{'AM' if hour < 12 else 'PM'}"
-
-
-def _iso_8601(text: str) -> str:
-    """`2026-01-02T03:04:05.678`; without the milliseconds of a datetime that has none."""
-    return text.replace(" ", "T").removesuffix(".000" if len(text) == 23 else "\0")
-
-
-def _day(form: str) -> Callable[[str], str]:
-    """A style of the day alone: `{y}` is its year, `{yy}` the last two digits of that, `{b}` the name of the month."""
-
-    def day(text: str) -> str:
-        y, m, d = text[:10].split("-")
-        return form.format(y=y, yy=y[2:], m=m, d=d, b=MONTHS[int(m) - 1])
-
-    return day
-
-
-def _words_to_the_millisecond(text: str) -> str:
-    """`Jan  2 2026  3:04:05:677AM`"""
-    words = _words(text)
-    return f"{words[:-2]}:{text[17:].replace('.', ':')}{words[-2:]}"
-
-
-# The styles that show the day with four digits of the year. Each less 100 has two.
-DAYS = {
+# CONVERT's styles, https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql: day and time of each.
+# {y} is the year, {yy} its last two digits, {b} the name of the month; {h} the hour of twelve, {half} AM or PM, {f} the
+# fraction with its sign.
+Style = tuple[str, str]
+_DAYS = {
     101: "{m}/{d}/{y}",
     102: "{y}.{m}.{d}",
     103: "{d}/{m}/{y}",
@@ -254,35 +244,58 @@ DAYS = {
     111: "{y}/{m}/{d}",
     112: "{y}{m}{d}",
 }
-# CONVERT's styles, and the types that have them here:
-# https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
-STYLES: dict[int, tuple[frozenset[str], Callable[[str], str]]] = {
-    100: (DATETIMES, _words),
-    23: (WITH_DAY, lambda text: text[:10]),
-    **{style: (WITH_DAY, _day(form)) for style, form in DAYS.items()},
-    **{style - 100: (WITH_DAY, _day(form.replace("{y}", "{yy}"))) for style, form in DAYS.items()},
-    108: (WITH_CLOCK, lambda text: text.rpartition(" ")[2][:8]),
-    109: (frozenset({"datetime"}), _words_to_the_millisecond),
-    113: (frozenset({"datetime"}), lambda text: f"{_day('{d} {b} {y}')(text)} {text[11:].replace('.', ':')}"),
-    114: (frozenset({"datetime"}), lambda text: text[11:].replace(".", ":")),
-    120: (WITH_DAY | WITH_CLOCK, lambda text: text.partition(".")[0]),
-    121: (WITH_FRACTION, str),
-    126: (WITH_FRACTION, _iso_8601),
+STYLES: dict[int, Style] = {
+    **{style: (form, "") for style, form in _DAYS.items()},
+    **{style - 100: (form.replace("{y}", "{yy}"), "") for style, form in _DAYS.items()},
+    22: ("{m}/{d}/{yy}", "{h:>2}:{minute}:{second} {half}"),
+    23: ("{y}-{m}-{d}", ""),
+    100: ("{b} {day:>2} {y}", "{h}:{minute}{half}"),
+    108: ("", "{hour}:{minute}:{second}"),
+    109: ("{b} {day:>2} {y}", "{h}:{minute}:{second}{f}{half}"),
+    113: ("{d} {b} {y}", "{hour}:{minute}:{second}{f}"),
+    114: ("", "{hour}:{minute}:{second}{f}"),
+    120: ("{y}-{m}-{d}", "{hour}:{minute}:{second}"),
+    121: ("{y}-{m}-{d}", "{hour}:{minute}:{second}{f}"),
+    126: ("{y}-{m}-{d}", "{hour}:{minute}:{second}{f}"),
 }
-OTHER_STYLES = frozenset({22, 24, 127, 130, 131})  # that the manual has too
-SAME_STYLES = {8: 108, 9: 109, 13: 113, 14: 114, 20: 120, 21: 121, 25: 121}
+OTHER_STYLES = frozenset({127, 130, 131})  # that the manual has too
+SAME_STYLES = {8: 108, 9: 109, 13: 113, 14: 114, 20: 120, 21: 121, 24: 108, 25: 121}
+_WITH_COLON = frozenset({109, 113, 114})  # before the milliseconds of a datetime
 
 
 def as_text(source: SqlType, style: int) -> Callable[[str], str]:
-    """The function that formats moments. Style 0 is the default: `Jan  2 2026  3:04AM` for datetime and smalldatetime,
+    """The function that formats moments. Style 0 is that of CAST: `Jan  2 2026  3:04AM` for datetime and smalldatetime,
     ISO 8601 for the others."""
+    is_legacy = source.name in DATETIMES
+    style = SAME_STYLES.get(style, style) or (100 if is_legacy else 0)
     if not style:
-        return _words if source.name in DATETIMES else str
-    types, formatted = STYLES.get(SAME_STYLES.get(style, style), (frozenset(), str))
+        return str
     if style in OTHER_STYLES:
         raise SqlServerError(UNSUPPORTED, f"CONVERT of {source.name} with style {style}")
-    if source.name not in types:
+    day_form, clock_form = STYLES.get(style, ("", ""))
+    if not (day_form or clock_form) or (source.name == "date" and style == 114):
         raise SqlServerError(281, style, source.name)
+    day_form, clock_form = "" if source.name == "time" else day_form, "" if source.name == "date" else clock_form
+    if not (day_form or clock_form):
+        raise SqlServerError(8114, source.name, "varchar")
+    if day_form and style in (100, 109):
+        clock_form = clock_form.replace("{h}", "{h:>2}")
+    sign = ":" if is_legacy and style in _WITH_COLON else "."
+
+    def formatted(text: str) -> str:
+        day, clock = (text[:10], text[11:]) if source.name != "time" else ("1900-01-01", text)
+        y, m, d = day.split("-")
+        hour, minute, rest = (clock or "00:00:00").split(":")
+        second, _, fraction = rest.partition(".")
+        fraction = fraction or ("000" if is_legacy else "")
+        if style == 126 and is_legacy and fraction == "000":
+            fraction = ""
+        parts: dict[str, str | int] = {"y": y, "yy": y[2:], "m": m, "d": d, "day": int(d), "b": MONTHS[int(m) - 1]}
+        parts |= {"hour": hour, "minute": minute, "second": second, "f": fraction and sign + fraction}
+        parts |= {"h": int(hour) % 12 or 12, "half": "AM" if int(hour) < 12 else "PM"}
+        shown = [form.format(**parts) for form in (day_form, clock_form) if form]
+        return ("T" if style == 126 else " ").join(shown)
+
     return formatted
 
 

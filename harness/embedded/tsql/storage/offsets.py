@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
 from harness.embedded.tsql.storage import moments
 from harness.embedded.tsql.storage.moments import TICKS_A_MINUTE, ticks
 
 UTC_WIDTH = len("YYYY-MM-DD hh:mm:ss.fffffff")
 MINUTES_MAX = 14 * 60
+SHOWN_STYLES = frozenset({0, 120, 121, 126})
 _OFFSET = re.compile(r"(?:Z|([+-])(\d{2}):(\d{2}))\Z", re.ASCII)
 
 
@@ -62,10 +63,17 @@ def switched(value: str, offset: str | int) -> str:
 
 def as_text(source: SqlType, style: int) -> Callable[[str], str]:
     """The function that formats values, with as many digits of a second as the type has."""
-    if style:
-        raise SqlServerError(281, style, source.name)
     local = SqlType("datetime2", scale=source.scale)
-    return lambda value: moments.of_type(_local_ticks(value), local) + value[UTC_WIDTH:]
+    style = moments.SAME_STYLES.get(style, style)
+    if style not in SHOWN_STYLES:
+        raise SqlServerError(UNSUPPORTED, f"CONVERT of {source.name} with style {style}")
+    formatted = moments.as_text(local, style)
+
+    def format_both(value: str) -> str:
+        offset = value[UTC_WIDTH:]
+        return formatted(moments.of_type(_local_ticks(value), local)) + (offset.strip() if style == 126 else offset)
+
+    return format_both
 
 
 def to_moment(target: SqlType) -> Callable[[str], str]:
@@ -80,6 +88,9 @@ def conversion(source: SqlType | None, target: SqlType) -> Callable[[Any], str]:
     to_moment = moments.conversion(source, DATETIME2) if kind != "datetimeoffset" else None
 
     def make(value: Any) -> str:
+        if isinstance(value, bytes):
+            utc_ticks, offset_min = moments.from_bytes(value, target.name)
+            return switched(_value(utc_ticks, " +00:00", target.scale), offset_min)
         if to_moment is None:
             return _value(ticks(value[:UTC_WIDTH]), value[UTC_WIDTH:], target.scale)
         match = _OFFSET.search(value.strip()) if is_text and isinstance(value, str) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -294,11 +295,26 @@ class Planned:
         return plan
 
 
-def planned_before(make: Callable[[Frame], Plan], scope: Scope, line: int) -> Planned:
+def planned_before(make: Callable[[Frame], Plan], scope: Scope, line: int, tree: exp.Expr) -> Planned:
     """A plan that is needed before its batch or module runs."""
     planned = Planned(make)
-    scope.plans_before(line, planned.for_)
+    scope.plans_before(line, planned.for_, partial(lacks_table, scope, tree))
     return planned
+
+
+def lacks_table(scope: Scope, tree: exp.Expr | None, frame: Frame) -> bool:
+    """Whether a table, view or queue that is named there does not exist."""
+    binding = Binding(scope, frame)
+    common = {table.alias.lower() for table in tree.find_all(exp.CTE)} if tree is not None else set()
+    for table in tree.find_all(exp.Table) if tree is not None else ():
+        parts = selects.with_gaps(table)
+        if isinstance(table.this, exp.Identifier) and not (len(parts) == 1 and parts[0].lower() in common):
+            try:
+                if frame.instance.view(parts, frame.database) is None:
+                    binding.table(parts, "", uncommitted=True)
+            except SqlServerError:
+                return True
+    return False
 
 
 def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
@@ -342,7 +358,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None, 
             value = renderer.cast(value, target)
         return binding.plan(f"SELECT {value.sql}", renderer, [column])
 
-    planned = Planned(make) if closure is not None else planned_before(make, scope, expression.line)
+    planned = Planned(make) if closure is not None else planned_before(make, scope, expression.line, expression.tree)
     if target is not None and target.name not in INTEGER_RANGES:
         return lambda frame: planned.for_(frame).value(frame)
     low, high = INTEGER_RANGES[target.name if target is not None else "bigint"]
@@ -407,7 +423,7 @@ def condition(expression: Expression, scope: Scope) -> Evaluate:
         return binding.plan(f"SELECT {sql}", renderer, [])
 
     test = closures.truth(expression.tree, scope)
-    planned = Planned(make) if test is not None else planned_before(make, scope, expression.line)
+    planned = Planned(make) if test is not None else planned_before(make, scope, expression.line, expression.tree)
     if all(isinstance(node, _CONSTANT) for node in expression.tree.walk()):
         return _once(lambda frame: planned.for_(frame).value(frame))
     if test is None:
@@ -462,6 +478,8 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
         kind = type(node)
         if kind not in PARTS and kind not in RENDERERS:
             raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", line)
+        if node is not tree:
+            refuse_order(node, line)
         if isinstance(node, exp.Select):
             for clause, value in node.args.items():
                 if value and clause not in CLAUSES:
@@ -481,6 +499,13 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
                 raise SqlServerError(195, node.this, line=line)
         elif isinstance(node, exp.Parameter):
             _check_variable(node, line, declared)
+
+
+def refuse_order(query: exp.Expr, line: int) -> None:
+    """Raise 1033 for a view, a function or a query inside another whose ORDER BY has nothing to choose."""
+    is_ordered = isinstance(query, exp.Select | exp.SetOperation) and query.args.get("order") is not None
+    if is_ordered and all(query.args.get(clause) is None for clause in ("limit", "offset", "for_")):
+        raise SqlServerError(1033, line=line)
 
 
 def _check_variable(node: exp.Parameter, line: int, declared: Callable[[str], bool]) -> None:

@@ -369,7 +369,10 @@ def _convert(renderer: Renderer, node: exp.Convert, names: Names) -> Fragment:
         raise UnsupportedSyntax("CONVERT with a style that is not a constant", renderer.line)
     value = renderer.value(node.expression, names)
     safe = bool(node.args.get("safe"))
-    return renderer.cast(value, sql_type(node.this, renderer.line), style=int(style.this) if style else 0, safe=safe)
+    number = int(style.this) if style else 0
+    if style and number == 0 and family(value.type) in ("date", "datetimeoffset"):
+        number = 100  # the same, but for the types whose CAST has another
+    return renderer.cast(value, sql_type(node.this, renderer.line), style=number, safe=safe)
 
 
 def sql_type(node: exp.DataType, line: int) -> SqlType:

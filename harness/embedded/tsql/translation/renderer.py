@@ -212,13 +212,18 @@ class Renderer:
         return self.cast(value, target, destination=destination)
 
 
+NEVER_POSSIBLE = 529
+
+
 def _never_failing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """TRY_CAST: NULL instead of an error."""
+    """TRY_CAST: NULL instead of an error, but for a conversion that is never possible."""
 
     def attempt(value: Any) -> Any:
         try:
             return function(value)
-        except SqlServerError:
+        except SqlServerError as error:
+            if error.number == NEVER_POSSIBLE:
+                raise
             return None
 
     return attempt

@@ -76,15 +76,17 @@ def _body(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Conv
     return _select(renderer, node, outer, convert)
 
 
-def _named(names: list[str], columns: list[Column], table: str) -> list[Column]:
+def _named(names: list[str], columns: list[Column], table: str, *, unnamed_error: int = 0) -> list[Column]:
+    """The columns with names; `unnamed_error` is that of a view or a function with a column that has none."""
     if len(names) != len(columns):
         raise SqlServerError(8159 if len(names) < len(columns) else 8158, table)
     for number, name in enumerate(names, start=1):
         if not name:
-            raise SqlServerError(8155, number, table)
+            raise SqlServerError(unnamed_error, number) if unnamed_error else SqlServerError(8155, number, table)
     lower = [name.lower() for name in names]
     if len(set(lower)) < len(lower):
-        raise SqlServerError(8156, next(name for name in names if lower.count(name.lower()) > 1), table)
+        twice = next(name for name in names if lower.count(name.lower()) > 1)
+        raise SqlServerError(4506 if unnamed_error else 8156, twice, table)
     return [Column(name, column.type, column.nullable) for name, column in zip(names, columns, strict=True)]
 
 
@@ -398,7 +400,7 @@ def _function_rows(
         sql, columns = query(renderer, program.query, None)
     renderer.arguments.pop()
     renderer.common_tables = outer
-    columns = _named(given_names or [column.name for column in columns], columns, name)
+    columns = _named(given_names or [column.name for column in columns], columns, name, unnamed_error=4514)
     if holder:
         return holder, applied.of_query(renderer, sql, columns, name)
     header = ", ".join(quoted(column.name) for column in columns)
@@ -502,9 +504,7 @@ def _expanded(renderer: Renderer, view: ViewQuery, alias: str, names: Names) -> 
     sql, columns = query(renderer, view.tree, None)
     renderer.common_tables = outer
     column_names = view.columns or [column.name for column in columns]
-    if "" in column_names:
-        raise SqlServerError(4511, column_names.index("") + 1)
-    _add(Source(alias, "", _named(list(column_names), columns, view.name)), names)
+    _add(Source(alias, "", _named(list(column_names), columns, view.name, unnamed_error=4511)), names)
     header = ", ".join(quoted(name) for name in column_names)
     return f"(WITH _view ({header}) AS ({sql}) SELECT * FROM _view) AS {quoted(alias)}"
 
