@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from harness.embedded.errors import UnsupportedSyntax
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.xml import paths, values
 
 _CHANGE = re.compile(
@@ -48,22 +48,31 @@ class Change(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = ()) -> Change:
-    """Compile a change; raise 50001 for one of another form."""
+def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = (), method: str = "modify") -> Change:
+    """Compile a change; raise 50001 for one of another form. What is replaced, and where something is inserted, must be
+    one node, as the text of its path says."""
     prolog, rest = paths.without_prolog(text)
     match = _CHANGE.fullmatch(rest.strip())
+    if match is None and not re.match(r"delete|insert|replace|$", rest.strip()):
+        raise SqlServerError(6305)
     if match is None:
         raise UnsupportedSyntax(f"the change {text}", 0)
 
     def path(written: str) -> paths.Path:
-        return paths.compiled(prolog + written, namespaces)
+        return paths.compiled(prolog + written, namespaces, method)
+
+    def single(written: str, error: int) -> paths.Path:
+        compiled_path = path(written)
+        if not compiled_path.is_single:
+            raise SqlServerError(error, paths.type_of(written))
+        return compiled_path
 
     if match["deleted"]:
         return Change("delete", path(match["deleted"]))
     if match["replaced"]:
-        return Change("replace", path(match["replaced"]), value=path(match["with"]))
+        return Change("replace", single(match["replaced"], 2337), value=path(match["with"]))
     content = match["inserted"]
-    insert = Change("insert", path(match["place"]), match["end"] or match["where"])
+    insert = Change("insert", single(match["place"], 2226), match["end"] or match["where"])
     if content.startswith("<"):
         if not _is_element(content):
             raise UnsupportedSyntax(f"what {text} puts there", 0)

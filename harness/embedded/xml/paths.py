@@ -5,11 +5,16 @@ comparisons (`=`, `eq` ...), functions of XPath, `data()`, `*:name`, and `sql:va
 whose values are arguments. Everything else (FLWOR, constructors, `if`, types) is refused by its text:
 https://learn.microsoft.com/sql/xquery/xquery-language-reference-sql-server
 
+SQL Server knows by the text of an expression alone whether it can be more than one item, and refuses it where one is
+needed: `contains(text(), "x")`. XPath 1.0, which lxml evaluates, orders texts as numbers, and finds a text that is no
+number unlike every number; where that would show, a comparison is written in another way (`_compared`).
+
 A value is a document or a fragment, so a path begins at `$doc`, an element around it. A node of `nodes()` is a text
 that names it, for the statement in which it was made alone; the latest `NODES_MAX` lists of nodes are kept.
 """
 
 import json
+import operator
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -33,6 +38,7 @@ _TOKEN = re.compile(
 )
 _COMPARISONS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OPERATORS = frozenset({"and", "or", "div", "mod", *_COMPARISONS})
+_PREFIX = "own-functions"  # of the functions below that XPath has not
 # Functions and tests of nodes, and what they are in XPath
 _FUNCTIONS = {
     **{
@@ -42,13 +48,29 @@ _FUNCTIONS = {
         processing-instruction round string string-length substring sum text true
         """.split()  # noqa: SIM905
     },
-    **{"data": "string", "empty": "not"},
+    "empty": "not",
+    **{name: f"{_PREFIX}:{name}" for name in ("data", "lower-case", "upper-case")},
 }
+# Functions of SQL Server that are left out: https://learn.microsoft.com/sql/xquery/xquery-functions-against-the-xml-data-type
+_OTHER_FUNCTIONS = frozenset(
+    """
+    avg distinct-values expanded-QName id local-name-from-QName max min namespace-uri-from-QName
+    """.split()  # noqa: SIM905
+)
+# Functions whose arguments are at most one item each: a value, or a node
+_OF_VALUES = frozenset(
+    """
+    ceiling concat contains floor lower-case number round string-length substring upper-case
+    """.split()  # noqa: SIM905
+)
+_OF_NODES = frozenset({"local-name", "namespace-uri", "string"})
+_GENERAL = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _AXES = frozenset(
     """
     ancestor ancestor-or-self attribute child descendant descendant-or-self parent self
     """.split()  # noqa: SIM905
 )
+_NODE_TESTS = frozenset({"text", "node", "comment", "processing-instruction"})
 _DEFAULT = "default-element"  # the prefix that stands for the default namespace
 _BEFORE_OPERAND = frozenset({"", "(", "[", ",", "=", "!=", "<", "<=", ">", ">=", "|", "+", "-", *_OPERATORS})
 
@@ -56,6 +78,7 @@ _BEFORE_OPERAND = frozenset({"", "(", "[", ",", "=", "!=", "<", "<=", ">", ">=",
 class _Prolog(NamedTuple):
     namespaces: dict[str, str]
     arguments: list[tuple[str, str]]  # that were met so far
+    method: str  # of xml, for errors
 
 
 class Path(NamedTuple):
@@ -89,12 +112,16 @@ def without_prolog(text: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = ()) -> Path:
-    """Compile a path; `namespaces` are those of WITH XMLNAMESPACES, "" for the default one."""
-    prolog = _Prolog({prefix or _DEFAULT: uri for prefix, uri in namespaces}, [])
+def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = (), method: str = "query") -> Path:
+    """Compile a path of a method; `namespaces` are those of WITH XMLNAMESPACES, "" for the default one."""
+    prolog = _Prolog({prefix or _DEFAULT: uri for prefix, uri in namespaces}, [], method)
+    if not text.strip():
+        raise SqlServerError(6306)
     declarations, rest = without_prolog(text)
     prolog.namespaces.update({prefix or _DEFAULT: uri for prefix, _, uri in _PROLOG.findall(declarations)})
+    prolog.namespaces[_PREFIX] = _PREFIX
     parts: list[str] = []
+    words: list[str] = []  # as they are written, an operator with a blank behind it
     place, before = 0, ""
     while rest[place:].strip():
         token = _TOKEN.match(rest, place)
@@ -103,6 +130,12 @@ def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = ()) -> Path:
         place = token.end()
         part, before = _translated(token, before, prolog)
         parts.append(part)
+        words.append(f"{before} " if before in _OPERATORS and token["word"] else token[0].strip())
+    for at, word in enumerate(words):
+        if word in _GENERAL or (word.strip() in _COMPARISONS and word.endswith(" ")):
+            _compared(words, parts, at, method)
+        elif word.removeprefix("fn:") in _OF_VALUES | _OF_NODES and words[at + 1 : at + 2] == ["("]:
+            _refuse_many(words, at, method)
     return Path("".join(parts).strip() or ".", prolog.namespaces, tuple(prolog.arguments), _is_single(rest.strip()))
 
 
@@ -116,6 +149,8 @@ def _translated(token: re.Match[str], before: str, prolog: _Prolog) -> tuple[str
     if token["word"]:
         return _word(token, before, prolog)
     sign = token["sign"]
+    if sign == "-":
+        return " - ", sign  # part of a name without the blanks
     if sign in ("/", "//") and before in _BEFORE_OPERAND:
         return f"$doc{sign}" if _goes_on(token) else "$doc", sign
     return token[0].strip(), sign if sign and sign not in ("..", ".", "]") else ")"
@@ -131,7 +166,7 @@ def _word(token: re.Match[str], before: str, prolog: _Prolog) -> tuple[str, str]
     if after is None and before != ")":
         prefix = word.rpartition(":")[0]
         if prefix and prefix not in prolog.namespaces:
-            raise SqlServerError(2229, prefix)
+            raise SqlServerError(2229, prolog.method, prefix)
         is_default = not prefix and before != "@" and _DEFAULT in prolog.namespaces
         return f"{_DEFAULT}:{word}" if is_default else word, ")"
     if after is not None and before != ")":
@@ -139,7 +174,20 @@ def _word(token: re.Match[str], before: str, prolog: _Prolog) -> tuple[str, str]
             return word, word
         if after[1] == "(" and name in _FUNCTIONS:
             return _FUNCTIONS[name], name
+        if after[1] == "(" and ":" not in name and name not in _OTHER_FUNCTIONS | {"element", "attribute", "if"}:
+            raise SqlServerError(2395, prolog.method, name)
     raise UnsupportedSyntax(f"{word} in the path {token.string}", 0)
+
+
+def type_of(text: str) -> str:
+    """The type of a path to many nodes, as errors call it."""
+    step = text.strip().rpartition("/")[2].strip()
+    name = re.match(r"@?[\w:.*-]+", step)
+    if step.startswith("text") or name is None:
+        return "text *"
+    if step.startswith("@"):
+        return f"attribute({name[0][1:]},xdt:untypedAtomic) *"
+    return f"element({name[0]},xdt:untyped) *"
 
 
 def _goes_on(token: re.Match[str]) -> bool:
@@ -148,6 +196,8 @@ def _goes_on(token: re.Match[str]) -> bool:
 
 def _is_single(text: str) -> bool:
     """Whether each step of a path has one item: `(...)[1]`, `a[1]/b[1]/@c`, `.`, or a function."""
+    if (atomized := re.fullmatch(r"(?:fn:)?data\s*\((.*)\)", text, re.DOTALL)) is not None:
+        return _is_single(atomized[1].strip())
     if re.fullmatch(r"\(.*\)\s*\[\s*\d+\s*\](\s*/\s*@[\w:.-]+)?", text, re.DOTALL):
         return True
     if re.match(r"(?:fn:)?(?!text|node|comment|processing-instruction)[\w-]+\s*\(", text) or not re.search(
@@ -159,6 +209,83 @@ def _is_single(text: str) -> bool:
     if "//" in text:
         return False
     return all(re.fullmatch(r"@[\w:.-]+|\.\.?|.*\[\s*\d+\s*\]", step) for step in steps)
+
+
+# -- one item or many, and comparisons ---------------------------------------------------------------------------------
+
+
+def _end_of_operand(words: Sequence[str], at: int, step: int) -> int:
+    """The place behind an operand, or before it for a step of -1: a comma, `and`, `or`, a comparison or a bracket."""
+    opening, closing = ("([", ")]") if step > 0 else (")]", "([")
+    depth = 0
+    while 0 <= at < len(words):
+        word = words[at]
+        is_end = word in _GENERAL or word == "," or (word.endswith(" ") and word.strip() not in ("div", "mod"))
+        if depth == 0 and (is_end or word in closing):
+            break
+        depth += (word in opening) - (word in closing)
+        at += step
+    return at
+
+
+def _is_path(operand: Sequence[str]) -> bool:
+    """Whether an operand is a path, and no literal, no function, no argument and no arithmetic."""
+    first = operand[0] if operand else ""
+    is_call = operand[1:2] == ["("] and first.removeprefix("fn:") not in _NODE_TESTS
+    is_value = first[:1] in "\"'0123456789" or first.startswith("sql:")
+    return bool(first) and not (is_call or is_value or {"+", "-", "*", "div ", "mod "}.intersection(operand[1:]))
+
+
+def _is_literal(operand: Sequence[str], marks: str) -> bool:
+    return len(operand) == 1 and operand[0][0] in marks
+
+
+def _refuse_many(words: Sequence[str], at: int, method: str) -> None:
+    """Raise 2389 for a call with a path to more than one item, as its text says, in place of one."""
+    name, begin = words[at].removeprefix("fn:"), at + 2
+    while begin < len(words):
+        end = _end_of_operand(words, begin, 1)
+        operand = words[begin:end]
+        if _is_path(operand) and not _is_single("".join(operand)):
+            of_node = f"element({operand[-1]},xdt:untyped)" if name in _OF_NODES else "xdt:untypedAtomic"
+            raise SqlServerError(2389, method, f"{name}()", f"{of_node} *")
+        if words[end : end + 1] != [","]:
+            break
+        begin = end + 1
+
+
+def _compared(words: Sequence[str], parts: list[str], at: int, method: str) -> None:
+    """Check and rewrite a comparison. "The untyped value is compared as a number with a number", and as text otherwise;
+    if it is no number it is neither equal nor unequal to one."""
+    sign = _COMPARISONS.get(words[at].strip(), words[at])
+    first, end = _end_of_operand(words, at - 1, -1) + 1, _end_of_operand(words, at + 1, 1)
+    operands = words[first:at], words[at + 1 : end]
+    if words[at].endswith(" "):
+        for operand in operands:
+            if _is_path(operand) and not _is_single("".join(operand)):
+                raise SqlServerError(2389, method, words[at].strip(), "xdt:untypedAtomic *")
+    if sign not in ("=", "!=") and all(_is_path(operand) or _is_literal(operand, "\"'") for operand in operands):
+        parts[first] = f"{_PREFIX}:compare({parts[first]}"
+        parts[at], parts[end - 1] = f", '{sign}', ", f"{parts[end - 1]})"
+    elif sign == "!=" and any(_is_literal(operand, "0123456789") for operand in operands):
+        for operand, begin, last in ((operands[0], first, at - 1), (operands[1], at + 1, end - 1)):
+            if _is_path(operand):
+                parts[begin] = f"({parts[begin]}"
+                parts[last] += ")[number(.) = number(.)]"
+
+
+def _strings(operand: Any) -> list[str]:
+    return [_text(item) for item in operand] if isinstance(operand, list) else [_text(operand)]
+
+
+_ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_own_functions = etree.FunctionNamespace(_PREFIX)
+_own_functions["compare"] = lambda context, left, order, right: any(
+    _ORDERS[order](one, other) for one in _strings(left) for other in _strings(right)
+)
+_own_functions["data"] = lambda context, operand: _strings(operand)
+_own_functions["upper-case"] = lambda context, operand: "".join(_strings(operand)).upper()
+_own_functions["lower-case"] = lambda context, operand: "".join(_strings(operand)).lower()
 
 
 # -- documents and nodes -----------------------------------------------------------------------------------------------
@@ -237,9 +364,9 @@ def exist(path: Path, document: str, arguments: Sequence[Any]) -> int:
 
 def query(path: Path, document: str, arguments: Sequence[Any]) -> str:
     """query(): the items as a value of type xml."""
-    return values.from_text(
-        "".join(map(_serialized, path.items(document, arguments))), is_unicode=True, keeps_space=True
-    )
+    items = path.items(document, arguments)
+    between = " " if path.xpath.startswith(f"{_PREFIX}:data(") else ""  # of values, which are no nodes
+    return values.from_text(between.join(map(_serialized, items)), is_unicode=True, keeps_space=True)
 
 
 def inner(document: Any) -> str:

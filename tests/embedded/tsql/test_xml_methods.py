@@ -38,6 +38,10 @@ DECLARE = f"DECLARE @x xml = {ORDER}, @v int = 3, @f xml = N'<f/>', @s nvarchar(
         ("query('/o/l/text()')", "ab &amp; c"),
         ("query('/nosuch')", ""),
         ("value('(/o/comment())[1]', 'char(1)')", None),
+        ("value('data((/o/l)[1])', 'char(1)')", "a"),
+        ("query('data(/o/l/@q)')", "2 3"),
+        ("exist('/o[data(l/@q) = 3]')", 1),
+        ("value('upper-case((/o/l)[2])', 'nvarchar(9)')", "B & C"),
     ],
 )
 def test_a_method_gives_what_its_path_finds(side, call, value):
@@ -64,7 +68,21 @@ def test_a_method_gives_what_its_path_finds(side, call, value):
         ("SELECT @x.query('if (/o) then 1 else 2')", 50001),
         ("SELECT @x.exist('/o[xs:int(@id) = 1]')", 50001),
         ("SELECT @x.modify('delete /o')", 8137),
-        ("SET @x.modify('rename /o')", 50001),
+        ("SET @x.modify('rename /o')", 6305),
+        ("SELECT @x.query(' ')", 6306),
+        ("SELECT @x.value('data(/o/l)', 'int')", 2389),
+        ("SELECT @x.exist('/o[l eq 1]')", 2389),
+        ("SELECT @x.exist('/o[1 lt l and 1 = 1]')", 2389),
+        ("SELECT @x.exist('/o[contains(l, \"a\")]')", 2389),
+        ("SELECT @x.exist('/o/l[contains(text(), \"a\")]')", 2389),
+        ("SELECT @x.exist('/o[string-length(concat(\"a\", l)) = 2]')", 2389),
+        ("SELECT @x.value('string(/o/l)', 'int')", 2389),
+        ("SELECT @x.exist('/o/l[starts-with(., \"a\")]')", 2395),
+        ("SELECT @x.value('max(/o/l)', 'int')", 50001),
+        ("SET @x.modify('insert <n/> into /o/l')", 2226),
+        ("SET @x.modify('insert <n/> after //l[1]')", 2226),
+        ("SET @x.modify('replace value of /o/l/text() with 1')", 2337),
+        ("SET @x.modify('replace value of (/o/l)[1]/text() with 1')", 2337),
         ("SET @x.modify('insert <n>{1}</n> into (/o)[1]')", 50001),
         ("SET @x.modify('insert <n/>, <m/> into (/o)[1]')", 50001),
         ("SET @x.modify('insert sql:variable(\"@s\") into (/o)[1]')", 50001),
@@ -250,6 +268,31 @@ def test_namespaces_of_a_statement_hold_for_its_paths_and_rows(side):
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("document", "condition", "found"),
+    [
+        ('<a x="01"/><a x="2"/>', '@x="1"', ""),
+        ('<a x="01"/><a x="2"/>', "@x=1", "01"),
+        ('<a x="abc"/>', "@x!=1", ""),
+        ('<a x="abc"/><a x="2"/>', "1!=@x", "2"),
+        ('<a x="abc"/>', '@x!="1"', "abc"),
+        ('<a x="abc"/><a x="zzz"/><a x="5"/>', '@x<"b"', "abc5"),
+        ('<a x="abc"/><a x="zzz"/><a x="5"/>', "@x<10", "5"),
+        ('<a x="abc"/><a x="ABC"/>', '@x lt "B"', "ABC"),
+        ('<a x="1" y="2"/><a x="2" y="10"/>', "@x<@y", "1"),
+        ('<a x="1" y="2"/>', '"0" <= @x and (@y > "1" or false())', "1"),
+        ('<a x="2"/>', "@x - 1 = 1", "2"),
+        ('<a x="2"/>', "@x-1 = 1", ""),
+        ('<a x="1"><b>1</b><b>2</b></a><a x="3"><b>3</b></a>', "b!=1", "13"),
+        ('<a x="1"><b>1</b><b>2</b></a><a x="3"><b>3</b></a>', "not(b=1)", "3"),
+        ('<a x="1"><b>x</b></a>', 'contains(b[1], "x")', "1"),
+    ],
+)
+def test_a_comparison_is_that_of_xquery_and_not_of_xpath(document, condition, found):
+    items = paths.compiled(f"/r/a[{condition}]/@x").items(f"<r>{document}</r>", ())
+    assert "".join(items) == found
 
 
 @st.composite

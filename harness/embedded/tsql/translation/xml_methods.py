@@ -67,7 +67,7 @@ def call(renderer: Renderer, node: exp.Dot, names: Names) -> Fragment:
     if str(method.this) == "exist":
         return Fragment(sql, BIT)
     if not path.is_single:
-        raise SqlServerError(2389)
+        raise SqlServerError(2389, "value", "value()", "xdt:untypedAtomic *")
     tokens = Tokens(_literal(method, 1))
     type_ = tokens.data_type()
     if not tokens.at_end:
@@ -145,7 +145,7 @@ def _evaluated(renderer: Renderer, instance: exp.Expr, method: exp.Anonymous, na
     if value.type is None or value.type.name != "xml":
         raise SqlServerError(258, value.type.name if value.type is not None else "NULL")
     text = _literal(method, 0)
-    path = compiled(text, renderer.xml_namespaces)
+    path = compiled(text, renderer.xml_namespaces, name)
     arguments = [_argument(renderer, kind, written, names) for kind, written in path.arguments]
     if name == "modify" and path.takes_xml and (arguments[-1].type is None or arguments[-1].type.name != "xml"):
         raise UnsupportedSyntax("insert of a variable or a column that is not xml", renderer.line)
@@ -154,7 +154,9 @@ def _evaluated(renderer: Renderer, instance: exp.Expr, method: exp.Anonymous, na
     def evaluate(document: str | None, written: str, namespaces: str, *values: Any) -> Any:
         if document is None and name == "modify":
             raise SqlServerError(5302)
-        return None if document is None else function(compiled(written, _namespaces(namespaces)), document, values)
+        return (
+            None if document is None else function(compiled(written, _namespaces(namespaces), name), document, values)
+        )
 
     renderer.function(f"xml_{name}", 3 + len(arguments), evaluate, work_ns=work_of(_PARSE_NS))
     path_sql = renderer.literal(text), renderer.literal(json.dumps(renderer.xml_namespaces))
