@@ -256,9 +256,15 @@ def call(  # noqa: PLR0917
             del frame.tables[name]  # the caller's
         if frame.tables or session.temporary_tables:
             frame.release()
-    if session.tran_count != tran_count and not options.implicit_transactions and session.try_depth == 0:
-        session.report(SqlServerError(266, tran_count, session.tran_count, procedure=procedure.name, line=1), sink)
+    report_mismatch(session, tran_count, sink, procedure.name)
     returned(frame)
+
+
+def report_mismatch(session: Session, tran_count: int, sink: ResultSink, procedure: str = "") -> None:
+    """Report 266 if what has been executed has begun or ended transactions of its caller."""
+    is_allowed = session.options.implicit_transactions or session.try_depth
+    if session.tran_count != tran_count and not is_allowed:
+        session.report(SqlServerError(266, tran_count, session.tran_count, procedure=procedure, line=1), sink)
 
 
 def _bind(procedure: Procedure, shape: Shape) -> Bound:

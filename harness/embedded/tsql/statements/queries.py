@@ -88,12 +88,18 @@ def _change_after_with(parser: Parser) -> Statement | None:
     return with_common_tables(change, common_tables)
 
 
+XML_URI = "http://www.w3.org/XML/1998/namespace"
+
+
 def _namespace(tokens: Tokens) -> tuple[str, str]:
     if tokens.accept("DEFAULT"):
         return "", tokens.string()
     uri = tokens.string()
     tokens.expect("AS")
-    return tokens.name(), uri
+    prefix = tokens.name()
+    if (prefix == "xml") != (uri == XML_URI):
+        raise SqlServerError(6872, XML_URI, line=tokens.line)
+    return prefix, uri
 
 
 @register("SELECT|WITH", parse_select, Select)

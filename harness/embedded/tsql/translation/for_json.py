@@ -27,11 +27,11 @@ def options(clause: exp.ForClause, line: int) -> for_xml.Words:
 
 
 def rendered(
-    renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column], scope: Names
+    renderer: Renderer, node: exp.Query, sql: str, columns: Sequence[Column], scope: Names
 ) -> tuple[str, Column]:
     """The expression of the text over the rows of a query, as a query, and its column."""
     words = options(node.args["for_"], renderer.line)
-    if "AUTO" in words and node.args.get("from_") is None:
+    if "AUTO" in words and isinstance(node, exp.Select) and node.args.get("from_") is None:
         raise SqlServerError(13600)
     if "AUTO" in words and len(scope.sources) > 1:
         raise UnsupportedSyntax("FOR JSON AUTO of several tables", renderer.line)

@@ -22,10 +22,11 @@ NAME = "XML_F52E2B61-18A1-11d1-B105-00805F49916B"  # of the column, unless it is
 
 
 def rendered(
-    renderer: Renderer, node: exp.Select, sql: str, columns: Sequence[Column], scope: Names
+    renderer: Renderer, node: exp.Query, sql: str, columns: Sequence[Column], scope: Names
 ) -> tuple[str, Column]:
     """The expression of the text over the rows of a query, as a query, and its column."""
-    shape, is_typed = _shape(renderer, node, scope)
+    shape, is_typed = _shape(renderer, node, columns, scope)
+    rows.check(shape, [rows.Column(column.name, column.type == XML) for column in columns])
     names = [f"_{number}" for number in range(len(columns))]
     items = ", ".join(as_text(renderer, name, column.type) for name, column in zip(names, columns, strict=True))
     described = renderer.literal(json.dumps([shape, [(column.name, column.type == XML) for column in columns]]))
@@ -69,11 +70,16 @@ def words_of(clause: exp.ForClause, kind: str, modes: Collection[str], valid: Co
     return words
 
 
-def _shape(renderer: Renderer, node: exp.Select, names: Names) -> tuple[rows.Shape, bool]:
+def _shape(renderer: Renderer, node: exp.Query, columns: Sequence[Column], names: Names) -> tuple[rows.Shape, bool]:
     """What the clause says, and whether the result is of type xml."""
     words = options(node.args["for_"], renderer.line)
     mode = next(iter(words))
-    levels = _levels(node, names) if mode == "AUTO" else []
+    levels = _levels(node, columns, names) if mode == "AUTO" else []
+    binary = [column.name for column in columns if column.type is not None and family(column.type) == "binary"]
+    if binary and mode != "PATH" and "BINARY BASE64" not in words:
+        raise SqlServerError(6829 if mode == "RAW" else 6830, binary[0])
+    if words.get("ROOT") == "":
+        raise SqlServerError(6861)
     row = words[mode] if words[mode] is not None else levels[0][0] if levels else "row"
     has_elements = any(word.startswith("ELEMENTS") for word in words)
     root = (words["ROOT"] or "root") if "ROOT" in words else ""
@@ -83,18 +89,32 @@ def _shape(renderer: Renderer, node: exp.Select, names: Names) -> tuple[rows.Sha
     return shape, "TYPE" in words
 
 
-def _levels(node: exp.Select, names: Names) -> list[tuple[str, list[int]]]:
+def _levels(node: exp.Query, columns: Sequence[Column], names: Names) -> list[tuple[str, list[int]]]:
     """AUTO: the tables in the order in which columns name them first, which is how their elements nest, with the places
-    of their columns. What is computed belongs to the table of the column before it."""
-    if node.args.get("from_") is None:
-        raise SqlServerError(6810)
+    of their columns. What is computed belongs to the table of the column before it. All rows of a UNION are of the
+    first table of its first query."""
+    first: exp.Expr = node
+    while isinstance(first, exp.SetOperation | exp.Subquery):
+        first = first.this
+    from_ = first.args.get("from_")
+    if from_ is None:
+        raise SqlServerError(6800)
+    tables = [from_.this, *(join.this for join in first.args.get("joins") or ())]
+    written = {table.name.lower(): table for table in tables if isinstance(table, exp.Table) and not table.alias}
+
+    def element(alias: str) -> str:
+        table = written.get(alias.lower())
+        return alias if table is None else ".".join(part.name for part in table.parts)
+
+    if first is not node:
+        return [(element(from_.this.alias_or_name), list(range(len(columns))))]
     levels: dict[str, list[int]] = {}
-    for place, table in enumerate(_tables(node, names)):
+    for place, table in enumerate(_tables(first, names)):
         levels.setdefault(table or next(reversed(levels), names.sources[0].alias), []).append(place)
-    return list(levels.items())
+    return [(element(alias), places) for alias, places in levels.items()]
 
 
-def _tables(node: exp.Select, names: Names) -> Iterator[str]:
+def _tables(node: exp.Expr, names: Names) -> Iterator[str]:
     """The alias of each column's table, "" for what is computed."""
     for item in node.expressions:
         column = item.this if isinstance(item, exp.Alias) else item
@@ -116,9 +136,9 @@ def as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:
         renderer.function("as_base64", 1, _as_base64)
         return f"as_base64({name})"
     if type_.name in FLOATS:
-        renderer.function("as_xml_float", 1, _as_float)
-        return f"as_xml_float({name})"
-    style = 126 if family(type_) in ("date", "datetimeoffset") and type_.name != "smalldatetime" else 0
+        renderer.function("as_xml_float", 2, _as_float)
+        return f"as_xml_float({name}, {7 if type_.name == 'real' else 15})"
+    style = 126 if family(type_) in ("date", "datetimeoffset") else 2 if type_.name == "money" else 0
     is_plain = (
         type_.name in INTEGER_RANGES or type_.name in DECIMALS or style or type_.name in ("bit", "uniqueidentifier")
     )
@@ -131,8 +151,8 @@ def _as_base64(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
 
 
-def _as_float(value: Any) -> str | None:
+def _as_float(value: Any, decimals: int) -> str | None:
     if value is None:
         return None
-    digits, exponent = f"{value:.15e}".split("e")
+    digits, exponent = f"{value:.{decimals}e}".split("e")
     return f"{digits}e{exponent[0]}{int(exponent[1:]):03}"

@@ -67,6 +67,8 @@ def common_tables(renderer: Renderer, node: exp.Expr) -> Iterator[str]:
 
 
 def _body(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None) -> Rendered:
+    if isinstance(node, exp.Query) and node.args.get("for_"):
+        return _formatted(renderer, node, outer, convert)
     if isinstance(node, exp.Subquery):
         return query(renderer, node.this, outer, convert)
     if isinstance(node, exp.SetOperation):
@@ -96,8 +98,6 @@ def _named(names: list[str], columns: list[Column], table: str, *, unnamed_error
 def _select(
     renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None, names: Names | None = None
 ) -> Rendered:
-    if node.args.get("for_"):
-        return _formatted(renderer, node, outer, convert)
     names = names or Names(outer=outer)
     from_ = _from(renderer, node, names)
     items, columns, shown_items = _projection(renderer, node, names, convert)
@@ -132,12 +132,15 @@ def check_format(clause: exp.ForClause, line: int) -> None:
     FORMATS[kind].options(clause, line)
 
 
-def _formatted(renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None) -> Rendered:
+def _formatted(renderer: Renderer, node: exp.Query, outer: Names | None, convert: Convert | None) -> Rendered:
     """`SELECT ... FOR { XML | JSON } ...`"""
     plain = node.copy()
     plain.set("for_", None)
     names = Names(outer=outer)
-    sql, columns = _select(renderer, plain, outer, None, names)
+    if isinstance(plain, exp.Select):
+        sql, columns = _select(renderer, plain, outer, None, names)
+    else:
+        sql, columns = _body(renderer, plain, outer, None)
     sql, column = FORMATS[node.args["for_"].args["kind"]].rendered(renderer, node, sql, columns, names)
     if convert is None:
         return sql, [column]
@@ -156,10 +159,10 @@ def _group_key(renderer: Renderer, key: exp.Expr, names: Names) -> str:
 
 def has_one_row(query: exp.Expr) -> bool:
     """Whether a query has at most one row, as its text says."""
-    if not isinstance(query, exp.Select):
-        return False
     if query.args.get("for_"):
         return True
+    if not isinstance(query, exp.Select):
+        return False
     if query.args.get("from_") is None or (query.args.get("group") is None and any(map(has_aggregate, query.selects))):
         return True
     limit = query.args.get("limit")
