@@ -281,7 +281,7 @@ def _strings(operand: Any) -> list[str]:
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _own_functions = etree.FunctionNamespace(_PREFIX)
 _own_functions["compare"] = lambda context, left, order, right: any(
-    _ORDERS[order](one, other) for one in _strings(left) for other in _strings(right)
+    _ORDERS[order](text, bound) for text in _strings(left) for bound in _strings(right)
 )
 _own_functions["data"] = lambda context, operand: _strings(operand)
 _own_functions["upper-case"] = lambda context, operand: "".join(_strings(operand)).upper()

@@ -293,8 +293,8 @@ def as_text(source: SqlType, style: int) -> Callable[[str], str]:
         parts: dict[str, str | int] = {"y": y, "yy": y[2:], "m": m, "d": d, "day": int(d), "b": MONTHS[int(m) - 1]}
         parts |= {"hour": hour, "minute": minute, "second": second, "f": fraction and sign + fraction}
         parts |= {"h": int(hour) % 12 or 12, "half": "AM" if int(hour) < 12 else "PM"}
-        shown = [form.format(**parts) for form in (day_form, clock_form) if form]
-        return ("T" if style == 126 else " ").join(shown)
+        halves = [form.format(**parts) for form in (day_form, clock_form) if form]
+        return ("T" if style == 126 else " ").join(halves)
 
     return formatted
 
