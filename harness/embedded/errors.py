@@ -29,9 +29,12 @@ CATALOGUE = _catalogue()
 
 
 class SqlServerError(Exception):
-    """An error of SQL Server; `line` and `procedure` are set where it is raised to the client."""
+    """An error of SQL Server. Its `procedure`, "" in a batch, and its line where it has none are set by the frame in
+    which it occurs; until then `procedure` is None."""
 
-    def __init__(self, number: int, *arguments: object, state: int = 1, line: int = 0, procedure: str = "") -> None:
+    def __init__(
+        self, number: int, *arguments: object, state: int = 1, line: int = 0, procedure: str | None = None
+    ) -> None:
         severity, text = CATALOGUE[number]
         super().__init__(text % arguments)
         self.number = number
@@ -69,7 +72,15 @@ class RaisedError(SqlServerError):
     """An error whose number, severity and text come from T-SQL code."""
 
     def __init__(
-        self, number: int, severity: int, text: str, state: int, *, ends_batch: bool, line: int = 0, procedure: str = ""
+        self,
+        number: int,
+        severity: int,
+        text: str,
+        state: int,
+        *,
+        ends_batch: bool,
+        line: int = 0,
+        procedure: str | None = None,
     ) -> None:
         Exception.__init__(self, text)
         self.number = number

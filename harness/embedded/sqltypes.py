@@ -36,7 +36,6 @@ class SqlType(NamedTuple):
 
 
 BIT = SqlType("bit")
-TINYINT = SqlType("tinyint")
 SMALLINT = SqlType("smallint")
 INT = SqlType("int")
 BIGINT = SqlType("bigint")

@@ -212,6 +212,14 @@ def test_throw_and_raiserror_reach_the_client_with_their_text(connection):
         connection.execute("RAISERROR (N'went wrong %d', 16, 1, 5);")
 
 
+def test_an_error_names_its_procedure_as_the_call_does_and_no_function(connection):
+    connection.execute("CREATE FUNCTION dbo.Divided (@by int) RETURNS int AS\nBEGIN\nRETURN 1 / @by;\nEND;")
+    connection.execute("CREATE PROCEDURE dbo.Calls AS\nSET NOCOUNT ON;\nDECLARE @n int = dbo.Divided(0);")
+    caught = "BEGIN TRY EXECUTE {}; END TRY BEGIN CATCH SELECT ERROR_PROCEDURE(), ERROR_LINE(); END CATCH;"
+    for name in ("dbo.Calls", "Calls"):
+        assert tuple(connection.execute(caught.format(name)).fetchone()) == (name, 3)
+
+
 def test_a_syntax_error_stops_the_whole_batch(connection):
     with pytest.raises(pyodbc.Error, match=r"Incorrect syntax near the keyword .FROM..*\(156\)"):
         connection.execute("CREATE TABLE dbo.never (id int NOT NULL);\nSELECT FROM;")

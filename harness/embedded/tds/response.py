@@ -319,7 +319,7 @@ class Response(ResultSink):
             self._stream()
 
     def error(self, error: SqlServerError) -> None:
-        self.message(error.number, error.severity, error.state, error.text, error.procedure, error.line)
+        self.message(error.number, error.severity, error.state, error.text, error.procedure or "", error.line)
 
     def return_status(self, value: int) -> None:
         self._begin_statement()

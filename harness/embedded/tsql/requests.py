@@ -69,7 +69,7 @@ def _call(session: Session, name: str, parameters: Sequence[Parameter], sink: Re
     procedure = session.instance.called(parts, session.database, session.guard)
     if procedure is None:
         return _call_system(session, parts, parameters, sink)
-    return _call_procedure(session, procedure, parameters, 0, sink, {})
+    return _call_procedure(session, procedure, parts, parameters, 0, sink, {})
 
 
 def _reset(session: Session, sink: ResultSink) -> Waiting[None]:
@@ -91,6 +91,7 @@ def _call_system(
 def _call_procedure(  # noqa: PLR0917
     session: Session,
     procedure: Procedure,
+    parts: tuple[str, ...],
     parameters: Sequence[Parameter],
     first: int,
     sink: ResultSink,
@@ -105,7 +106,7 @@ def _call_procedure(  # noqa: PLR0917
     arguments = parameters[first:]
     names, types, values, outputs = zip(*arguments, strict=True) if arguments else ((),) * 4
     returned = _returning(procedure, parameters, first, before) if before or any(outputs) else _return_status
-    return call(session, procedure, (names, types), values, sink, 1, returned)
+    return call(session, procedure, parts, (names, types), values, sink, 1, returned)
 
 
 def _return_status(frame: Frame) -> None:
@@ -140,7 +141,7 @@ def _call_prepared(  # noqa: PLR0917
     procedure = session.instance.called(prepared.parts, session.database, session.guard)
     if procedure is None:
         raise SqlServerError(2812, ".".join(prepared.parts))
-    return _call_procedure(session, procedure, parameters, first, sink, before)
+    return _call_procedure(session, procedure, prepared.parts, parameters, first, sink, before)
 
 
 def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
@@ -214,7 +215,8 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
             raise SqlServerError(2812, name)
         session.guard = _context(instance, database, queue, procedure)
         session.is_running, session.task = True, engine.scheduler.current
-        yield from call(session, procedure, ((), ()), (), sink, 1, returned)
+        parts = (procedure.schema, procedure.name)
+        yield from call(session, procedure, parts, ((), ()), (), sink, 1, returned)
     except Exception as error:  # a defect too: the rollback counts towards poison detection
         raise instance.defects.error(error, name) from error
     finally:

@@ -16,6 +16,7 @@ that names it, for the statement in which it was made alone; the latest `NODES_M
 import json
 import operator
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -39,15 +40,23 @@ _TOKEN = re.compile(
 _COMPARISONS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OPERATORS = frozenset({"and", "or", "div", "mod", *_COMPARISONS})
 _PREFIX = "own-functions"  # of the functions below that XPath has not
+# How many arguments functions take: least, most
+_COUNTS = {
+    name: (least, most)
+    for least, most, names in (
+        (0, 0, "false last position true"),
+        (0, 1, "local-name namespace-uri number string string-length"),
+        (1, 1, "ceiling count data empty floor lower-case not round sum upper-case"),
+        (2, 2, "contains"),
+        (2, 3, "substring"),
+        (2, sys.maxsize, "concat"),
+    )
+    for name in names.split()
+}
+_NODE_TESTS = frozenset({"text", "node", "comment", "processing-instruction"})
 # Functions and tests of nodes, and what they are in XPath
 _FUNCTIONS = {
-    **{
-        name: name
-        for name in """
-        ceiling comment concat contains count false floor last local-name namespace-uri node not number position
-        processing-instruction round string string-length substring sum text true
-        """.split()  # noqa: SIM905
-    },
+    **{name: name for name in (*_COUNTS, *_NODE_TESTS)},
     "empty": "not",
     **{name: f"{_PREFIX}:{name}" for name in ("data", "lower-case", "upper-case")},
 }
@@ -70,7 +79,6 @@ _AXES = frozenset(
     ancestor ancestor-or-self attribute child descendant descendant-or-self parent self
     """.split()  # noqa: SIM905
 )
-_NODE_TESTS = frozenset({"text", "node", "comment", "processing-instruction"})
 _DEFAULT = "default-element"  # the prefix that stands for the default namespace
 _BEFORE_OPERAND = frozenset({"", "(", "[", ",", "=", "!=", "<", "<=", ">", ">=", "|", "+", "-", *_OPERATORS})
 
@@ -134,8 +142,10 @@ def compiled(text: str, namespaces: tuple[tuple[str, str], ...] = (), method: st
     for at, word in enumerate(words):
         if word in _GENERAL or (word.strip() in _COMPARISONS and word.endswith(" ")):
             _compared(words, parts, at, method)
-        elif word.removeprefix("fn:") in _OF_VALUES | _OF_NODES and words[at + 1 : at + 2] == ["("]:
-            _refuse_many(words, at, method)
+        elif (name := word.removeprefix("fn:")) in _COUNTS and words[at + 1 : at + 2] == ["("]:
+            _check_count(words, at, method)
+            if name in _OF_VALUES | _OF_NODES:
+                _refuse_many(words, at, method)
     return Path("".join(parts).strip() or ".", prolog.namespaces, tuple(prolog.arguments), _is_single(rest.strip()))
 
 
@@ -238,6 +248,23 @@ def _is_path(operand: Sequence[str]) -> bool:
 
 def _is_literal(operand: Sequence[str], marks: str) -> bool:
     return len(operand) == 1 and operand[0][0] in marks
+
+
+def _check_count(words: Sequence[str], at: int, method: str) -> None:
+    """Raise 2236 or 2238 for a call with too few or too many arguments."""
+    name = words[at].removeprefix("fn:")
+    depth = 0
+    count = int(words[at + 2 : at + 3] != [")"])
+    for word in words[at + 1 :]:
+        depth += (word in {"(", "["}) - (word in {")", "]"})
+        if depth == 0:
+            break
+        count += depth == 1 and word == ","
+    else:
+        raise UnsupportedSyntax(f"the path {''.join(words)}", 0)
+    least, most = _COUNTS[name]
+    if not least <= count <= most:
+        raise SqlServerError(2236 if count < least else 2238, method, f"{name}()")
 
 
 def _refuse_many(words: Sequence[str], at: int, method: str) -> None:

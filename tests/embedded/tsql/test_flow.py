@@ -92,6 +92,59 @@ def test_an_error_in_a_called_procedure_is_caught_with_its_procedure_and_line(si
     assert (error.procedure, error.line) == ("fails", 3)
 
 
+def test_an_error_names_its_procedure_as_the_call_does_since_2017(world):
+    versions = {version: world.side(version, version) for version in ("2016", "2017")}
+    for side in versions.values():
+        side.run("CREATE SCHEMA app")
+        side.run(
+            "CREATE PROCEDURE app.[a b] @x int AS\nSELECT 1/0; EXEC ('\n\nSELECT 1/0'); SELECT OBJECT_NAME(@@PROCID)"
+        )
+    errors, later = ([side.results("EXEC app.[a b] 1") for side in versions.values()] for _ in range(2))
+    assert [[(error.procedure, error.line) for error in results.errors] for results in errors] == [
+        [("a b", 2), ("", 3)],
+        [("app.a b", 2), ("", 3)],
+    ]
+    assert [results.sets[-1][1] for results in later] == [[("a b",)], [("a b",)]]
+    error = versions["2017"].error("EXEC app.[a b]")
+    assert (error.number, error.procedure, error.line) == (201, "app.a b", 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "caught"),
+    [
+        ("50000, 'x', 256", (50000, "x", 0)),
+        ("@decimal, @five, @text", (50003, "5", 2)),
+        ("@none, 'x', -1", (35100, None, 10)),
+        ("50000, 'x', -1", (2756, "Invalid value -1 for state. State value must not be less than 0.", 1)),
+        ("@long, 'x', 1", (8115, None, 1)),
+    ],
+)
+def test_the_arguments_of_throw(side, arguments, caught):
+    number, text, state = side.rows(
+        "DECLARE @decimal decimal(9, 1) = 50003.7, @five int = 5, @text varchar(3) = '258', @none int, @long bigint = 3e9; "
+        f"BEGIN TRY THROW {arguments} END TRY BEGIN CATCH SELECT ERROR_NUMBER(), ERROR_MESSAGE(), ERROR_STATE() END CATCH"
+    )[0]
+    assert (number, text if caught[1] else None, state) == caught
+
+
+@pytest.mark.parametrize(
+    ("statement", "number", "named"),
+    [
+        ("THROW 50000, 'a' + 'b', 1", 102, "'+'"),
+        ("THROW +50000, 'x', 1", 102, "'+'"),
+        ("THROW 50000, 'x', (1)", 102, "'('"),
+        ("THROW 50000, 1, 1", 102, "'1'"),
+        ("THROW NULL, 'x', 1", 156, "'NULL'"),
+        ("THROW -3000000000, 'x', 1", 1080, "-3000000000"),
+        ("THROW 50000.5, 'x', 1", 1080, "50000.5"),
+        ("EXEC p @a * 2", 102, "'*'"),
+    ],
+)
+def test_an_argument_is_a_literal_or_a_variable(side, statement, number, named):
+    error = side.error(statement)
+    assert (error.number, named in error.text) == (number, True)
+
+
 def test_a_doomed_transaction_can_only_be_rolled_back(side):
     side.run("CREATE TABLE dbo.other (a int)")
     text = """

@@ -18,6 +18,15 @@ def test_procedures_return_output_status_and_defaults(side):
     assert side.error("EXEC dbo.deep").number == 217
 
 
+@pytest.mark.parametrize("name", ["p.q", "dbo.p", "[dbo].[p.q]", '"dbo"."p.q"', " dbo . [p.q] ", "[p.q]", "", None])
+def test_a_variable_names_the_procedure_in_brackets_or_without(side, name):
+    side.run("CREATE PROCEDURE dbo.[p.q] @a int AS SELECT @a")
+    text = "NULL" if name is None else f"N'{name}'"
+    results = side.results(f"DECLARE @p nvarchar(100) = {text}; EXEC @p 3")
+    called = name is not None and "p.q" in name and name != "p.q"
+    assert results.sets[0][1] == [(3,)] if called else [error.number for error in results.errors] == [2812]
+
+
 def test_options_without_effect_stand_beside_others(side):
     side.run("CREATE PROCEDURE dbo.p @a int WITH RECOMPILE, EXECUTE AS OWNER AS SELECT USER_NAME(), @a")
     assert side.rows("EXEC dbo.p 5 WITH RECOMPILE") == [("dbo", 5)]

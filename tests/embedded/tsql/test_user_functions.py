@@ -117,12 +117,14 @@ def test_a_table_that_a_function_fills_has_values_of_any_type(side):
 
 
 def test_an_error_in_a_function_ends_the_statement_that_calls_it(side):
-    side.run("CREATE FUNCTION dbo.divided (@by int) RETURNS int AS BEGIN RETURN 1 / @by END")
+    side.run("CREATE FUNCTION dbo.divided (@by int) RETURNS int AS\n\nBEGIN RETURN 1 / @by END")
     results = side.results("SELECT dbo.divided(0) SELECT 'after'")
     assert [error.number for error in results.errors] == [8134]
     assert results.sets[-1][1] == [("after",)]
-    caught = "BEGIN TRY SELECT dbo.divided(0) END TRY BEGIN CATCH SELECT ERROR_NUMBER(), ERROR_PROCEDURE() END CATCH"
-    assert side.run(caught).sets[-1][1] == [(8134, "divided")]
+    side.run("CREATE PROCEDURE dbo.calls AS\nSELECT dbo.divided(0)")
+    caught = "BEGIN TRY {} END TRY BEGIN CATCH SELECT ERROR_NUMBER(), ERROR_LINE(), ERROR_PROCEDURE() END CATCH"
+    assert side.run(caught.format("SELECT dbo.divided(0)")).sets[-1][1] == [(8134, 1, None)]
+    assert side.run(caught.format("EXEC calls")).sets[-1][1] == [(8134, 2, "calls")]
 
 
 def test_what_a_function_changes_nobody_sees(side):

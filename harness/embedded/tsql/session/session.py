@@ -224,7 +224,8 @@ class Session:
     def report(self, error: SqlServerError, sink: ResultSink) -> None:
         """Send an error to the client."""
         self.error_number = error.number
-        sink.message(error.number, error.severity, error.state, error.text, error.procedure, max(1, error.line))
+        line = error.line if error.procedure else max(1, error.line)  # 0 for a call that is wrong
+        sink.message(error.number, error.severity, error.state, error.text, error.procedure or "", line)
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -309,6 +310,7 @@ class Frame:
         "depth",
         "identity",
         "instance",
+        "module_id",
         "numbers",
         "procedure",
         "return_value",
@@ -326,6 +328,7 @@ class Frame:
         self.database: Database = database  # where names are looked up
         self.sink = sink
         self.procedure = procedure  # its name for error messages; "" in a batch
+        self.module_id = 0  # @@PROCID
         self.depth = depth  # 0 in a batch
         self.identity = session.batch_identity if depth == 0 else None  # SCOPE_IDENTITY()
         self.variables: dict[str, Any] = {}
@@ -423,12 +426,11 @@ class Frame:
     def fail(self, error: SqlServerError, line: int) -> None:
         """Handle the failure of a statement: raise the error if it ends more than the statement, else report it."""
         session = self.session
-        if error.line == 0:
-            error.line = line
         if error.frame is None:
             error.frame = self
-        if not error.procedure:
+        if error.procedure is None:
             error.procedure = self.procedure
+            error.line = error.line or line
         session.error_number = error.number
         session.row_count = 0
         if session.try_depth:
@@ -441,4 +443,4 @@ class Frame:
             raise error
         session.report(error, self.sink)
         if error.ends_change:
-            self.sink.message(TERMINATED, 0, 0, CATALOGUE[TERMINATED].text, error.procedure, max(1, error.line))
+            self.sink.message(TERMINATED, 0, 0, CATALOGUE[TERMINATED].text, error.procedure, error.line)

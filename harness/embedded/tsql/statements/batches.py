@@ -49,6 +49,7 @@ from harness.embedded.tsql.text.tokens import RESERVED, FindType
 from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
+from harness.embedded.tsql.translation.functions.metadata_functions import name_parts
 
 # A batch that does not compile has no frame. Where EXEC runs it, TRY around that EXEC handles its error.
 _NO_FRAME = object()
@@ -384,7 +385,8 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
         session = frame.session
         parts = node.procedure
         if isinstance(parts, str):
-            parts = tuple(str(frame.variables[parts]).replace("\ufeff", "").split("."))  # of xml in a message
+            text = str(frame.variables[parts] or "").replace("\ufeff", "")  # of xml in a message
+            parts = name_parts(text) or (text,)
         values = [value(frame) for _, value in arguments]
         procedure = frame.instance.called(parts, frame.database, frame.session.guard)
         if procedure is None:
@@ -399,7 +401,7 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
             if node.status:
                 frame.variables[node.status] = called.return_value
 
-        return call(session, procedure, shape(frame), values, frame.sink, frame.depth + 1, returned)
+        return call(session, procedure, parts, shape(frame), values, frame.sink, frame.depth + 1, returned)
 
     def system(frame: Frame, parts: tuple[str, ...], values: list[Any]) -> Waiting[None]:
         if frame.session.options.fmtonly and parts[-1].lower() not in _OF_TEXTS:

@@ -7,17 +7,25 @@ from typing import Any
 
 from harness.embedded.errors import CATALOGUE, FATAL, ErrorText, RaisedError, SqlServerError, UnsupportedSyntax, let_go
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
-from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
+from harness.embedded.sqltypes import INT, SqlType
 from harness.embedded.tsql.session.session import SCOPE_ERRORS, Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
 from harness.embedded.tsql.storage.conversion import convert as convert_value
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, ticks
-from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end, parse_constant
+from harness.embedded.tsql.text.parser import (
+    Expression,
+    Parser,
+    Statement,
+    at_statement_end,
+    parse_constant,
+    parse_literal,
+)
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR, VARCHAR
 
+INT_MIN, INT_MAX = INTEGER_RANGES["int"]
 LOOP_SLICE = 1000  # rounds after which a loop that never waits lets others go on
 MESSAGE_MAX = 2047  # characters of an error's text
 OWN_SEVERITY = -1  # the one of the message in sys.messages
@@ -280,10 +288,11 @@ def parse_throw(parser: Parser) -> Statement:
     """`THROW [ number, message, state ]`"""
     if at_statement_end(parser):
         return Throw(parser.line, [])
-    arguments = parser.tokens.comma_separated(lambda: parse_constant(parser, ","))
-    if len(arguments) != 3:
-        parser.tokens.fail()
-    return Throw(parser.line, arguments)
+    number = parse_literal(parser)
+    parser.tokens.expect(",")
+    text = parse_literal(parser, is_text=True)
+    parser.tokens.expect(",")
+    return Throw(parser.line, [number, text, parse_literal(parser)])
 
 
 @register("THROW", parse_throw, Throw)
@@ -296,16 +305,19 @@ def compile_throw(node: Throw, scope: Scope) -> Step:
             raise RaisedError.again(frame.session.caught[-1])
 
         return plain(again)
-    types = (BIGINT, NVARCHAR, TINYINT)
+    types = (INT, NVARCHAR, INT)
     number, text, state = (
         scalar(argument, scope, type_) for argument, type_ in zip(node.arguments, types, strict=True)
     )
 
     def run(frame: Frame) -> None:
         code = number(frame) or 0
-        if not 50000 <= code <= 2147483647:
-            raise SqlServerError(35100, code)
-        raise RaisedError(code, 16, _shortened(text(frame) or ""), state(frame) or 0, ends_batch=True)
+        if code < 50000:
+            raise SqlServerError(35100, code, state=10)
+        at = state(frame) or 0
+        if at < 0:
+            raise SqlServerError(2756, at)
+        raise RaisedError(code, 16, _shortened(text(frame) or ""), at % 256, ends_batch=True)
 
     return plain(run)
 
@@ -373,8 +385,8 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
 
 def _message(number: int, severity: int, state: int, line: int) -> ErrorText:
     """A message of sys.messages. Nobody can add one here, so it is one of the system's, up to 50,000."""
-    if number == RAISED or not NUMBER_MIN <= number <= INTEGER_RANGES["int"][1]:
-        raise SqlServerError(2732, number, NUMBER_MIN, INTEGER_RANGES["int"][1])
+    if number == RAISED or not NUMBER_MIN <= number <= INT_MAX:
+        raise SqlServerError(2732, number, NUMBER_MIN, INT_MAX)
     if number > RAISED:
         raise SqlServerError(18054, number, severity, state)
     if number not in CATALOGUE:
@@ -407,8 +419,7 @@ _SIZE = re.compile("(?:h|l|I64)$")
 
 def _is_long(value: str | int) -> bool:
     """Whether it is an integer that needs I64."""
-    low, high = INTEGER_RANGES["int"]
-    return isinstance(value, int) and not low <= value <= high
+    return isinstance(value, int) and not INT_MIN <= value <= INT_MAX
 
 
 def _formatted(text: str, arguments: list[Any]) -> str:

@@ -232,6 +232,7 @@ def _compiled(node: CreateFunction, function: UserFunction | None) -> UserProgra
         session = frame.session
         database = frame.instance.owner(function)
         inner = _FunctionFrame(session, database, ResultSink(), function.name, frame.depth + 1)
+        inner.module_id = function.object_id
         inner.variables = program_variables | dict(zip(scope.types, values, strict=False))
         inner.declared = declared
         state = session.row_count, session.error_number, session.fetch_status, session.guard
@@ -254,6 +255,12 @@ class _FunctionFrame(Frame):
     """A run inside a statement of another frame, whose budget is used up."""
 
     __slots__ = ()
+
+    def fail(self, error: SqlServerError, line: int) -> None:
+        """SQL Server names neither the function nor a line of it: the error is that of the calling statement."""
+        error.frame = error.frame or self
+        error.line = 0
+        raise error
 
     def let_others_go_on(self) -> Waiting[None]:
         yield from ()

@@ -193,6 +193,7 @@ definitions.register_drop_of_found(
 
 # -- calls -------------------------------------------------------------------------------------------------------------
 
+SCHEMA_SINCE = 2017  # the version whose errors name a procedure with its schema
 BOUND_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
 
 DEFAULT = SqlType("DEFAULT")  # the type of an argument written DEFAULT, which selects the parameter's default
@@ -215,24 +216,32 @@ class Bound(NamedTuple):
 def call(  # noqa: PLR0917
     session: Session,
     procedure: Procedure,
+    parts: tuple[str, ...],
     shape: Shape,
     values: Sequence[Any],
     sink: ResultSink,
     depth: int,
     returned: Returned,
 ) -> Waiting[None]:
-    """Run a procedure, then call `returned`."""
+    """Run a procedure, which the call names by `parts`, then call `returned`."""
     if depth > NESTING_MAX:
         raise SqlServerError(217, NESTING_MAX)
     bound = procedure.bound.get(shape)
     is_new = bound is None
+    # "SQL Server 2017 and later versions return schema_name.stored_procedure_name", if the call names the schema.
+    name = ".".join(parts) if int(session.engine.version) >= SCHEMA_SINCE else parts[-1]
     if bound is None:
-        bound = _bind(procedure, shape)
+        try:
+            bound = _bind(procedure, shape)
+        except SqlServerError as error:
+            error.procedure = name
+            raise
     arguments, tables, defaults, program = bound
     database = session.database
     if database.database_id != procedure.database_id:
         database = session.instance.owner(procedure)
-    frame = Frame(session, database, sink, procedure.name, depth)
+    frame = Frame(session, database, sink, name, depth)
+    frame.module_id = procedure.object_id
     scalars: dict[str, Any] = program.variables.copy()
     frame.variables, frame.declared = scalars, program.tables
     for name, place, convert in arguments:
@@ -256,7 +265,7 @@ def call(  # noqa: PLR0917
             del frame.tables[name]  # the caller's
         if frame.tables or session.temporary_tables:
             frame.release()
-    report_mismatch(session, tran_count, sink, procedure.name)
+    report_mismatch(session, tran_count, sink, name)
     returned(frame)
 
 
@@ -264,7 +273,7 @@ def report_mismatch(session: Session, tran_count: int, sink: ResultSink, procedu
     """Report 266 if what has been executed has begun or ended transactions of its caller."""
     is_allowed = session.options.implicit_transactions or session.try_depth
     if session.tran_count != tran_count and not is_allowed:
-        session.report(SqlServerError(266, tran_count, session.tran_count, procedure=procedure, line=1), sink)
+        session.report(SqlServerError(266, tran_count, session.tran_count, state=2, procedure=procedure), sink)
 
 
 def _bind(procedure: Procedure, shape: Shape) -> Bound:
@@ -280,7 +289,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
                 raise SqlServerError(8145, name, procedure.name)
             number = program.names.index(name.lower())
         elif place >= len(program.names):
-            raise SqlServerError(8144, procedure.name)
+            raise SqlServerError(8144, procedure.name, state=2)
         else:
             number = place
         if number in supplied:
@@ -297,7 +306,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
     for name, written, default in zip(program.names, program.written, program.defaults, strict=True):
         if name not in argument_names and name not in program.readonly:  # a table that is not given is empty
             if default is None:
-                raise SqlServerError(201, procedure.name, written)
+                raise SqlServerError(201, procedure.name, written, state=4)
             defaults.append((name, default))
     if len(procedure.bound) >= BOUND_KEPT:
         del procedure.bound[next(iter(procedure.bound))]

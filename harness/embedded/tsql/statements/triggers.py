@@ -286,6 +286,7 @@ def _run(  # noqa: PLR0917
     if database.database_id != trigger.database_id:
         database = frame.instance.owner(trigger)
     inner = Frame(session, database, frame.sink, trigger.name, frame.depth + 1)
+    inner.module_id = trigger.object_id
     inner.variables, inner.declared = program.variables.copy(), program.tables
     inner.assigned = {column.name.lower(): place in places for place, column in enumerate(program.columns)}
     options, context = session.options, session.guard

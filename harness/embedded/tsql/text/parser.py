@@ -209,6 +209,7 @@ MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
     exp.Dot: (lambda call: call.args.get("this") is None, "."),
 }
 CONSTANTS = (exp.Literal, exp.National, exp.HexString, exp.Null, exp.Parameter, exp.SessionParameter)
+_NOT_CONSTANT = ("(", "+")  # although a constant may follow
 PARSED_CALLS = ("CAST", "CONVERT", "OPENJSON", "TRY_CAST", "TRY_CONVERT")  # whose arguments are no mere expressions
 
 
@@ -519,10 +520,32 @@ def _is_counted(star: exp.Star) -> bool:
 
 def parse_constant(parser: Parser, *ends: str) -> Expression:
     """Parse a constant, with or without a sign, or a variable."""
+    tokens = parser.tokens
+    start = tokens.position
     expression = parser.expression(*ends)
     value = expression.tree.this if isinstance(expression.tree, exp.Neg) else expression.tree
-    if not isinstance(value, CONSTANTS):
-        raise incorrect_syntax(value.name or "(", expression.line)
+    if not isinstance(value, CONSTANTS) or tokens.all[start].text in _NOT_CONSTANT:
+        tokens.position = start + tokens.all[start].text.count("-")
+        if tokens.at_variable():
+            tokens.variable()
+        elif tokens.word() not in _NOT_CONSTANT:
+            tokens.advance()
+        tokens.fail()
+    return expression
+
+
+def parse_literal(parser: Parser, is_text: bool = False) -> Expression:
+    """Parse an int or a text, or a variable."""
+    tokens = parser.tokens
+    types = TEXT if is_text else (TokenType.NUMBER,)
+    start = tokens.position
+    expression = parse_constant(parser, ",")
+    literal = tokens.all[tokens.position - 1]
+    if not isinstance(expression.tree, exp.Parameter) and literal.token_type not in types:
+        tokens.fail(literal)
+    if literal.token_type is TokenType.NUMBER and not (literal.text.isdecimal() and int(literal.text) < 2**31):
+        written = "".join(token.text for token in tokens.all[start : tokens.position])
+        raise SqlServerError(1080, written, line=literal.line)
     return expression
 
 

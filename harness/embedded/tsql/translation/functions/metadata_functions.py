@@ -62,7 +62,7 @@ _PART = re.compile(r'\s*(?:\[((?:[^\]]|\]\])*)\]|"((?:[^"]|"")*)"|([^.\["][^.]*|
 
 
 @lru_cache(maxsize=1024)
-def _parts(name: str) -> tuple[str, ...]:
+def name_parts(name: str) -> tuple[str, ...]:
     """The parts of a name as PARSENAME takes them; () if it is none."""
     parts: list[str] = []
     end, dot = 0, "."
@@ -76,7 +76,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     """OBJECT_ID ( 'name' [ , 'type' ] )"""
-    if name is None or not (parts := _parts(str(name))):
+    if name is None or not (parts := name_parts(str(name))):
         return None
     try:
         database, schema, last = frame.instance.located(parts, frame.database, frame.session.guard)
@@ -224,7 +224,7 @@ def type_name(frame: Frame, identifier: Any) -> str | None:
 
 def type_id(frame: Frame, name: Any) -> int | None:
     """TYPE_ID ( [ schema . ] type )"""
-    if name is None or not (parts := _parts(str(name))):
+    if name is None or not (parts := name_parts(str(name))):
         return None
     user_type = frame.instance.user_type(frame.database.database_id, parts)
     if user_type is not None:
@@ -411,7 +411,7 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
 def _securable_name(kind: str, name: str) -> tuple[str, ...]:
     """An object has a name of parts; any other securable has one name, which may be quoted."""
     if kind == "OBJECT" or name.startswith(("[", '"')):
-        return _parts(name)
+        return name_parts(name)
     return (name,)
 
 

@@ -27,7 +27,6 @@ from harness.embedded.tsql.translation.functions.kinds import (
     of_frame,
     without_or_with_arguments,
 )
-from harness.embedded.tsql.translation.functions.metadata_functions import object_id
 from harness.embedded.tsql.translation.renderer import Renderer
 from harness.embedded.versions import product
 
@@ -199,7 +198,7 @@ GLOBALS: dict[str, tuple[SqlType, Getter]] = {
     "MAX_PRECISION": (SqlType("tinyint"), lambda frame: 38),
     "NESTLEVEL": (INT, lambda frame: frame.depth),
     "OPTIONS": (INT, lambda frame: frame.session.options.bits),
-    "PROCID": (INT, lambda frame: object_id(frame, frame.procedure) or 0 if frame.procedure else 0),
+    "PROCID": (INT, lambda frame: frame.module_id),
     "ROWCOUNT": (INT, lambda frame: frame.session.row_count),
     "SERVERNAME": (SYSNAME, lambda frame: frame.instance.engine.name),
     "SPID": (SMALLINT, lambda frame: frame.session.spid),
