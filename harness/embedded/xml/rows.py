@@ -16,9 +16,8 @@ XSI = "http://www.w3.org/2001/XMLSchema-instance"
 _FIRST = re.compile(r"[^\W\d]")  # the first character of a name
 _NAME = re.compile(r"[^\W\d][\w.·-]*")
 _NO_NAME = re.compile(r"_(?=x)|[^\w.·:-]")  # what RAW and AUTO write in another way
-_NODES = frozenset(
-    {"", "*", "text()", "node()", "data()", "comment()"}
-)  # what a column of PATH may be called at its end
+# What a column of PATH may be called at its end
+_NODES = frozenset({"", "*", "text()", "node()", "data()", "comment()"})
 
 
 class Column(NamedTuple):
