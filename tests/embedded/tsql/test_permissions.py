@@ -342,6 +342,34 @@ def test_a_permission_on_what_contains_a_table_implies_it_on_the_table(side, gra
     assert side.rows("SELECT a FROM dbo.t;", session) == [(1,)]
 
 
+def test_a_permission_on_a_schema_is_one_on_what_is_in_it_alone(side):
+    for batch in (
+        "CREATE SCHEMA app",
+        "CREATE SCHEMA own AUTHORIZATION ann",
+        "CREATE TABLE app.v (a int); CREATE TABLE own.v (a int);",
+        "CREATE PROCEDURE app.five AS RETURN 5",
+        "GRANT SELECT, EXECUTE ON SCHEMA::app TO ann; GRANT CREATE TABLE TO ann;",
+    ):
+        side.run(batch)
+    ann = as_login(side, "ann")
+    assert side.value("SELECT COUNT(*) FROM app.v; EXEC app.five;", ann) == 0
+    assert number(side, "SELECT a FROM dbo.t;", ann) == 229
+    assert number(side, "INSERT app.v VALUES (1);", ann) == 229
+    assert number(side, "INSERT own.v VALUES (1); ALTER TABLE own.v ADD b int; DROP TABLE own.v;", ann) is None
+    assert number(side, "CREATE TABLE own.w (a int);", ann) is None
+    assert number(side, "CREATE TABLE app.w (a int);", ann) == 2760
+    side.run(
+        "GRANT ALTER ON SCHEMA::app TO ann; GRANT SELECT ON SCHEMA::dbo TO ann; DENY SELECT ON SCHEMA::app TO ann;"
+    )
+    assert number(side, "CREATE TABLE app.w (a int); DROP TABLE app.v;", ann) is None
+    assert number(side, "SELECT a FROM app.w;", ann) == 229
+    assert side.rows("SELECT a FROM dbo.t;", ann) == [(1,)]
+    side.run("DROP PROCEDURE app.five; DROP TABLE app.w; DROP SCHEMA app;")
+    assert side.rows("SELECT major_id, permission_name FROM sys.database_permissions WHERE class = 3;") == [
+        (1, "SELECT")
+    ]
+
+
 def test_a_rollback_takes_a_grant_back(side):
     side.run("BEGIN TRANSACTION; GRANT SELECT ON OBJECT::dbo.t TO ann; ROLLBACK;")
     assert number(side, "SELECT a FROM dbo.t;", as_login(side, "ann")) == 229

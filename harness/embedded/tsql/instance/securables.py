@@ -20,9 +20,8 @@ class NameContext(guard.Context, Protocol):
 
 
 def _schema(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:
-    if parts[-1].lower() != "dbo":
-        return None
-    return rights.Securable(frame.database.database_id, "SCHEMA", rights.SCHEMA_DBO)
+    schema = frame.database.catalog.schemas.get(parts[-1].lower())
+    return None if schema is None else rights.Securable(frame.database.database_id, "SCHEMA", schema.schema_id)
 
 
 def _database(frame: NameContext, parts: tuple[str, ...]) -> rights.Securable | None:

@@ -69,6 +69,8 @@ class Catalog(Protocol):
     contexts: dict[tuple[int, str], Guard]  # of EXECUTE AS, by database and user
     version: int
 
+    def schema_of(self, database: Database, object_id: int) -> int: ...
+
 
 class Guarded(Protocol):
     @property
@@ -224,10 +226,12 @@ class Guard:
         if answer is None:
             user = self.user_in(database)
             principals = rights.Principals(self.server_principals(), self.database_principals(database))
+            schema_id = self._catalog.schema_of(database, identifier) if class_ == "OBJECT" else 0
+            owned = ("SCHEMA", schema_id) if class_ == "OBJECT" else (class_, identifier)
             answer = user is not None and (
                 user == rights.DBO
-                or self._owner(database, class_, identifier) == user.lower()
-                or rights.is_allowed(self._grants, principals, securable, permission)
+                or self._owner(database, *owned) == user.lower()
+                or rights.is_allowed(self._grants, principals, securable, permission, schema_id)
             )
             self._answers[key] = answer
         return answer

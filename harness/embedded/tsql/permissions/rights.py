@@ -192,8 +192,6 @@ def sid_of(principal_id: int) -> bytes:
     return b"\x01" if principal_id == SA_ID else principal_id.to_bytes(16, "big")
 
 
-SCHEMA_DBO = 1  # the schema of every user object
-
 _ON_SERVER = words(
     """ALTER ANY LOGIN, AUTHENTICATE SERVER, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT,
     CREATE LOGIN, VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW ANY ERROR LOG, VIEW SERVER PERFORMANCE STATE,
@@ -302,11 +300,14 @@ class Principals(NamedTuple):
     database: tuple[str, ...]
 
 
-def is_allowed(grants: Grants, principals: Principals, securable: Securable, permission: str) -> bool:
-    """Whether they hold the permission or one that implies it. Not called for sysadmin and dbo, who hold all."""
+def is_allowed(
+    grants: Grants, principals: Principals, securable: Securable, permission: str, schema_id: int = 0
+) -> bool:
+    """Whether they hold the permission, or one that implies it, on a securable or what contains it: an object is in a
+    schema. Not called for sysadmin and dbo, who hold all."""
     held = False
     for class_, implied_by in implying(securable.securable_class, permission):
-        target = _enclosing(securable, class_)
+        target = _enclosing(securable, class_, schema_id)
         names = principals.server if target.database_id == SERVER else principals.database
         states = set(_states(grants, names, target, implied_by))
         if DENY in states:
@@ -315,12 +316,12 @@ def is_allowed(grants: Grants, principals: Principals, securable: Securable, per
     return held
 
 
-def _enclosing(securable: Securable, class_: str) -> Securable:
+def _enclosing(securable: Securable, class_: str, schema_id: int) -> Securable:
     if class_ == securable.securable_class:
         return securable
     if class_ == "SERVER":
         return Securable(SERVER, "SERVER", 0)
-    return Securable(securable.database_id, class_, SCHEMA_DBO if class_ == "SCHEMA" else 0)
+    return Securable(securable.database_id, class_, schema_id if class_ == "SCHEMA" else 0)
 
 
 def _states(grants: Grants, names: Iterable[str], target: Securable, permission: str) -> Iterator[str]:

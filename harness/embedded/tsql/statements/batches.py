@@ -331,17 +331,14 @@ def parse_execute(parser: Parser) -> Statement:
         status = tokens.variable()
         tokens.expect("=")
     procedure: tuple[str, ...] | str = tokens.variable() if tokens.at_variable() else tokens.object_name()
-    if tokens.accept(";") and not tokens.at_end and tokens.word().isdigit():
+    is_over = tokens.accept(";")
+    if is_over and not tokens.at_end and tokens.word().isdigit():
         tokens.unsupported("numbered procedures")
     arguments: list[Argument] = []
-    if _at_argument(parser):
+    if not (is_over or at_statement_end(parser)):
         arguments = tokens.comma_separated(lambda: _argument(parser))
     tokens.accept("WITH", "RECOMPILE")
     return Execute(line, procedure, arguments, status)
-
-
-def _at_argument(parser: Parser) -> bool:
-    return not (at_statement_end(parser) or parser.tokens.all[parser.tokens.position - 1].text == ";")
 
 
 def _argument(parser: Parser) -> Argument:

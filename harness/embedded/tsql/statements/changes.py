@@ -27,7 +27,7 @@ from harness.embedded.tsql.statements.triggers import instead as triggers_instea
 from harness.embedded.tsql.storage.conversion import PLACES_SINCE, Place, converter
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
-from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_columns, key_text, update_sql
+from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_text, update_sql, violated_columns
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, parse_from, parse_query, select_token
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import xml_methods
@@ -107,11 +107,11 @@ def variable_violation(  # noqa: PLR0917
     values: Sequence[Any],
 ) -> SqlServerError:
     """SQL Server's error for a constraint of a table variable that a row with these values violates."""
-    text = str(error)
-    if text.startswith("NOT NULL"):
-        return SqlServerError(515, text.rpartition(".")[2], name, verb)
-    names = key_columns(error)
-    kind, prefix = ("PRIMARY KEY", "PK") if set(names) == {key.lower() for key in keys} else ("UNIQUE KEY", "UQ")
+    names = violated_columns(error)
+    if str(error).startswith("NOT NULL"):
+        return SqlServerError(515, names[0], name, verb)
+    is_primary = {column.lower() for column in names} == {key.lower() for key in keys}
+    kind, prefix = ("PRIMARY KEY", "PK") if is_primary else ("UNIQUE KEY", "UQ")
     return SqlServerError(2627, kind, f"{prefix}_{name}", f"dbo.{name}", key_text(names, columns, values))
 
 

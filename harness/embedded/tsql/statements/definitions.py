@@ -13,7 +13,6 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Step, Work, writing
 from harness.embedded.tsql.statements.registry import register
@@ -97,11 +96,13 @@ def creating(permission: str, owner: str = "", *, in_schema: ObjectName = ()) ->
     def check(frame: Frame, guard: Guard) -> None:
         database = frame.database
         if in_schema:
-            database, _, _ = frame.instance.located(in_schema, database, guard)
+            database, schema, _ = frame.instance.located(in_schema, database, guard)
         if not guard.allows(database, "DATABASE", 0, permission):
             raise SqlServerError(262, permission, database.name)
-        if in_schema and not guard.allows(database, "SCHEMA", SCHEMA_DBO, "ALTER"):
-            raise SqlServerError(2760, "dbo")
+        if in_schema:
+            known = database.catalog.schemas.get(schema.lower())
+            if known is None or not guard.allows(database, "SCHEMA", known.schema_id, "ALTER"):
+                raise SqlServerError(2760, schema)
         if owner:
             check_owner(frame, guard, owner)
 
@@ -139,9 +140,11 @@ def dropping_from_schema(kind: str, name: ObjectName) -> Check:
 
     def check(frame: Frame, guard: Guard) -> None:
         securable = securables.find(frame, "OBJECT", name)
+        if securable is None:
+            return
         database, _, _ = frame.instance.located(name, frame.database, guard)
-        may_alter_schema = guard.allows(database, "SCHEMA", SCHEMA_DBO, "ALTER")
-        if securable is not None and not may_alter_schema and not securables.is_held(frame, securable, "CONTROL"):
+        may_alter_schema = guard.allows(database, "SCHEMA", frame.instance.schema_of(database, securable.id), "ALTER")
+        if not may_alter_schema and not securables.is_held(frame, securable, "CONTROL"):
             full = ".".join(name)
             raise SqlServerError(15151, "drop", kind, full) if kind == "queue" else SqlServerError(3701, kind, full)
 

@@ -161,7 +161,11 @@ class Table:
 
     @property
     def sql(self) -> str:
-        return quoted(f"{self.database_id}.{self._unique_name}".lower())
+        return quoted(self._stored_name)
+
+    @property
+    def _stored_name(self) -> str:
+        return f"{self.database_id}.{self._unique_name}".lower()
 
     @property
     def all_columns(self) -> str:
@@ -483,7 +487,7 @@ class Table:
         text = str(error)
         name = f"{self.database_name}.{self.qualified_name}"
         if text.startswith("NOT NULL"):
-            return SqlServerError(515, text.rpartition(".")[2], name, verb)
+            return SqlServerError(515, violated_columns(error, self._stored_name)[0], name, verb)
         kind, key, key_shown = self._violated(error, values)
         if kind == "INDEX":
             return SqlServerError(2601, self.qualified_name, key, key_shown)
@@ -491,15 +495,16 @@ class Table:
 
     def _violated(self, error: sqlite3.IntegrityError, values: Sequence[Any]) -> tuple[str, str, str]:
         """The kind and the name of the key that a row with these values violates, and the key's values."""
-        names = key_columns(error)
-        key_shown = key_text(names, self.columns, values)
-        if set(names) == {column.lower() for column in self.primary_key}:
+        violated = violated_columns(error, self._stored_name)
+        key_shown = key_text(violated, self.columns, values)
+        names = {column.lower() for column in violated}
+        if names == {column.lower() for column in self.primary_key}:
             return "PRIMARY KEY", self.primary_key_name, key_shown
         unique = ((key, {column.lower() for column in columns}) for key, columns in self.unique_keys())
         for key, columns in unique:
-            if columns == set(names):
+            if columns == names:
                 return "UNIQUE KEY", key, key_shown
-        indexes = (index for index in self.indexes if {column.lower() for column in index.columns} == set(names))
+        indexes = (index for index in self.indexes if {column.lower() for column in index.columns} == names)
         return "INDEX", next(indexes).name, key_shown
 
 
@@ -509,16 +514,18 @@ def update_sql(table: str, columns: Sequence[Column]) -> str:
     return f"UPDATE {table} SET {assignments} WHERE _rowid_ = ?1"
 
 
-def key_columns(error: sqlite3.IntegrityError) -> list[str]:
-    """The columns of the key that a change violates, in lower case."""
-    names = [part.rpartition(".")[2] for part in str(error).partition(": ")[2].split(", ")]
-    return [name.removesuffix(WITH_NULL).lower() for name in names]
+def violated_columns(error: sqlite3.IntegrityError, table: str = "") -> list[str]:
+    """The columns whose constraint a change violates. The error names each behind the table's name in SQLite, which has
+    no dot for a table variable; a column may have any name."""
+    written = str(error).partition(": ")[2]
+    before = f"{table or written.partition('.')[0]}."
+    return [name.removesuffix(WITH_NULL) for name in written.removeprefix(before).split(f", {before}")]
 
 
 def key_text(names: Sequence[str], columns: Sequence[Column], values: Sequence[Any]) -> str:
     """The values of a key as 2627 shows them: `(1, x)`."""
     by_name = {column.name.lower(): (value, column.type) for column, value in zip(columns, values, strict=False)}
-    return f"({', '.join(_shown(*by_name.get(name, (None, None))) for name in names)})"
+    return f"({', '.join(_shown(*by_name.get(name.lower(), (None, None))) for name in names)})"
 
 
 def _shown(value: Any, type_: SqlType | None) -> str:
