@@ -1,7 +1,8 @@
-"""Objects, columns and principals may have any name: a script does the same with each."""
+"""Objects, columns and principals may have any name, and a blank may be a comment: a script does the same with each."""
 
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from hypothesis import given, settings
@@ -47,6 +48,9 @@ def answers(text: str) -> list[list[Any]]:
 
 
 PLAIN = answers(SCRIPT)
+# A quoted name, a text, a blank, or what is between them
+PART = re.compile(r"\[[^\]]*\]|'[^']*'| |[^\[' ]+")
+BLANKS = [" ", "\n", "\t", "  \r\n ", " /* c; ' */ ", "/**/", " -- it's\n"]
 
 
 @settings(max_examples=20)
@@ -56,3 +60,12 @@ def test_any_name_does(values: list[str]) -> None:
     got = answers("\nGO\n".join(written(batch, names) for batch in SCRIPT.split("\nGO\n")))
     for batch, plain, answer in zip(SCRIPT.split("\nGO\n"), PLAIN, got, strict=True):
         assert answer == renamed(plain, names), batch
+
+
+@settings(max_examples=5)
+@given(st.randoms(use_true_random=False))
+def test_any_blank_does(random: Random) -> None:
+    parts = PART.findall(SCRIPT.replace("\nGO\n", "\0"))
+    text = "".join(random.choice(BLANKS) if part == " " else part for part in parts)
+    for batch, plain, answer in zip(text.split("\0"), PLAIN, answers(text.replace("\0", "\nGO\n")), strict=True):
+        assert answer == plain, batch

@@ -1,8 +1,8 @@
 """A long batch in pieces, so that no more is read than its limits allow.
 
 A piece ends where no token can: behind a semicolon, a comma or a parenthesis, or behind white space, but not inside a
-string, a quoted name or a comment, nor between words of which sqlglot makes one token (`ORDER BY`). A long comment or
-constant (a string, a binary one) is a piece of its own, which sqlglot need not read.
+string, a quoted name or a comment, nor before a comment or between words of which sqlglot makes one token (`ORDER BY`).
+A long comment or constant (a string, a binary one) is a piece of its own, which sqlglot need not read.
 """
 
 import re
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 
 def pieces(text: str, joined: Collection[str]) -> Iterator[Piece]:
     """The pieces of a batch; `joined` are words that may continue a token. Error 105 or 113 for what is not closed."""
-    cut = re.compile(rf"[;,()]|(?<!\s)\s++(?!(?:{'|'.join(sorted(joined))})\b)", re.IGNORECASE)
+    cut = re.compile(rf"[;,()]|(?<!\s)\s++(?!(?:{'|'.join(sorted(joined))})\b|--|/\*)", re.IGNORECASE)
     start = at = 0
     while at < len(text):
         window = min(at + _WINDOW, len(text))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from typing import ClassVar, NoReturn, Protocol, TypeVar
 
 from sqlglot.dialects.tsql import TSQL
@@ -184,10 +185,22 @@ def _with_empty_names(tokens: list[Token], text: str) -> list[Token]:
 def _tokenized(text: str) -> list[Token]:
     try:
         tokens = _Tokenizer(dialect=TSQL()).tokenize(text)
+        if ("--" in text or "/*" in text) and (joined := _without_parting_comments(tokens, text)) != text:
+            tokens = _Tokenizer(dialect=TSQL()).tokenize(joined)
     except (SqlglotError, ValueError, IndexError) as error:
         raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
     tokens = _with_pseudo_columns(tokens) if "%%" in text else tokens
     return _with_empty_names(tokens, text) if _BARE.search(text) else tokens
+
+
+def _without_parting_comments(tokens: list[Token], text: str) -> str:
+    """The text without the comments inside what sqlglot takes for one token, as `ORDER /* ... */ BY`; all else stays at
+    its place."""
+    for before, token in pairwise(tokens):
+        between = slice(before.end + 1, token.start)
+        if token.text.upper() in _JOINED and text[between].strip():
+            text = text[: between.start] + re.sub(r"\S", " ", text[between]) + text[between.stop :]
+    return text
 
 
 def _tokenized_long(text: str) -> list[Token]:
