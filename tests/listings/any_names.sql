@@ -62,7 +62,7 @@ CREATE SERVICE [n_service] ON QUEUE [n_schema].[n_queue] ([n_contract])
 GO
 DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE [n_service] TO SERVICE N'n_service' ON CONTRACT [n_contract] WITH ENCRYPTION = OFF; SEND ON CONVERSATION @h MESSAGE TYPE [n_type] (N'x')
 GO
-SELECT CASE WHEN message_type_name = N'n_type' AND service_name = N'n_service' AND service_contract_name = N'n_contract' THEN 1 ELSE 0 END FROM [n_schema].[n_queue]
+WAITFOR DELAY '00:00:01'; SELECT CASE WHEN message_type_name = N'n_type' AND service_name = N'n_service' AND service_contract_name = N'n_contract' THEN 1 ELSE 0 END FROM [n_schema].[n_queue]
 GO
 DECLARE @t TABLE ([n_one] varbinary(max), [n_two] int NOT NULL); RECEIVE message_body AS [n_one], message_sequence_number AS [n_two] FROM [n_schema].[n_queue] INTO @t; SELECT [n_two], CAST([n_one] AS nvarchar(10)) FROM @t
 GO
@@ -110,13 +110,13 @@ CREATE PROCEDURE [n_schema].[n_procedure] AS RETURN 3
 GO
 ALTER QUEUE [n_schema].[n_queue] WITH ACTIVATION (STATUS = OFF, PROCEDURE_NAME = [n_schema].[n_procedure], MAX_QUEUE_READERS = 2, EXECUTE AS N'n_user')
 GO
-SELECT CASE WHEN activation_procedure = QUOTENAME(N'n_schema') + N'.' + QUOTENAME(N'n_procedure') THEN 1 ELSE 0 END FROM sys.service_queues WHERE name = N'n_queue'
+SELECT CASE WHEN activation_procedure = N'[db].' + QUOTENAME(N'n_schema') + N'.' + QUOTENAME(N'n_procedure') THEN 1 ELSE 0 END FROM sys.service_queues WHERE name = N'n_queue'
 GO
 CREATE ROUTE [n_route] WITH SERVICE_NAME = N'n_service', ADDRESS = 'LOCAL'; ALTER ROUTE [n_route] WITH ADDRESS = 'TCP://h:4022'; DROP ROUTE [n_route]
 GO
 CREATE BROKER PRIORITY [n_priority] FOR CONVERSATION SET (CONTRACT_NAME = [n_contract], LOCAL_SERVICE_NAME = [n_service], REMOTE_SERVICE_NAME = N'n_service', PRIORITY_LEVEL = 7); SELECT COUNT(*) FROM sys.conversation_priorities WHERE name = N'n_priority'
 GO
-CREATE REMOTE SERVICE BINDING [n_binding] TO SERVICE N'n_service' WITH USER = [n_user]; SELECT COUNT(*) FROM sys.remote_service_bindings WHERE remote_service_name = N'n_service'
+CREATE REMOTE SERVICE BINDING [n_binding] TO SERVICE N'n_service' WITH USER = [n_user]; SELECT COUNT(*) FROM sys.remote_service_bindings WHERE remote_service_name = N'n_service'; DROP REMOTE SERVICE BINDING [n_binding]
 GO
 CREATE EVENT NOTIFICATION [n_notification] ON QUEUE [n_schema].[n_queue] FOR QUEUE_ACTIVATION TO SERVICE N'n_service', 'current database'; SELECT COUNT(*) FROM sys.event_notifications WHERE name = N'n_notification'; DROP EVENT NOTIFICATION [n_notification] ON QUEUE [n_schema].[n_queue]
 GO
@@ -126,7 +126,7 @@ EXECUTE AS USER = N'n_user'; DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM S
 GO
 DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE [n_service] TO SERVICE N'n_service', 'CURRENT DATABASE' ON CONTRACT [n_contract] WITH ENCRYPTION = OFF; SEND ON CONVERSATION @h MESSAGE TYPE [n_type] (N'<x/>')
 GO
-SELECT CASE WHEN message_type_name = N'n_type' AND service_name = N'n_service' AND priority = 7 THEN 1 ELSE 0 END, queuing_order FROM [n_schema].[n_queue]
+WAITFOR DELAY '00:00:01'; SELECT CASE WHEN message_type_name = N'n_type' AND service_name = N'n_service' AND priority = 7 THEN 1 ELSE 0 END, queuing_order FROM [n_schema].[n_queue]
 GO
 SELECT COUNT(*) FROM sys.conversation_endpoints AS [n_alias] JOIN sys.services AS [n_other] ON [n_other].service_id = [n_alias].service_id WHERE [n_other].name = N'n_service' AND [n_alias].far_service = N'n_service'
 GO
@@ -140,4 +140,4 @@ SELECT [n_one] AS [n_two] INTO [#n_temp] FROM [n_schema].[n_table]; SELECT [n_tw
 GO
 CREATE XML SCHEMA COLLECTION [n_schema].[n_collection] AS N'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="a" type="xs:int"/></xs:schema>'
 GO
-DROP REMOTE SERVICE BINDING [n_binding]; DROP BROKER PRIORITY [n_priority]; DROP SERVICE [n_service]; DROP QUEUE [n_schema].[n_queue]; DROP CONTRACT [n_contract]; DROP MESSAGE TYPE [n_type]; DROP CERTIFICATE [n_cert]; DROP XML SCHEMA COLLECTION [n_schema].[n_collection]; DROP PROCEDURE [n_schema].[n_procedure]; DROP USER [n_user]; DROP LOGIN [n_login]; DROP TABLE [n_schema].[n_table]; DROP SCHEMA [n_schema]; DROP DATABASE [n_db]
+DROP BROKER PRIORITY [n_priority]; DROP SERVICE [n_service]; DROP QUEUE [n_schema].[n_queue]; DROP CONTRACT [n_contract]; DROP MESSAGE TYPE [n_type]; DROP CERTIFICATE [n_cert]; DROP XML SCHEMA COLLECTION [n_schema].[n_collection]; DROP PROCEDURE [n_schema].[n_procedure]; DROP USER [n_user]; DROP LOGIN [n_login]; DROP TABLE [n_schema].[n_table]; DROP SCHEMA [n_schema]; DROP DATABASE [n_db]
