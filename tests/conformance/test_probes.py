@@ -458,6 +458,25 @@ def test_severity_state_and_text_of_errors(services, statement, number):
     assert found is not None and found[0] == number
 
 
+def test_the_name_of_an_activated_procedure_in_its_error(services):
+    """A call by EXECUTE decides whether ERROR_PROCEDURE() has the schema. Nothing is written about an activation."""
+    activate(
+        services,
+        """
+        CREATE OR ALTER PROCEDURE dbo.Reader AS
+        BEGIN TRY
+            DECLARE @n int = 1 / 0;
+        END TRY
+        BEGIN CATCH
+            INSERT INTO dbo.stored (body) VALUES (CAST(ERROR_PROCEDURE() AS varbinary(256)));
+        END CATCH;
+        """,
+    )
+    send(services, begin(services), b"x")
+    wait_until(lambda: stored(services))
+    assert [body.decode("utf-16-le") for body in stored(services)] == ["dbo.Reader"]
+
+
 @pytest.mark.parametrize(("contract", "number"), [("[//Test/Contract]", 15151), ("[DEFAULT]", None)])
 def test_begin_dialog_needs_references_on_a_contract_but_for_the_systems(services, contract, number):
     """The manual asks for REFERENCES and names neither the error nor the contracts of the system."""
