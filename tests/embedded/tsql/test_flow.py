@@ -138,6 +138,10 @@ def test_the_arguments_of_throw(side, arguments, caught):
         ("THROW -3000000000, 'x', 1", 1080, "-3000000000"),
         ("THROW 50000.5, 'x', 1", 1080, "50000.5"),
         ("EXEC p @a * 2", 102, "'*'"),
+        ("EXEC p 'a-b' + 'c'", 102, "'+'"),
+        ("EXEC p - 1 * 2", 102, "'*'"),
+        ("EXEC p '+'", 2812, "'p'"),
+        ("THROW 50000, '(', 1", 50000, "("),
     ],
 )
 def test_an_argument_is_a_literal_or_a_variable(side, statement, number, named):

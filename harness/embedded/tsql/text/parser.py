@@ -521,11 +521,12 @@ def _is_counted(star: exp.Star) -> bool:
 def parse_constant(parser: Parser, *ends: str) -> Expression:
     """Parse a constant, with or without a sign, or a variable."""
     tokens = parser.tokens
-    start = tokens.position
+    start, first = tokens.position, tokens.word()
     expression = parser.expression(*ends)
     value = expression.tree.this if isinstance(expression.tree, exp.Neg) else expression.tree
-    if not isinstance(value, CONSTANTS) or tokens.all[start].text in _NOT_CONSTANT:
-        tokens.position = start + tokens.all[start].text.count("-")
+    if not isinstance(value, CONSTANTS) or first in _NOT_CONSTANT:
+        tokens.position = start
+        tokens.accept("-")
         if tokens.at_variable():
             tokens.variable()
         elif tokens.word() not in _NOT_CONSTANT:
