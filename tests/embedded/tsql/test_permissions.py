@@ -370,6 +370,27 @@ def test_a_permission_on_a_schema_is_one_on_what_is_in_it_alone(side):
     ]
 
 
+def test_an_ownership_chain_ends_at_another_owner(side):
+    for batch in (
+        "CREATE USER bob WITHOUT LOGIN",
+        "CREATE SCHEMA bobs AUTHORIZATION bob",
+        "CREATE TABLE bobs.v (a int); CREATE QUEUE bobs.q",
+        "CREATE PROCEDURE bobs.five AS SELECT a FROM bobs.v; SELECT a FROM dbo.t",
+        "CREATE PROCEDURE dbo.reads AS SELECT a FROM dbo.t; SELECT a FROM bobs.v",
+        "CREATE PROCEDURE dbo.receives AS RECEIVE message_body FROM bobs.q",
+        "CREATE PROCEDURE dbo.calls AS EXECUTE bobs.five",
+        "GRANT EXECUTE ON SCHEMA::dbo TO ann",
+    ):
+        side.run(batch)
+    ann = as_login(side, "ann")
+    for name in ("reads", "receives", "calls"):
+        assert number(side, f"EXECUTE dbo.{name};", ann) == 229
+    assert number(side, "EXECUTE bobs.five;", ann) == 229
+    side.run("ALTER AUTHORIZATION ON SCHEMA::bobs TO dbo;")
+    for name in ("reads", "receives", "calls"):
+        assert number(side, f"EXECUTE dbo.{name};", ann) is None
+
+
 def test_a_rollback_takes_a_grant_back(side):
     side.run("BEGIN TRANSACTION; GRANT SELECT ON OBJECT::dbo.t TO ann; ROLLBACK;")
     assert number(side, "SELECT a FROM dbo.t;", as_login(side, "ann")) == 229

@@ -47,7 +47,7 @@ class Need(NamedTuple):
 
     @property
     def is_chained(self) -> bool:
-        """Whether the ownership chain of a procedure covers it."""
+        """Whether the ownership chain of a procedure may cover it."""
         return self.securable.securable_class == "OBJECT"
 
 
@@ -86,6 +86,8 @@ class Context(Protocol):
     def database(self) -> Database: ...
     @property
     def procedure(self) -> str: ...
+    @property
+    def module_id(self) -> int: ...
 
 
 class Guard:
@@ -113,6 +115,7 @@ class Guard:
         self._users: dict[int, str | None] = {}
         self._answers: dict[tuple[rights.Securable, str], bool] = {}
         self._owners: dict[tuple[int, str], dict[int, str]] = {}  # by database and class
+        self._object_owners: dict[tuple[int, int], str | None] = {}
 
     def signed(self, signers: tuple[str, ...]) -> Guard:
         """The guard of the same principal in a module with these signatures."""
@@ -226,11 +229,12 @@ class Guard:
         if answer is None:
             user = self.user_in(database)
             principals = rights.Principals(self.server_principals(), self.database_principals(database))
-            schema_id = self._catalog.schema_of(database, identifier) if class_ == "OBJECT" else 0
-            owned = ("SCHEMA", schema_id) if class_ == "OBJECT" else (class_, identifier)
+            is_object = class_ == "OBJECT"
+            schema_id = self._catalog.schema_of(database, identifier) if is_object else 0
+            owner = self._object_owner(database, identifier) if is_object else self._owner(database, class_, identifier)
             answer = user is not None and (
                 user == rights.DBO
-                or self._owner(database, *owned) == user.lower()
+                or owner == user.lower()
                 or rights.is_allowed(self._grants, principals, securable, permission, schema_id)
             )
             self._answers[key] = answer
@@ -244,6 +248,23 @@ class Guard:
         if key not in self._owners:
             self._owners[key] = database.catalog.owners(class_)
         return self._owners[key].get(identifier)
+
+    def _object_owner(self, database: Database, object_id: int) -> str | None:
+        """The owner of an object: that of its schema."""
+        key = database.database_id, object_id
+        if key not in self._object_owners:
+            schema_id = self._catalog.schema_of(database, object_id)
+            self._object_owners[key] = self._owner(database, "SCHEMA", schema_id)
+        return self._object_owners[key]
+
+    def is_chained(self, frame: Context, database: Database, object_id: int) -> bool:
+        """Whether the running module reaches an object without a permission: one of the same owner in its database."""
+        self._keep_up()
+        return (
+            bool(frame.procedure)
+            and database is frame.database
+            and self._object_owner(database, object_id) == self._object_owner(database, frame.module_id)
+        )
 
     def allows_on_server(self, permission: str, class_: str = "SERVER", identifier: int = 0) -> bool:
         self._keep_up()
@@ -322,7 +343,7 @@ class Guard:
         if plan in self._plans:
             return
         for need in plan.needs:
-            if not (frame.procedure and need.is_chained and need.database is frame.database):
+            if not (need.is_chained and self.is_chained(frame, need.database, need.securable.id)):
                 self._require(need)
         if len(self._plans) > PLANS_REMEMBERED:
             self._plans.clear()
@@ -344,7 +365,8 @@ class Guard:
         version = self._grants.version + self._catalog.version
         if version != self._version:
             self._version = version
-            for remembered in (self._executable, self._plans, self._users, self._answers, self._owners):
+            of_principals = (self._executable, self._plans, self._users, self._answers)
+            for remembered in (*of_principals, self._owners, self._object_owners):
                 remembered.clear()
 
 

@@ -389,8 +389,10 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
         if procedure is None:
             return system(frame, parts, values)
         guard = session.guard
-        if guard is not None and not (frame.procedure and procedure.database_id == frame.database.database_id):
-            guard.execute(procedure, frame.instance.owner(procedure))
+        if guard is not None:
+            database = frame.instance.owner(procedure)
+            if not guard.is_chained(frame, database, procedure.object_id):
+                guard.execute(procedure, database)
         program = compiled(procedure)
 
         def returned(called: Frame) -> None:

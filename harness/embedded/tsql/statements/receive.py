@@ -55,7 +55,7 @@ def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
     if queue is None:
         raise SqlServerError(208, ".".join(parts))
     guard = frame.session.guard
-    if guard is not None and not guard.is_dbo and not (frame.procedure and database is frame.database):
+    if guard is not None and not guard.is_dbo and not guard.is_chained(frame, database, queue.object_id):
         guard.receive(database, queue)
     return database, queue
 
