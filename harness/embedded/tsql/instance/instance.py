@@ -351,12 +351,12 @@ class Instance:
         schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
         return database, schema, parts[-1]
 
-    def schema_of(self, database: Database, object_id: int) -> int:
-        """The id of the schema of an object; dbo's for the system's."""
+    def schemas_of_objects(self, database: Database) -> dict[int, int]:
+        """The id of the schema of each object of a database that is not the system's, by its object_id."""
         families: tuple[dict[Any, Any], ...] = (self.tables, self.procedures, self.triggers, self.views, self.functions)
         modules = (item for family in families for item in family.values() if item.database_id == database.database_id)
-        items = (item for item in chain(database.catalog.queues.values(), modules) if item.object_id == object_id)
-        return database.catalog.schema_id(next((item.schema for item in items), "dbo"))
+        items = chain(database.catalog.queues.values(), modules)
+        return {item.object_id: database.catalog.schema_id(item.schema) for item in items}
 
     def named(self, parts: tuple[str, ...], current: Database) -> tuple[Database, str, str]:
         """The database, schema and name of a new object, whose schema must exist: 2760; and its name be free: 2714."""

@@ -69,7 +69,7 @@ class Catalog(Protocol):
     contexts: dict[tuple[int, str], Guard]  # of EXECUTE AS, by database and user
     version: int
 
-    def schema_of(self, database: Database, object_id: int) -> int: ...
+    def schemas_of_objects(self, database: Database) -> dict[int, int]: ...
 
 
 class Guarded(Protocol):
@@ -115,7 +115,7 @@ class Guard:
         self._users: dict[int, str | None] = {}
         self._answers: dict[tuple[rights.Securable, str], bool] = {}
         self._owners: dict[tuple[int, str], dict[int, str]] = {}  # by database and class
-        self._object_owners: dict[tuple[int, int], str | None] = {}
+        self._schemas: dict[int, dict[int, int]] = {}  # by database: object_id -> schema_id
 
     def signed(self, signers: tuple[str, ...]) -> Guard:
         """The guard of the same principal in a module with these signatures."""
@@ -230,8 +230,8 @@ class Guard:
             user = self.user_in(database)
             principals = rights.Principals(self.server_principals(), self.database_principals(database))
             is_object = class_ == "OBJECT"
-            schema_id = self._catalog.schema_of(database, identifier) if is_object else 0
-            owner = self._object_owner(database, identifier) if is_object else self._owner(database, class_, identifier)
+            schema_id = self.schema_of(database, identifier) if is_object else 0
+            owner = self._owner(database, *(("SCHEMA", schema_id) if is_object else (class_, identifier)))
             answer = user is not None and (
                 user == rights.DBO
                 or owner == user.lower()
@@ -249,22 +249,20 @@ class Guard:
             self._owners[key] = database.catalog.owners(class_)
         return self._owners[key].get(identifier)
 
-    def _object_owner(self, database: Database, object_id: int) -> str | None:
-        """The owner of an object: that of its schema."""
-        key = database.database_id, object_id
-        if key not in self._object_owners:
-            schema_id = self._catalog.schema_of(database, object_id)
-            self._object_owners[key] = self._owner(database, "SCHEMA", schema_id)
-        return self._object_owners[key]
+    def schema_of(self, database: Database, object_id: int) -> int:
+        """The id of the schema of an object; dbo's for the system's."""
+        self._keep_up()
+        if database.database_id not in self._schemas:
+            self._schemas[database.database_id] = self._catalog.schemas_of_objects(database)
+        return self._schemas[database.database_id].get(object_id, database.catalog.schema_id(rights.DBO))
 
     def is_chained(self, frame: Context, database: Database, object_id: int) -> bool:
-        """Whether the running module reaches an object without a permission: one of the same owner in its database."""
-        self._keep_up()
-        return (
-            bool(frame.procedure)
-            and database is frame.database
-            and self._object_owner(database, object_id) == self._object_owner(database, frame.module_id)
-        )
+        """Whether the running module reaches an object without a permission: one of the same owner in its database,
+        the owner of its schema."""
+        if not frame.procedure or database is not frame.database:
+            return False
+        schemas = (self.schema_of(database, identifier) for identifier in (object_id, frame.module_id))
+        return len({self._owner(database, "SCHEMA", schema_id) for schema_id in schemas}) == 1
 
     def allows_on_server(self, permission: str, class_: str = "SERVER", identifier: int = 0) -> bool:
         self._keep_up()
@@ -366,7 +364,7 @@ class Guard:
         if version != self._version:
             self._version = version
             of_principals = (self._executable, self._plans, self._users, self._answers)
-            for remembered in (*of_principals, self._owners, self._object_owners):
+            for remembered in (*of_principals, self._owners, self._schemas):
                 remembered.clear()
 
 

@@ -143,7 +143,7 @@ def dropping_from_schema(kind: str, name: ObjectName) -> Check:
         if securable is None:
             return
         database, _, _ = frame.instance.located(name, frame.database, guard)
-        may_alter_schema = guard.allows(database, "SCHEMA", frame.instance.schema_of(database, securable.id), "ALTER")
+        may_alter_schema = guard.allows(database, "SCHEMA", guard.schema_of(database, securable.id), "ALTER")
         if not may_alter_schema and not securables.is_held(frame, securable, "CONTROL"):
             full = ".".join(name)
             raise SqlServerError(15151, "drop", kind, full) if kind == "queue" else SqlServerError(3701, kind, full)
