@@ -473,3 +473,9 @@ def test_other_paths_and_names_leave_no_functions_behind(side):
         return len(side.instance.sqlite._functions)
 
     assert run(1) == run(2)
+
+
+def test_a_column_in_a_path_may_have_any_name(side):
+    paths = ", ".join(f"@x.exist('/n[. = sql:column(\"{name}\")]')" for name in ("q.[c.z]", "[q].a", "a", "[c.z]"))
+    rows = side.rows(f"DECLARE @x xml = '<n>5</n>'; SELECT {paths} FROM (SELECT 5 AS [c.z], 6 AS a) AS q")
+    assert rows == [(True, False, False, True)]

@@ -117,8 +117,7 @@ class Scope:
             try:
                 plan.make(frame)
             except Exception as error:
-                is_binding = isinstance(error, SqlServerError) and error.number in BINDING_ERRORS
-                if isinstance(error, SqlServerError) and is_binding and not plan.lacks(frame):
+                if isinstance(error, SqlServerError) and error.number in BINDING_ERRORS and not plan.lacks(frame):
                     error.line = error.line or plan.line
                     raise
                 let_go(error)  # it comes again when the statement runs

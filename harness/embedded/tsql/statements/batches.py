@@ -45,11 +45,10 @@ from harness.embedded.tsql.text.parser import (
     parse_expression,
     string_token,
 )
-from harness.embedded.tsql.text.tokens import RESERVED, FindType
+from harness.embedded.tsql.text.tokens import RESERVED, FindType, name_parts
 from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
-from harness.embedded.tsql.translation.functions.metadata_functions import name_parts
 
 # A batch that does not compile has no frame. Where EXEC runs it, TRY around that EXEC handles its error.
 _NO_FRAME = object()

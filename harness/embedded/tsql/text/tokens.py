@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, NoReturn, Protocol, TypeVar
 
@@ -538,3 +539,22 @@ class Tokens:
         if word == "WITH":
             return self.word(1) == "("  # a table hint
         return word == "UPDATE" and self.word(1) == "("  # the function of triggers
+
+
+MAX_PARTS = 4  # server.database.schema.name
+# A part of a name in a string: in brackets, in quotation marks, or anything without a dot. It need not be a regular
+# identifier: SqlDependency asks for queues whose names end with a GUID.
+_PART = re.compile(r'\s*(?:\[((?:[^\]]|\]\])*)\]|"((?:[^"]|"")*)"|([^.\["][^.]*|))\s*(\.|$)')
+
+
+@lru_cache(maxsize=1024)
+def name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a name as PARSENAME takes them; () if it is none."""
+    parts: list[str] = []
+    end, dot = 0, "."
+    while dot and (part := _PART.match(name, end)) is not None:
+        bracketed, quoted, plain, dot = part.groups()
+        in_brackets, in_marks = (bracketed or "").replace("]]", "]"), (quoted or "").replace('""', '"')
+        parts.append(in_brackets or in_marks or (plain or "").rstrip())
+        end = part.end()
+    return () if dot or len(parts) > MAX_PARTS or not parts[-1] else tuple(parts)

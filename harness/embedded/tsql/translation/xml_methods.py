@@ -14,7 +14,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIT, Column
 from harness.embedded.tsql.storage.sqlite import quoted, work_of
 from harness.embedded.tsql.text.parser import Expression
-from harness.embedded.tsql.text.tokens import Tokens
+from harness.embedded.tsql.text.tokens import Tokens, name_parts
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, XML, XML_NODE, Fragment, Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
 from harness.embedded.xml import changes, paths
@@ -172,5 +172,5 @@ def _argument(renderer: Renderer, kind: str, written: str, names: Names) -> Frag
     """The value of `sql:variable("@v")` or `sql:column("t.c")`."""
     if kind == "variable":
         return renderer.value(exp.Parameter(this=exp.Var(this=written.removeprefix("@"))), names)
-    table, _, column = written.rpartition(".")
-    return names.column(table.rpartition(".")[2].strip("[]"), column.strip("[]"))
+    *_, table, column = "", "", *name_parts(written)
+    return names.column(table, column)

@@ -4,9 +4,7 @@
 object": they see what the views see.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
@@ -24,6 +22,7 @@ from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import DATES, DECIMALS, INTEGER_RANGES
 from harness.embedded.tsql.storage.tables import Table
+from harness.embedded.tsql.text.tokens import name_parts
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 from harness.embedded.tsql.translation.functions.kinds import (
     Functions,
@@ -53,25 +52,6 @@ def db_name(frame: Frame, identifier: Any) -> str | None:
 def _sees(frame: Frame, database: Database) -> bool:
     guard = frame.session.guard
     return guard is None or database is frame.database or guard.sees_database(database)
-
-
-MAX_PARTS = 4  # server.database.schema.name
-# A part of a name in a string: in brackets, in quotation marks, or anything without a dot. It need not be a regular
-# identifier: SqlDependency asks for queues whose names end with a GUID.
-_PART = re.compile(r'\s*(?:\[((?:[^\]]|\]\])*)\]|"((?:[^"]|"")*)"|([^.\["][^.]*|))\s*(\.|$)')
-
-
-@lru_cache(maxsize=1024)
-def name_parts(name: str) -> tuple[str, ...]:
-    """The parts of a name as PARSENAME takes them; () if it is none."""
-    parts: list[str] = []
-    end, dot = 0, "."
-    while dot and (part := _PART.match(name, end)) is not None:
-        bracketed, quoted, plain, dot = part.groups()
-        in_brackets, in_marks = (bracketed or "").replace("]]", "]"), (quoted or "").replace('""', '"')
-        parts.append(in_brackets or in_marks or (plain or "").rstrip())
-        end = part.end()
-    return () if dot or len(parts) > MAX_PARTS or not parts[-1] else tuple(parts)
 
 
 def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
