@@ -24,7 +24,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements import rules
 from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.statements.triggers import instead as triggers_instead
-from harness.embedded.tsql.storage.conversion import PLACES_SINCE, Place, converter
+from harness.embedded.tsql.storage.conversion import Place, converter
 from harness.embedded.tsql.storage.result_values import shaped
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_text, update_sql, violated_columns
@@ -55,7 +55,6 @@ class Target(NamedTuple):
     written: Callable[[], str]  # the name as errors show it, which is searched for in the text
     keys: Sequence[str]  # the columns of a table variable's primary key
     identity: int | None  # the place of the IDENTITY column
-    version: str  # of SQL Server
     seed: int = 1  # of a table variable's
 
     def place(self, name: str) -> int:
@@ -67,9 +66,7 @@ class Target(NamedTuple):
 
     def place_at(self, place: int) -> Place:
         column = self.columns[place].name
-        if self.table is not None:
-            return self.table.place_of(column, self.version)
-        return Place(self.written() if int(self.version) >= PLACES_SINCE else "", column)
+        return self.table.place_of(column) if self.table is not None else Place(self.written(), column)
 
     def violation(self, error: sqlite3.IntegrityError, verb: str, values: Sequence[Any]) -> SqlServerError:
         """SQL Server's error for a constraint that a row with these values violates."""
@@ -156,7 +153,6 @@ def parse_column_names(parser: Parser) -> list[str]:
 
 
 def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
-    version = binding.frame.instance.engine.version
     if isinstance(target, str):
         source = binding.table_variable(target, target)
         scope = binding.scope
@@ -165,11 +161,10 @@ def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
         identity, seed = scope.identities.get(target, (None, 1))
         keys = scope.keys[target]
         defaults, written = scope.defaults[target], partial(scope.written, target)
-        return Target(None, source.sql, source.columns, defaults, target, written, keys, identity, version, seed)
+        return Target(None, source.sql, source.columns, defaults, target, written, keys, identity, seed)
     table = binding.user_table(target, *permissions)
     defaults = [definition.default for definition in table.definitions]
-    written = partial(str, table.name)
-    return Target(table, table.sql, table.columns, defaults, table.name, written, (), table.identity, version)
+    return Target(table, table.sql, table.columns, defaults, table.name, lambda: table.name, (), table.identity)
 
 
 def reserve(frame: Frame, target: Target, count: int) -> int:

@@ -200,7 +200,7 @@ def _changing_column(parser: Parser) -> Alteration:
         binding = Binding(Scope(COMPILERS), frame)
         renderer = Renderer(binding, line)
         items = [quoted(column.name) for column in table.columns]
-        destination = table.place_of(table.columns[place].name, frame.instance.engine.version)
+        destination = table.place_of(table.columns[place].name)
         items[place] = renderer.assigned(Fragment(items[place], table.columns[place].type), type_, destination).sql
         table.lock(tx)
         sql = f"SELECT _rowid_, {', '.join(items)} FROM {table.sql} ORDER BY _rowid_"
@@ -307,7 +307,7 @@ def _extended(frame: Frame, table: Table, changed: Table, added: Additions, line
     values = []
     for column in new:
         has_default = not column.nullable or column.name in added.with_values
-        destination = table.place_of(column.name, frame.instance.engine.version)
+        destination = table.place_of(column.name)
         values.append(default_value(renderer, column.default if has_default else None, column.type, destination).sql)
     sql = f"SELECT {', '.join([table.all_columns, *values])} FROM {table.sql} ORDER BY _rowid_"
     rows: list[Row] = binding.plan(sql, renderer, []).rows(frame)

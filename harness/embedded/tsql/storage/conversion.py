@@ -34,11 +34,8 @@ class Truncated(SqlServerError):
 class Place(NamedTuple):
     """Where a value goes, for the error about one that is too long."""
 
-    table: str  # with its database and schema; "" before PLACES_SINCE
+    table: str  # with its database and schema
     column: str
-
-
-PLACES_SINCE = 2019  # the version whose error names them
 
 
 def naming(convert: Converter, table: str, column: str) -> Converter:

@@ -18,7 +18,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import MAX, ROWVERSION, Column, SqlType
-from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, PLACES_SINCE, Place, convert
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, Place, convert
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, WITH_NULL, Sqlite, declared, quoted, unique_keys
 
 
@@ -479,8 +479,8 @@ class Table:
     def _remove(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         sqlite.run_each(f"DELETE FROM {self.sql} WHERE _rowid_ = ?", [row[:1] for row in rows])
 
-    def place_of(self, column: str, version: str) -> Place:
-        return Place(f"{self.database_name}.{self.qualified_name}" if int(version) >= PLACES_SINCE else "", column)
+    def place_of(self, column: str) -> Place:
+        return Place(f"{self.database_name}.{self.qualified_name}", column)
 
     def violation(self, error: sqlite3.IntegrityError, verb: str, values: Sequence[Any]) -> SqlServerError:
         """SQL Server's error for a constraint that a row with these values violates."""

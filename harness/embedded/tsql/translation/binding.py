@@ -46,6 +46,9 @@ from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer, conv
 NEVER_CURRENT = -1  # a version of the catalog: the plan is made anew for each run
 
 
+PLACES_SINCE = 2019  # the version of SQL Server whose error names where a value that is too long goes
+
+
 class Binding:
     """The environment (`fragments.Environment`) of a query: its scope, and the frame that runs it first."""
 
@@ -186,6 +189,10 @@ class Binding:
 
     def variable_type(self, name: str) -> SqlType:
         return self.scope.type_of(name, 0)
+
+    @property
+    def names_places(self) -> bool:
+        return int(self.frame.instance.engine.version) >= PLACES_SINCE
 
     @property
     def sqlite(self) -> Sqlite:

@@ -208,6 +208,11 @@ class Environment(Protocol):
     def variable_type(self, name: str) -> SqlType: ...
 
     @property
+    def names_places(self) -> bool:
+        """Whether the error of a value that is too long names its column."""
+        ...
+
+    @property
     def sqlite(self) -> Sqlite:
         """What functions are registered in."""
         ...

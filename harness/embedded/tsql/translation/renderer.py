@@ -168,7 +168,7 @@ class Renderer:
         self, value: Fragment, target: SqlType, style: int, *, safe: bool, destination: Place | None
     ) -> str:
         convert = converter(value.type, target, strict=destination is not None, style=style)
-        if destination is not None and destination.table:
+        if destination is not None and self.environment.names_places:
             convert = naming(convert, *destination)
         if family(target) == "decimal":
             exact = convert
